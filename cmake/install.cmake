@@ -7,11 +7,11 @@ if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDE
 endif()
 
 # The libraries that libtrireme.a needs.
-set(TRIREME_STATIC_LIBRARIES dnnl ${JANSSON_LIBRARIES} ${YAML_LIBRARIES} ${PCRE2_LIBRARIES} ${XXHASH_LIBRARIES}
+set(TRIREME_STATIC_LIBRARIES ${JANSSON_LIBRARIES} ${YAML_LIBRARIES} ${PCRE2_LIBRARIES} ${XXHASH_LIBRARIES}
     ${ZLIB_LIBRARIES} ${URING_LIBRARIES} m pthread)
 list(TRANSFORM TRIREME_STATIC_LIBRARIES PREPEND "-l" OUTPUT_VARIABLE flags)
 list(JOIN flags " " flags)
-set(TRIREME_STATIC_FLAGS "${OpenMP_C_FLAGS} ${flags}")
+set(TRIREME_STATIC_FLAGS "${flags}")
 
 install(TARGETS trireme)
 install(TARGETS trireme_shared EXPORT trireme)
@@ -20,6 +20,8 @@ install(FILES include/trireme.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # pkg-config
+string(APPEND TRIREME_STATIC_FLAGS " ${TRIREME_CUDA_FLAGS}")
+list(APPEND TRIREME_STATIC_LIBRARIES ${TRIREME_CUDA_LIBRARIES})
 file(RELATIVE_PATH TRIREME_PREFIX_OF_PC "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" TRIREME_PREFIX_OF_PC "${TRIREME_PREFIX_OF_PC}")
 configure_file(cmake/trireme.pc.in trireme.pc @ONLY)
@@ -64,5 +66,5 @@ if(TRIREME_SHLIBDEPS)
   set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 endif()
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS
-    "libdnnl-dev, libjansson-dev, libyaml-dev, libpcre2-dev, libxxhash-dev, zlib1g-dev, liburing-dev")
+    "libjansson-dev, libyaml-dev, libpcre2-dev, libxxhash-dev, zlib1g-dev, liburing-dev")
 include(CPack)

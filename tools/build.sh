@@ -1,18 +1,25 @@
 # build.sh -- configures and builds Trireme into a folder. Sourced by ./test and ./demo.
 
+# build_only TARGET: what build_into builds from now on, instead of everything.
+build_only() {
+    build_target=$1
+}
+
 # build_into FOLDER [cmake argument ...]
 build_into() {
     folder=$1
     shift
     # An existing folder keeps the generator that it was made with.
-    [ -e "$folder/CMakeCache.txt" ] || set -- -G Ninja "$@"
+    [ -e "$folder/CMakeCache.txt" ] || ! command -v ninja >/dev/null || set -- -G Ninja "$@"
     mkdir -p "$folder"
     echo "$0: building into $folder/ (its log is $folder/build.log)"
-    if ! { cmake -S . -B "$folder" "$@" && cmake --build "$folder" -j "$(nproc)"; } \
+    if ! { cmake -S . -B "$folder" "$@" && cmake --build "$folder" -j "$(nproc)" --target "${build_target:-all}"; } \
         >"$folder/build.log" 2>&1 </dev/null; then
         grep -n -m 20 -A 5 -e 'FAILED' -e 'CMake Error' "$folder/build.log" >&2 ||
             tail -n 30 "$folder/build.log" >&2
         echo "$0: the build failed; all of it is in $folder/build.log" >&2
         exit 1
     fi
+    # Which says whether nvcc was found.
+    sed -n "s,^-- device cuda: ,$0: device cuda: ,p" "$folder/build.log"
 }

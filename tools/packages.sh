@@ -2,9 +2,9 @@
 # ./demo source it. The names are those of Debian 12. It installs only packages of these lists.
 
 # Compiler and tools, then the libraries of CMakeLists.txt, in its order, then what the tests link.
-# CPack asks file(1) what is in a package. libdnnl-dev's CMake file asks for OpenCL, which the package only recommends.
+# CPack asks file(1) what is in a package. g++ (of build-essential) compiles the CUDA sources for tests.
 BUILD_PACKAGES="build-essential cmake ninja-build pkg-config
-libdnnl-dev ocl-icd-opencl-dev libjansson-dev libyaml-dev libpcre2-dev libxxhash-dev libpng-dev zlib1g-dev
+libjansson-dev libyaml-dev libpcre2-dev libxxhash-dev libpng-dev zlib1g-dev
 liburing-dev libcmocka-dev file"
 
 # The words of $1 that are not installed, on one line.
@@ -55,4 +55,34 @@ packages_require() {
         echo "$0: apt-get could not install $missing" >&2
         exit 1
     fi
+}
+
+# What CMakeLists.txt links, without the compiler and the tools: the libraries with their headers.
+LIBRARY_PACKAGES="libjansson-dev libjansson4 libyaml-dev libyaml-0-2 libpcre2-dev libpcre2-8-0 libxxhash-dev libxxhash0
+libpng-dev libpng16-16 zlib1g-dev zlib1g liburing-dev liburing2 libcmocka-dev libcmocka0"
+
+# packages_fetch FOLDER: downloads the libraries' packages, for a machine without a network.
+packages_fetch() {
+    mkdir -p "$1"
+    # apt downloads into the folder that it runs in.
+    (cd "$1" && apt-get -q download $LIBRARY_PACKAGES) || {
+        echo "$0: apt-get could not download $LIBRARY_PACKAGES" >&2
+        exit 1
+    }
+}
+
+# packages_unpack FOLDER ROOT: makes the libraries of fetched packages usable for cmake and for programs,
+# without installing anything: they lie under ROOT.
+packages_unpack() {
+    mkdir -p "$2"
+    for one in "$1"/*.deb; do dpkg-deb -x "$one" "$2"; done
+    root=$(cd "$2" && pwd)
+    for folder in "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu; do
+        [ -d "$folder" ] || continue
+        PKG_CONFIG_PATH=$folder/pkgconfig:${PKG_CONFIG_PATH-}
+        LD_LIBRARY_PATH=$folder:${LD_LIBRARY_PATH-}
+        LIBRARY_PATH=$folder:${LIBRARY_PATH-}
+    done
+    PKG_CONFIG_SYSROOT_DIR=$root
+    export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH LIBRARY_PATH
 }

@@ -2,21 +2,13 @@
 // it; devices have their own conversions. The loops have no branches, so that they vectorize.
 #include "base/dtype.h"
 
-static const struct {
-    const char *name;
-    size_t bytes;
-} TYPES[DTYPES] = {
-    [F32] = {"fp32", 4},  [BF16] = {"bf16", 2}, [F16] = {"fp16", 2}, [F64] = {"fp64", 8},
-    [I32] = {"int32", 4}, [I64] = {"int64", 8}, [U8] = {"uint8", 1}, [U16] = {"uint16", 2}};
-
-size_t dtype_bytes(dtype t)
-{
-    return TYPES[t].bytes;
-}
+static const char *const NAMES[DTYPES] = {
+    [F32] = "fp32",  [BF16] = "bf16", [F16] = "fp16", [F64] = "fp64",
+    [I32] = "int32", [I64] = "int64", [U8] = "uint8", [U16] = "uint16"};
 
 const char *dtype_name(dtype t)
 {
-    return TYPES[t].name;
+    return NAMES[t];
 }
 
 static inline float bits_float(uint32_t u)

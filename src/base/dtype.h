@@ -2,13 +2,18 @@
 #ifndef TRIREME_BASE_DTYPE_H
 #define TRIREME_BASE_DTYPE_H
 
+#include "base/target.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
 typedef enum dtype { F32, BF16, F16, F64, I32, I64, U8, U16, DTYPES } dtype;
 
-size_t dtype_bytes(dtype t);
+ON_DEVICE static inline size_t dtype_bytes(dtype t)
+{
+    return t == F64 || t == I64 ? 8 : t == F32 || t == I32 ? 4 : t == U8 ? 1 : 2;
+}
 const char *dtype_name(dtype t); // "fp32", "bf16", "fp16", "fp64", "int32", ...
 
 static inline float bf16_to_float(uint16_t h)

@@ -7,6 +7,8 @@
 #ifndef TRIREME_BASE_RNG_H
 #define TRIREME_BASE_RNG_H
 
+#include "base/target.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,11 +26,27 @@ typedef enum rng_use {
     RNG_POWERSGD
 } rng_use;
 
+// The finaliser of SplitMix64: every output bit depends on every input bit.
+ON_DEVICE static inline uint64_t rng_mix(uint64_t x)
+{
+    x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return x ^ (x >> 31);
+}
+
 // Mixes seed, use and two further words (a parameter's index, a step, …) into a key.
-rng_key rng_key_make(uint64_t seed, rng_use use, uint64_t a, uint64_t b);
+ON_DEVICE static inline rng_key rng_key_make(uint64_t seed, rng_use use, uint64_t a, uint64_t b)
+{
+    const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t h = rng_mix(seed + golden);
+    h = rng_mix(h + golden + (uint64_t)use);
+    h = rng_mix(h + golden + a);
+    h = rng_mix(h + golden + b);
+    return (rng_key){{(uint32_t)h, (uint32_t)(h >> 32)}};
+}
 
 // Four independent uniform 32-bit words for one counter.
-static inline void rng_philox(rng_key key, uint64_t counter, uint32_t out[4])
+ON_DEVICE static inline void rng_philox(rng_key key, uint64_t counter, uint32_t out[4])
 {
     uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = 0, c3 = 0;
     uint32_t k0 = key.k[0], k1 = key.k[1];
@@ -46,10 +64,17 @@ static inline void rng_philox(rng_key key, uint64_t counter, uint32_t out[4])
 }
 
 // Returns the 32-bit word of element `index`: word index%4 of counter index/4.
-uint32_t rng_word(rng_key key, uint64_t index);
+ON_DEVICE static inline uint32_t rng_word(rng_key key, uint64_t index)
+{
+    uint32_t words[4];
+    rng_philox(key, index / 4, words);
+    // Not words[index % 4]: a GPU has no indexed registers.
+    const uint32_t low = index & 1 ? words[1] : words[0], high = index & 1 ? words[3] : words[2];
+    return index & 2 ? high : low;
+}
 
 // Maps a word to a uniform number in [0, 1) with 24 random bits.
-static inline float rng_uniform(uint32_t word)
+ON_DEVICE static inline float rng_uniform(uint32_t word)
 {
     return (float)(word >> 8) * 0x1p-24f;
 }

@@ -4,6 +4,8 @@
 #ifndef TRIREME_BASE_SIZE_H
 #define TRIREME_BASE_SIZE_H
 
+#include "base/target.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,18 +30,18 @@ static inline uint64_t size_align(uint64_t n, uint64_t to)
     return n > SIZE_TOO_LARGE - to ? SIZE_TOO_LARGE : (n + to - 1) / to * to;
 }
 
-static inline int64_t size_min(int64_t a, int64_t b)
+ON_DEVICE static inline int64_t size_min(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-static inline int64_t size_max(int64_t a, int64_t b)
+ON_DEVICE static inline int64_t size_max(int64_t a, int64_t b)
 {
     return a > b ? a : b;
 }
 
 // Returns n / by, rounded up. n is at least 0, by at least 1.
-static inline int64_t size_ceil_div(int64_t n, int64_t by)
+ON_DEVICE static inline int64_t size_ceil_div(int64_t n, int64_t by)
 {
     return (n + by - 1) / by;
 }

@@ -18,7 +18,7 @@ const char *const bench_names[BENCH_COLLECTIVES] = {"all_reduce", "reduce_scatte
 // The values of the command line as text; NULL: not given.
 typedef struct bench_given {
     const char *least, *most, *step, *factor, *iterations, *warm_up, *aggregate, *check, *average,
-        *op, *type, *root, *threads, *devices, *ranks, *as, *memory;
+        *op, *type, *root, *threads, *devices, *ranks, *as, *memory, *device;
     bool json;
 } bench_given;
 
@@ -56,6 +56,9 @@ static const flag flags[] = {
     {"--memory", FLAG_TEXT, AT(memory), "shared|private",
      "Chooses the memory of the buffers; ranks read each other's shared memory without a copy "
      "(default: shared)."},
+    {"--device", FLAG_TEXT, AT(device), "auto|cpu|cuda",
+     "Chooses the device of the buffers; ranks take the GPUs of this machine in turn (default: "
+     "auto)."},
     {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
@@ -145,6 +148,7 @@ static status read_words(const bench_given *g, bench_request *q, err *e)
     q->as_threads = as;
     q->private_memory = memory;
     q->json = g->json;
+    if (g->device) q->device = g->device;
 done:
     return result;
 }
@@ -228,6 +232,7 @@ static int cmd_bench_comm(int argc, char **argv)
                        .warm_up = 1,
                        .aggregate = 1,
                        .check = true,
+                       .device = "auto",
                        .average = AVERAGE_MEAN};
     while (q.what < BENCH_SENDRECV && strcmp(argv[0], bench_names[q.what]) != 0) q.what++;
     TRY(parse_flags(argc, argv, &q, e));

@@ -22,6 +22,8 @@ typedef struct bench_rank_figures {
     uint64_t wrong[2];
     uint64_t sent; // messages that this rank has sent so far
     pid_t pid;
+    char device[16]; // its name, and its index
+    int index;
 } bench_rank_figures;
 
 // Lies in memory that all ranks share.
@@ -41,6 +43,7 @@ typedef struct bench_request {
     dtype type;
     comm_reduce_op op;
     int root, ranks;
+    const char *device; // a word of device_open
     bench_average average;
     bench_board *board;
 } bench_request;

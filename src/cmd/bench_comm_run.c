@@ -1,13 +1,15 @@
 // bench_comm_run.c -- the loop of `trireme bench all_reduce …` on one rank: fills the buffers,
 // times the calls, checks the result; rank 0 prints the rows in the format of nccl-tests.
-// bench_comm.c starts it through launch_ranks. It runs on the cpu device, so it may read device
-// memory.
+// bench_comm.c starts it through launch_ranks. Numbers are made and compared in memory of the host.
 #include "cmd/bench_comm.h"
 #include "cmd/console.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "device/kernels.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +21,7 @@ typedef struct bench_rank {
     char *send, *recv; // both in `memory`
     void *memory;
     size_t memory_bytes;
+    char *host; // room for a buffer, where the host cannot address the device's memory; else NULL
 } bench_rank;
 
 // The sizes of one row.
@@ -112,13 +115,15 @@ static status exchange(const bench_rank *b, const char *in, char *out, size_t by
 {
     status result = OK;
     const int rank = b->comm->rank, size = b->comm->size;
-    // Even ranks send first, because a send of a long message blocks until its receiver is ready.
+    // Even ranks send first, because a send of a long message may block until its receiver is ready.
+    TRY(comm_group_begin(b->comm, e));
     for (int turn = 0; turn < 2; turn++) {
         if (turn == rank % 2)
             TRY(comm_send(b->comm, in, bytes, (rank + 1) % size, b->stream, e));
         else
             TRY(comm_recv(b->comm, out, bytes, (rank + size - 1) % size, b->stream, e));
     }
+    TRY(comm_group_end(b->comm, e));
     // A call has ended when its buffers may be used again.
     TRY(comm_send_wait(b->comm, (rank + 1) % size, ++b->q->board->ranks[rank].sent, b->stream, e));
 done:
@@ -170,14 +175,18 @@ static status count_wrong(const bench_rank *b, const bench_row *r, bool in_place
     char *in = NULL, *to = NULL;
     double seconds = 0;
     buffers(b, r, in_place, &in, &to);
-    memset(to, 0xff, r->out * element);
-    for (size_t i = 0; i < r->in; i++) put(in, b->q->type, i, value(b->comm->rank, i));
+    char *const filled = b->host ? b->host : in, *const read = b->host ? b->host : to;
+    memset(read, 0xff, r->out * element);
+    if (b->host) TRY(device_upload(b->stream, to, read, r->out * element, e));
+    for (size_t i = 0; i < r->in; i++) put(filled, b->q->type, i, value(b->comm->rank, i));
+    if (b->host) TRY(device_upload(b->stream, in, filled, r->in * element, e));
     TRY(time_calls(b, r, in_place, 1, &seconds, e));
+    if (b->host) TRY(device_download(b->stream, read, to, r->out * element, e));
     *out = 0;
     for (size_t i = 0; i < r->out; i++) {
         uint64_t exact = 0;
         put(&exact, b->q->type, 0, expected(b, r, i));
-        *out += memcmp(to + i * element, &exact, element) != 0;
+        *out += memcmp(read + i * element, &exact, element) != 0;
     }
 done:
     return result;
@@ -330,21 +339,45 @@ done:
     return result;
 }
 
+// Ranks take the devices of the machine in turn.
+static status open_device(bench_rank *b, const world *w, int rank, err *e)
+{
+    status result = OK;
+    bench_rank_figures *mine = &b->q->board->ranks[rank];
+    device_options o = {.threads = 1, .local_rank = rank, .local_ranks = w->ranks};
+    device_description d;
+    TRY(device_describe(b->q->device, &o, &d, e));
+    o.index = rank % d.count;
+    TRY(device_open(b->q->device, &o, &b->device, e));
+    snprintf(mine->device, sizeof mine->device, "%s", d.name);
+    mine->index = o.index;
+    TRY(b->device->ops->stream_open(b->device, STREAM_COMM, false, &b->stream, e));
+done:
+    return result;
+}
+
+static status clear(const bench_rank *b, err *e)
+{
+    const kernel_call zeros = {.kind = K_FILL, .u.fill = {b->memory, (int64_t)b->memory_bytes}};
+    device_launch(b->stream, &zeros);
+    return b->device->ops->sync(b->stream, e);
+}
+
 static status open_rank(bench_rank *b, world *w, int rank, err *e)
 {
     status result = OK;
-    const device_options options = {.threads = 1};
     const size_t each = ((size_t)b->q->most + 63) & ~(size_t)63;
-    TRY(device_open("auto", &options, &b->device, e));
-    TRY(b->device->ops->stream_open(b->device, STREAM_COMM, false, &b->stream, e));
+    TRY(open_device(b, w, rank, e));
     TRY(comm_open("auto", world_options(w, rank, b->device, 0), &b->comm, e));
     b->memory_bytes = 2 * each + 64;
     if (b->q->private_memory)
         TRY(device_alloc(b->device, MEMORY_DEVICE, b->memory_bytes, &b->memory, e));
     else
         TRY(comm_alloc(b->comm, b->device, b->memory_bytes, &b->memory, e));
+    if (!b->device->is_host_memory)
+        TRY(alloc_array(&b->host, each, 1, "the benchmark's numbers", e));
     TRY(comm_share(b->comm, e));
-    memset(b->memory, 0, b->memory_bytes);
+    TRY(clear(b, e));
     b->send = b->memory;
     b->recv = b->send + each;
 done:
@@ -353,13 +386,14 @@ done:
 
 static void close_rank(bench_rank *b)
 {
+    if (b->stream) b->device->ops->stream_close(b->stream);
     if (b->q->private_memory)
         device_release(b->device, MEMORY_DEVICE, b->memory, b->memory_bytes);
     else if (b->comm)
         comm_release(b->comm, b->device, b->memory, b->memory_bytes);
     comm_close(b->comm);
-    if (b->stream) b->device->ops->stream_close(b->stream);
     device_close(b->device);
+    free(b->host);
 }
 
 // The lines that rank 0 prints before the rows.
@@ -369,8 +403,9 @@ static void print_titles(const bench_request *q)
     gethostname(host, sizeof host - 1);
     printf("#\n# Using devices\n");
     for (int r = 0; r < q->ranks; r++)
-        printf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%04x:%02x:%02x] CPU\n", r, 0,
-               (int)q->board->ranks[r].pid, host, 0, 0, 0, 0);
+        printf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%04x:%02x:%02x] %s\n", r, 0,
+               (int)q->board->ranks[r].pid, host, q->board->ranks[r].index, 0, 0, 0,
+               strcmp(q->board->ranks[r].device, "cpu") == 0 ? "CPU" : q->board->ranks[r].device);
     printf("#\n# %10s  %12s  %8s  %6s  %6s  %23s %7s  %23s\n", "", "", "", "", "", "out-of-place",
            "", "in-place");
     printf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s\n", "size", "count",

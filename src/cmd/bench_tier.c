@@ -109,7 +109,7 @@ static status measure(const bench_tier_request *q, err *e)
                             .bytes = (uint64_t)q->bytes,
                             .block_bytes = (size_t)q->block,
                             .depth = (int)q->depth};
-    TRY(device_open("auto", &one_thread, &d, e));
+    TRY(device_open("cpu", &one_thread, &d, e));
     TRY(device_alloc(d, MEMORY_HOST, BUFFERS * REQUEST, &memory, e)); // huge pages, as in a trainer
     TRY(tier_open(&o, &t, e));
     const char *note = tier_note(t);

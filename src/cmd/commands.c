@@ -27,14 +27,14 @@ static const command *const BENCHES[] = {
     &command_bench_sendrecv,
     &command_bench_tier,
     &command_bench_pipeline,
+    &command_bench_kernels,
     PLANNED("scaling", "Measures speed on 1, 2, 4 and more ranks."),
-    PLANNED("kernels", "Measures the kernels of this machine."),
     NULL,
 };
 
 const command command_bench = {
     .name = "bench",
-    .help = "Measures training, collectives, disks and pipelines.",
+    .help = "Measures training, collectives, disks, pipelines and kernels.",
     .subcommands = BENCHES,
 };
 

@@ -190,10 +190,11 @@ status train_start_open(train_start *s, int argc, char **argv, err *e)
     TRY(check_directory(s, e));
     TRY(find_checkpoint(s, e));
     s->is_done = s->resume && s->resume_step >= (uint64_t)s->job->train.steps;
-    if (!s->is_done)
+    if (!s->is_done) {
         TRY(claim_directory(s, e));
-    else if (s->job->resume ==
-             RESUME_AUTO) // the link `latest` may be old if the last save was killed
+        if (!s->job->quiet) cmd_say_lines("", s->job->notes.chars);
+    } else if (s->job->resume ==
+               RESUME_AUTO) // the link `latest` may be old if the last save was killed
         TRY(blame_train_out(folder_resume(s->job->train.out, s->resume, NULL, e), e));
 done:
     return result;

@@ -5,7 +5,6 @@
 #include "comm/comm.h"
 
 #include "comm/packed.h"
-#include "comm/reduce.h"
 
 #include <stdint.h>
 

@@ -24,12 +24,15 @@
 //   solo    one rank
 //   local   ranks of one machine, which are processes or threads. They share memory, and buffers of
 //           comm_alloc are not copied.
+//   p2p     ranks of one machine, which are processes or threads. Their devices read each other's
+//           memory (p2p.h).
 //   trace   wraps another one and counts its calls and bytes (trace.h)
 #ifndef TRIREME_COMM_COMM_H
 #define TRIREME_COMM_COMM_H
 
 #include "base/dtype.h"
 #include "base/err.h"
+#include "base/reduce.h"
 #include "comm/capabilities.h"
 #include "comm/segment.h"
 #include "device/device.h"
@@ -38,7 +41,7 @@
 
 typedef struct comm comm;
 struct comm_packing;
-typedef enum comm_reduce_op { REDUCE_SUM, REDUCE_MAX, REDUCE_MIN } comm_reduce_op;
+typedef reduce_op comm_reduce_op;
 
 typedef struct comm_ops {
     const char *name;

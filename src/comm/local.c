@@ -334,20 +334,15 @@ done:
     return result;
 }
 
-status local_open(const comm_options *o, comm **out, err *e)
+status local_open_hosts(const comm_options *o, const char *name, comm **out, err *e)
 {
     status result = OK;
     world *w = o->world;
     comm_group *group = NULL;
     *out = NULL;
     if (!w || o->local_size != o->size || w->ranks != o->size)
-        FAIL(E_USAGE, "communicator local: %d of %d ranks are on this machine; valid are all",
+        FAIL(E_USAGE, "communicator %s: %d of %d ranks are on this machine; valid are all", name,
              o->local_size, o->size);
-    if (!o->device->ops->call)
-        FAIL(E_USAGE,
-             "device %s: ranks of one machine need a device whose memory the host "
-             "can address, for example cpu",
-             o->device->ops->name);
     const comm_rendezvous meeting = {
         .store = o->store, .failure = w->failure, .rank = o->rank, .size = o->size};
     if (o->rank == 0) TRY(comm_group_open(w->arena, o->size, NULL, &group, e));
@@ -355,4 +350,15 @@ status local_open(const comm_options *o, comm **out, err *e)
     TRY(open_in_group(w, group, &meeting, out, e));
 done:
     return result;
+}
+
+status local_open(const comm_options *o, comm **out, err *e)
+{
+    *out = NULL;
+    if (o->device->ops->call) return local_open_hosts(o, "local", out, e);
+    return err_set(
+        e, E_USAGE,
+        "communicator local: device %s has memory that the host cannot address; valid is "
+        "communicator p2p",
+        o->device->ops->name);
 }

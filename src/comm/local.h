@@ -72,6 +72,9 @@ extern const comm_capabilities LOCAL_CAPABILITIES;
 // Opens the communicator of all ranks, which are those of world o->world. It is a row of registry.c.
 // Collective over all ranks.
 status local_open(const comm_options *o, comm **out, err *e);
+// The same for any device, as the host's side of communicator `name` (p2p.h): only its calls that block
+// the host may be used, and the functions below.
+status local_open_hosts(const comm_options *o, const char *name, comm **out, err *e);
 
 // True if p is memory of comm_alloc.
 static inline bool local_holds(const comm_local *local, const void *p)

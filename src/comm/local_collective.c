@@ -13,7 +13,6 @@
 #include "comm/local.h"
 
 #include "base/size.h"
-#include "comm/reduce.h"
 
 #include <string.h>
 

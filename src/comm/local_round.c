@@ -4,7 +4,6 @@
 // Called by the collectives of local_collective.c and local_segments.c. It compares the ranks'
 // calls. It does not know what a collective does between two rounds.
 #include "comm/local.h"
-#include "comm/reduce.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
 // of its array, and then reads those of the others. After the second round no rank reads the array
 // of another. It does not know parameters or buckets.
 #include "comm/local.h"
-#include "comm/reduce.h"
 
 #include <string.h>
 

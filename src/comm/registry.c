@@ -5,7 +5,9 @@
 #include "comm/registry.h"
 
 #include "comm/local.h"
+#include "comm/p2p.h"
 #include "comm/solo.h"
+#include "device/kernels.h"
 
 #include <string.h>
 
@@ -13,6 +15,7 @@ typedef struct registry_row {
     const char *name;
     const comm_capabilities *can;
     int least_ranks, most_ranks; // most_ranks 0: any number
+    bool needs_host_memory;      // works on devices only whose memory the host can address
     status (*open)(const comm_options *o, comm **out, err *e);
 } registry_row;
 
@@ -22,38 +25,57 @@ static status solo_row_open(const comm_options *o, comm **out, err *e)
     return comm_solo_open(out, e);
 }
 
-// "auto" is the first row that can have the ranks.
+// "auto" is the first row that can have the ranks and the device.
 static const registry_row ROWS[] = {
-    {"solo", &SOLO_CAPABILITIES, 1, 1, solo_row_open},
-    {"local", &LOCAL_CAPABILITIES, 2, 0, local_open},
+    {"solo", &SOLO_CAPABILITIES, 1, 1, false, solo_row_open},
+    {"local", &LOCAL_CAPABILITIES, 2, 0, true, local_open},
+    {"p2p", &P2P_CAPABILITIES, 2, KERNEL_REDUCE_RANKS, false, p2p_open},
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
 
-static const char VALID[] = "auto, solo (one rank) and local (ranks of one machine)";
+static const char VALID[] =
+    "auto, solo (one rank), local (ranks of one machine), and p2p (ranks of one "
+    "machine whose devices have memory of their own)";
 
 static bool can_have(const registry_row *row, int size)
 {
     return size >= row->least_ranks && (size <= row->most_ranks || row->most_ranks == 0);
 }
 
-static status find(const char *name, int size, const registry_row **out, err *e)
+static status refuse_ranks(const registry_row *row, int size, err *e)
+{
+    if (row->least_ranks == row->most_ranks)
+        return err_set(e, E_USAGE, "communicator %s: found %d ranks; valid are %d", row->name, size,
+                       row->most_ranks);
+    if (row->most_ranks == 0)
+        return err_set(e, E_USAGE, "communicator %s: found %d ranks; valid are %d and more",
+                       row->name, size, row->least_ranks);
+    return err_set(e, E_USAGE, "communicator %s: found %d ranks; valid are %d to %d", row->name,
+                   size, row->least_ranks, row->most_ranks);
+}
+
+static bool is_chosen(const registry_row *row, int size, bool host_memory)
+{
+    return size >= row->least_ranks && (row->most_ranks != 1 || size == 1) &&
+           (host_memory || !row->needs_host_memory);
+}
+
+static status find(const char *name, int size, bool host_memory, const registry_row **out, err *e)
 {
     const bool is_auto = strcmp(name, "auto") == 0;
     const registry_row *row = NULL;
     for (int i = 0; i < ROW_COUNT && !row; i++)
-        if (is_auto ? can_have(&ROWS[i], size) : strcmp(ROWS[i].name, name) == 0) row = &ROWS[i];
+        if (is_auto ? is_chosen(&ROWS[i], size, host_memory) : strcmp(ROWS[i].name, name) == 0)
+            row = &ROWS[i];
     *out = row;
     if (!row) return err_set(e, E_USAGE, "communicator %s: valid are %s", name, VALID);
-    if (!can_have(row, size))
-        return err_set(e, E_USAGE, "communicator %s: found %d ranks; valid are %s", row->name, size,
-                       row->most_ranks == 1 ? "1" : "2 and more");
-    return OK;
+    return can_have(row, size) ? OK : refuse_ranks(row, size, e);
 }
 
-status comm_describe(const char *name, int size, comm_description *out, err *e)
+status comm_describe(const char *name, int size, bool host_memory, comm_description *out, err *e)
 {
     const registry_row *row;
-    const status result = find(name, size, &row, e);
+    const status result = find(name, size, host_memory, &row, e);
     if (result == OK) *out = (comm_description){.name = row->name, .can = *row->can};
     return result;
 }
@@ -61,7 +83,8 @@ status comm_describe(const char *name, int size, comm_description *out, err *e)
 status comm_open(const char *name, comm_options o, comm **out, err *e)
 {
     const registry_row *row;
+    const bool host_memory = o.device->ops->call != NULL;
     *out = NULL;
-    const status result = find(name, o.size, &row, e);
+    const status result = find(name, o.size, host_memory, &row, e);
     return result == OK ? row->open(&o, out, e) : result;
 }

@@ -6,7 +6,6 @@
 #include "base/alloc.h"
 #include "config/private.h"
 #include "config/values.h"
-#include "device/device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,10 +74,6 @@ static status set_all(job *j, err *e)
     TRY(set_default_out(j, e));
     for (int i = 0; i < JOB_KEY_COUNT; i++) TRY(set_row(j, JOB_KEYS[i].path, e));
     if (!j->train.steps && j->train.epochs == 0 && !j->train.tokens) j->train.steps = 1000;
-    const char *name = device_resolve(j->launch.device);
-    free(j->launch.device);
-    j->launch.device = NULL;
-    TRY(text_copy(name, &j->launch.device, e));
 done:
     return result;
 }
@@ -190,5 +185,6 @@ void job_close(job *j)
     free((int *)j->strategy.pipeline.chunk_blocks);
     free(j->resume_from);
     text_clear(&j->warnings);
+    text_clear(&j->notes);
     free(j);
 }

@@ -99,10 +99,11 @@ typedef struct job {
         bool fit;       // change the strategy until the job fits
     } memory;
     struct {
-        int ranks;            // auto: one per core, or as many as the mesh needs
+        int ranks;            // auto: one per GPU or core, or as many as the mesh needs
         int threads_per_rank; // auto: cores / ranks; at least 1 and at most the cores
         bool as_threads;
-        char *device;
+        char *device;     // a name: `auto` is resolved
+        bool cuda_graphs; // a step is recorded and replayed where the device can
     } launch;
     struct {
         int64_t replicas_every; // steps; 0: never
@@ -113,6 +114,7 @@ typedef struct job {
     char *resume_from;
     bool quiet, overwrite;     // --quiet, --overwrite; not keys of the file
     text warnings;             // a line for each value that has no effect
+    text notes;                // a line for each choice that the user may not expect
     struct job_values *values; // private to config/: text, origin and line of every key
 } job;
 

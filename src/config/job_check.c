@@ -2,6 +2,7 @@
 // job_open calls it last. Each error names one key, its origin and the valid values.
 #define _GNU_SOURCE // sched_getaffinity
 #include "config/private.h"
+#include "device/device.h"
 
 #include <sched.h>
 #include <string.h>
@@ -149,16 +150,58 @@ static int cores(void)
     return count > 0 ? count : 1;
 }
 
+// Replaces the word of launch.device by the name of a device.
+static status resolve_device(job *j, err *e)
+{
+    status result = OK;
+    err why = {.code = OK};
+    const char *name = device_resolve(j->launch.device, &why);
+    if (why.code != OK) text_addf(&j->notes, "%s; launch.device auto takes %s\n", why.text, name);
+    free(j->launch.device);
+    j->launch.device = NULL;
+    TRY(text_copy(name, &j->launch.device, e));
+done:
+    return result;
+}
+
+static status describe_device(const job *j, device_description *out, err *e)
+{
+    const status result = device_describe(j->launch.device, NULL, out, e);
+    if (result != OK) setting_prefix(j->values, settings_of(j->values, "launch.device"), e);
+    return result;
+}
+
+// As many ranks as auto starts: one for each GPU, or for each core of those that a rank takes.
+static int ranks_at_once(const device_description *d, int all, int threads)
+{
+    if (!d->is_host_memory) return d->count;
+    return threads > 1 ? all / threads : all;
+}
+
+static void warn_of_shared(job *j, const device_description *d)
+{
+    if (d->is_host_memory || j->launch.ranks <= d->count) return;
+    text_addf(
+        &j->warnings,
+        "launch.ranks is %d, more than the %d device%s %s of this process; ranks share them\n",
+        j->launch.ranks, d->count, d->count == 1 ? "" : "s", d->name);
+}
+
 static status resolve_launch(job *j, err *e)
 {
     status result = OK;
     int all = cores(), threads = j->launch.threads_per_rank;
     mesh m;
+    device_description about;
+    TRY(resolve_device(j, e));
+    TRY(describe_device(j, &about, e));
     if (j->train.micro_batch > j->train.global_batch)
         KEY_ERROR("train.micro_batch",
                   "found %lld; valid: at most train.global_batch, which is %lld",
                   (long long)j->train.micro_batch, (long long)j->train.global_batch);
-    if (!j->launch.ranks) j->launch.ranks = batch_auto_ranks(j, threads > 1 ? all / threads : all);
+    if (!j->launch.ranks)
+        j->launch.ranks = batch_auto_ranks(j, ranks_at_once(&about, all, threads));
+    warn_of_shared(j, &about);
     if (!threads) j->launch.threads_per_rank = all / j->launch.ranks;
     if (!j->launch.threads_per_rank) j->launch.threads_per_rank = 1;
     if (threads > all) {

@@ -173,10 +173,11 @@ const job_key JOB_KEYS[] = {
     {"memory.budget", "Limits the memory of a rank; auto takes the memory of the device.", KEY_BYTES, .unit = "bytes", AT(memory.budget), .flags = KEY_MAY_CHANGE, .fallback = "auto", FROM(1), AUTO},
     {"memory.fit", "Changes the strategy until the job fits in memory.budget, and reports the changes.", KEY_BOOL, AT(memory.fit), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
 
-    {"launch.ranks", "Sets how many ranks start; auto starts one per core, as far as the mesh and the batch divide.", KEY_INT, .unit = "ranks", AT(launch.ranks), .flags = KEY_MAY_CHANGE, .fallback = "auto", RANKS, AUTO},
+    {"launch.ranks", "Sets how many ranks start; auto starts one per GPU, or per core where ranks compute on the CPU, as far as the mesh and the batch divide.", KEY_INT, .unit = "ranks", AT(launch.ranks), .flags = KEY_MAY_CHANGE, .fallback = "auto", RANKS, AUTO},
     {"launch.threads_per_rank", "Sets how many threads a rank computes with; auto divides the cores among the ranks, and a rank never gets more threads than the process has cores.", KEY_INT, .unit = "threads", AT(launch.threads_per_rank), .flags = KEY_MAY_CHANGE | KEY_KEEP_AUTO, .fallback = "auto", .low = 1, .high = 1024, AUTO},
     {"launch.as", "Chooses whether a rank is a process or a thread.", KEY_BOOL, AT(launch.as_threads), .flags = KEY_MAY_CHANGE, .fallback = "processes", WORDS("processes", "threads")},
-    {"launch.device", "Chooses the device that ranks compute on.", KEY_WORD, AT(launch.device), .flags = KEY_MAY_CHANGE, .fallback = "auto", .words = DEVICE_WORDS, .only = DEVICE_WORDS_SUPPORTED},
+    {"launch.device", "Chooses the device that ranks compute on; auto takes GPUs (cuda) where this machine has any, else cpu.", KEY_WORD, AT(launch.device), .flags = KEY_MAY_CHANGE, .fallback = "auto", .words = DEVICE_WORDS},
+    {"launch.cuda_graphs", "Records a step of a GPU once, as a CUDA graph, and replays it; false issues the kernels of every step.", KEY_BOOL, AT(launch.cuda_graphs), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE},
 
     {"checks.replicas_every", "Sets the number of steps between comparisons of the replicas' weights; 0 turns comparisons off.", KEY_COUNT, .unit = "optimizer steps", AT(checks.replicas_every), .flags = KEY_MAY_CHANGE, .fallback = "100", FROM(0)},
     {"checks.nonfinite", "Chooses what happens when the loss or a gradient is NaN or Inf: stop ends the run, skip leaves the step out.", KEY_ENUM, AT(checks.nonfinite), .flags = KEY_MAY_CHANGE, .fallback = "stop", WORDS([NONFINITE_STOP] = "stop", [NONFINITE_SKIP] = "skip")},

@@ -58,9 +58,9 @@ void device_release(device *d, device_memory_kind kind, void *p, size_t bytes)
 bool kernel_takes_workspace(kernel_kind k)
 {
     static const bool small[KERNELS] = {
-        [K_ADD] = true,       [K_DROPOUT] = true, [K_INIT] = true,
-        [K_UPDATE] = true,    [K_CLIP] = true,    [K_CONVERT] = true,
-        [K_COPY_ROWS] = true, [K_FILL] = true,    [K_DIGEST] = true,
+        [K_ADD] = true,    [K_DROPOUT] = true, [K_INIT] = true,      [K_UPDATE] = true,
+        [K_CLIP] = true,   [K_CONVERT] = true, [K_COPY_ROWS] = true, [K_FILL] = true,
+        [K_DIGEST] = true, [K_REDUCE] = true,
     };
     return !small[k];
 }
@@ -100,6 +100,7 @@ const char *kernel_name(kernel_kind k)
         [K_FILL] = "fill",
         [K_DIGEST] = "digest",
         [K_ORTHOGONALIZE] = "orthogonalize",
+        [K_REDUCE] = "reduce",
     };
     return k >= 0 && k < KERNELS ? names[k] : "unknown";
 }

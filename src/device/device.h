@@ -5,6 +5,7 @@
 // work in the order of issue. Only record and wait of an event order the work of two streams.
 //
 // Back ends:
+//   cuda   runs it on a GPU (cuda/), in programs that link that folder
 //   cpu    runs each piece of work at once, on the calling thread and its team (cpu_team.h), or on
 //          the stream's own thread where the stream was opened with one (cpu_queue.h)
 //   late   for tests only (tests/late/): each stream is a thread that runs its work in the least
@@ -24,6 +25,7 @@
 
 struct kernel_call;
 struct kernel_needs;
+struct device_sharing;
 typedef struct device device;
 typedef struct device_stream device_stream;
 typedef struct device_event device_event;
@@ -77,7 +79,8 @@ typedef struct device_ops {
     void (*wait)(device_stream *s, device_event *v);
     // Blocks the host until the event's latest record is complete.
     void (*event_sync)(device_event *v);
-    // Blocks the host until the stream is idle. Returns and clears its first asynchronous failure.
+    // Blocks the host until the stream is idle. Returns and clears its first asynchronous failure, or
+    // returns device_failure_of_peers.
     status (*sync)(device_stream *s, err *e);
 
     // Copies within and between device memory and MEMORY_HOST, in stream order. Other memory of the
@@ -109,6 +112,9 @@ typedef struct device_ops {
     status (*replay)(device_recording *r, device_stream *s, err *e);
     // No replay may be pending. r may be NULL.
     void (*recording_close)(device_recording *r);
+
+    // How devices of several ranks share memory and wait for each other (sharing.h). NULL: they cannot.
+    const struct device_sharing *sharing;
 } device_ops;
 
 enum { STREAM_ARG_BYTES = 256, DEVICE_ALIGN = 256 };
@@ -126,6 +132,10 @@ struct device {
     size_t own_thread_bytes; // what each stream with its own thread adds to bytes_scratch
     uint64_t allocations;    // calls of alloc so far; a test checks that a step makes none
     uint64_t launches;       // of kernels so far
+    // A failure of another rank, which made the results of this device's work worthless; OK: none. A
+    // communicator sets it. NULL: no work of other ranks is waited for.
+    status (*failure_of_peers)(const void *arg, err *e);
+    const void *failure_arg;
 };
 struct device_stream {
     device *device;
@@ -158,13 +168,13 @@ typedef struct device_description {
     const struct kernel_needs *needs; // of its kernels, for plans; NULL: they need nothing
 } device_description;
 
-// Words for a device in job files and flags, ended by NULL: "auto", the names in the registry, and
-// names that a later version will have. The words that this version supports, separated by '|'.
+// Words for a device in job files and flags, ended by NULL: "auto", and the names in the registry. The
+// same words, separated by '|'.
 extern const char *const DEVICE_WORDS[];
 extern const char DEVICE_WORDS_SUPPORTED[];
-// The name of the device that a word means: that of "auto" is the registry's first. NULL where this
-// version has no such device.
-const char *device_resolve(const char *word);
+// The name of the device that a word means: "auto" is "cuda" where this machine has a GPU, else "cpu", and
+// *why then says in one line why there is none (NULL allowed). NULL for other words.
+const char *device_resolve(const char *word, err *why);
 
 // Describes the device that device_open would open. It opens nothing, starts no thread and takes no
 // memory, so a process that forks later may call it. options may be NULL. E_USAGE for a word, isa, index
@@ -196,6 +206,12 @@ status device_download(device_stream *s, void *dst, const void *src, size_t byte
 // best rate in floating-point operations per second, where a multiply-add counts as two. It runs at
 // least one product. Its memory is not counted in bytes_now. Returns 0 when the device fails.
 double device_matmul_rate(device *d, dtype type, double seconds);
+
+// Each back end calls it at the end of sync, when nothing else has failed.
+static inline status device_failure_of_peers(const device *d, err *e)
+{
+    return d->failure_of_peers ? d->failure_of_peers(d->failure_arg, e) : OK;
+}
 
 static inline void device_launch(device_stream *s, const struct kernel_call *c)
 {

@@ -22,7 +22,7 @@ typedef struct kernel_segment {
 } kernel_segment;
 
 // The address of element i of an array of `type`; NULL where there is no array.
-static inline void *kernel_element(const void *array, int64_t i, dtype type)
+ON_DEVICE static inline void *kernel_element(const void *array, int64_t i, dtype type)
 {
     return array ? (char *)(uintptr_t)array + i * (int64_t)dtype_bytes(type) : NULL;
 }

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 // The sums of a step, each over all ranks once they are reduced. The loss kernels add to LOSS and
 // COUNT, K_SUM_SQUARES adds the squares of reduced gradients to SQUARES, and the host writes STOP and
@@ -51,10 +52,15 @@ typedef struct kernel_step_group {
 
 // The numbers of the step. A kernel calls it once a launch. Without a step (NULL, as in tests and
 // in evaluation) no step is finished, nothing is scaled, and every update applies.
-static inline kernel_step kernel_step_read(const kernel_step *s)
+ON_DEVICE static inline kernel_step kernel_step_read(const kernel_step *s)
 {
-    static const kernel_step none = {.loss_scale = 1, .result = {.scale = 1, .applies = true}};
-    return s ? *s : none;
+    if (s) return *s;
+    kernel_step none;
+    memset(&none, 0, sizeof none);
+    none.loss_scale = 1;
+    none.result.scale = 1;
+    none.result.applies = true;
+    return none;
 }
 
 // Which random numbers a dropout draws.
@@ -71,7 +77,7 @@ typedef struct kernel_drawn {
     uint64_t row0;
 } kernel_drawn;
 
-static inline kernel_drawn kernel_draw_read(const kernel_draw *d)
+ON_DEVICE static inline kernel_drawn kernel_draw_read(const kernel_draw *d)
 {
     const kernel_step s = kernel_step_read(d->step);
     return (kernel_drawn){rng_key_make(d->seed, RNG_DROPOUT, s.step, d->node),

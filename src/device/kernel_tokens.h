@@ -4,6 +4,8 @@
 #ifndef TRIREME_DEVICE_KERNEL_TOKENS_H
 #define TRIREME_DEVICE_KERNEL_TOKENS_H
 
+#include "base/target.h"
+
 #include <stdint.h>
 
 // The tokens that the rows of a matrix stand for, where a rank may have some of them only. A rank has
@@ -19,29 +21,31 @@ typedef struct kernel_tokens {
 // `seq` consecutive tokens of each sequence, and no others, from position `start` on.
 static inline kernel_tokens kernel_tokens_from(int64_t seq, int64_t start)
 {
-    return (kernel_tokens){.seq = seq, .full_seq = seq, .chunk = seq, .start = {start}};
+    return (kernel_tokens){
+        .seq = seq, .full_seq = seq, .chunk = seq, .start = {start, 0}, .first_row = 0};
 }
 
 // The position in its full sequence of token i < seq of a sequence.
-static inline int64_t kernel_token_position(const kernel_tokens *t, int64_t i)
+ON_DEVICE static inline int64_t kernel_token_position(const kernel_tokens *t, int64_t i)
 {
     return i < t->chunk ? t->start[0] + i : t->start[1] + i - t->chunk;
 }
 
 // The position of the token of row r.
-static inline int64_t kernel_row_position(const kernel_tokens *t, int64_t r)
+ON_DEVICE static inline int64_t kernel_row_position(const kernel_tokens *t, int64_t r)
 {
     return kernel_token_position(t, (t->first_row + r) % t->seq);
 }
 
 // The logical row of row r: its number if the sequences were full.
-static inline int64_t kernel_logical_row(const kernel_tokens *t, int64_t r)
+ON_DEVICE static inline int64_t kernel_logical_row(const kernel_tokens *t, int64_t r)
 {
     return (t->first_row + r) / t->seq * t->full_seq + kernel_row_position(t, r);
 }
 
 // How many of `rows` rows from row r on have consecutive logical rows.
-static inline int64_t kernel_consecutive_rows(const kernel_tokens *t, int64_t r, int64_t rows)
+ON_DEVICE static inline int64_t kernel_consecutive_rows(const kernel_tokens *t, int64_t r,
+                                                        int64_t rows)
 {
     if (t->chunk == t->full_seq) return rows;
     const int64_t left = t->chunk - (t->first_row + r) % t->chunk;

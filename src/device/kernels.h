@@ -35,6 +35,7 @@
 #define TRIREME_DEVICE_KERNELS_H
 
 #include "base/dtype.h"
+#include "base/reduce.h"
 #include "base/rng.h"
 #include "device/kernel_segment.h"
 #include "device/kernel_tokens.h"
@@ -72,6 +73,7 @@ typedef enum kernel_kind {
     K_FILL,
     K_DIGEST,
     K_ORTHOGONALIZE,
+    K_REDUCE,
     KERNELS
 } kernel_kind;
 
@@ -150,16 +152,22 @@ typedef struct kernel_embedding_grad_args {
 //                mean = mean(x),  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
 //   RMS norm     y [rows, cols] = x * rstd * gain (+ bias)
 //                rstd = 1 / sqrt(mean(x^2) + eps)
+// With `addend`, x stands for sum = alpha * x + beta * addend, rounded to the residual's type, which is
+// written too: one launch instead of K_ADD and K_NORM, with their bits. sum and y may each be x or the
+// addend, where that has their type; not both the same.
 typedef struct kernel_norm_args {
     int64_t rows, cols;
     const void *x;           // [rows, cols], the residual
+    const void *addend;      // [rows, cols] of `type`; NULL: none
+    void *sum;               // [rows, cols], the residual; with `addend`
+    float alpha, beta;       // with `addend`
     const void *gain, *bias; // [cols] of `type`; bias NULL: none
     void *y;                 // [rows, cols] of `type`
     float *mean, *rstd;      // [rows], written for the gradient; mean is NULL for RMS norm
     float eps;
     bool is_rms;
     dtype type;
-    bool residual_fp32; // x is F32
+    bool residual_fp32; // x and sum are F32
 } kernel_norm_args;
 
 // The gradients of kernel_norm_args. With g = dy * gain and x_hat = (x - mean) * rstd:
@@ -422,6 +430,20 @@ typedef struct kernel_orthogonalize_args {
     float eps;
 } kernel_orthogonalize_args;
 
+// out[o] [count] = in[0] op in[1] op … op in[ranks-1], element by element, for every o < outs. The order
+// of the sum is the tree of base/reduce.h; F32, BF16 and F16 are combined in F32 and rounded once. The
+// pointers may be memory of other ranks (device_sharing in device.h). An out may be one of the inputs
+// (the same address), and must not overlap any input otherwise.
+enum { KERNEL_REDUCE_RANKS = 16 };
+typedef struct kernel_reduce_args {
+    int64_t count;
+    const void *in[KERNEL_REDUCE_RANKS]; // [ranks][count] of `type`
+    void *out[KERNEL_REDUCE_RANKS];      // [outs][count] of `type`
+    int ranks, outs;
+    dtype type; // F32, BF16, F16, F64 or I64
+    reduce_op op;
+} kernel_reduce_args;
+
 // One launch: which kernel, its arguments, and its workspace (kernel_needs.h).
 typedef struct kernel_call {
     kernel_kind kind;
@@ -448,22 +470,25 @@ typedef struct kernel_call {
         kernel_update_args update;
         kernel_convert_args convert;
         kernel_copy_rows_args copy_rows;
-        kernel_fill_args fill;
-        kernel_digest_args digest;
         kernel_orthogonalize_args orthogonalize;
+        union { // of arrays, whatever they hold
+            kernel_fill_args fill;
+            kernel_digest_args digest;
+            kernel_reduce_args reduce;
+        };
     } u;
     void *workspace;        // device memory, of undefined contents before and after; NULL: none
     size_t workspace_bytes; // at least what kernel_workspace_bytes gives for the call
 } kernel_call;
 
 // Element type of the residual in a kernel of activations of `type`.
-static inline dtype kernel_residual_type(dtype type, bool residual_fp32)
+ON_DEVICE static inline dtype kernel_residual_type(dtype type, bool residual_fp32)
 {
     return residual_fp32 ? F32 : type;
 }
 
 // The elements from one row to the next of a matrix with a `stride` field, in which 0 means cols.
-static inline int64_t kernel_stride(int64_t stride, int64_t cols)
+ON_DEVICE static inline int64_t kernel_stride(int64_t stride, int64_t cols)
 {
     return stride == 0 ? cols : stride;
 }

@@ -99,8 +99,13 @@ void graph_visit_node(const graph *g, const graph_node *n, const graph_visitor *
 {
     static _Alignas(KERNEL_WORKSPACE_ALIGN) const char somewhere[KERNEL_WORKSPACE_ALIGN] = {0};
     const int64_t earlier = g->sequences.cache_rows - g->sequences.tokens.seq;
-    graph_run run = {.g = g, .visitor = v, .pos0 = earlier > 0 ? earlier : 0};
-    run.base[REGION_NONE] = (char *)(uintptr_t)somewhere;
+    void *const address = (void *)(uintptr_t)somewhere;
+    graph_run run = {.g = g,
+                     .visitor = v,
+                     .pos0 = earlier > 0 ? earlier : 0,
+                     .loss_sum = address,
+                     .loss_count = address};
+    run.base[REGION_NONE] = address;
     (void)graph_op_find(n->op)->run(&run, n, NULL); // it sends nothing, so nothing can fail
 }
 

@@ -359,6 +359,7 @@ status graph_finish(graph *g, recompute_mode recompute, err *e)
     }
     g->flops.forward = list_flops(g, &g->forward);
     g->flops.backward = list_flops(g, &g->backward);
+    graph_fuse_norms(g);
     TRY(graph_layout(g, e));
 done:
     return result;

@@ -45,6 +45,7 @@ typedef enum graph_op {
     OP_EMBEDDING,
     OP_LINEAR,
     OP_NORM,
+    OP_ADD_NORM, // made by graph_fuse_norms
     OP_ROPE,
     OP_ATTENTION,
     OP_ACTIVATION,
@@ -129,8 +130,7 @@ struct graph_value {
     // value from a parameter that is not frozen. Set by graph_finish; false for parameters.
     bool requires_grad;
     graph_sharding sharding;
-    graph_value
-        *copied_to_tp; // graph_copy_to_tp's result for this value; NULL before its first call
+    graph_value *copied_to_tp; // graph_copy_to_tp's result for this value, or NULL
     // Memory, final after graph_finish:
     graph_value *root;   // the value whose memory this one shares; itself if it shares none
     graph_region region; // of the root
@@ -142,7 +142,7 @@ struct graph_value {
 typedef struct graph_node_attr {
     union {
         struct {
-            float eps;
+            float eps, alpha, beta; // alpha and beta are of OP_ADD_NORM
             bool is_rms;
         } norm;
         struct {
@@ -483,8 +483,7 @@ double graph_cp_sent(const graph *g, const graph_node *n);
 
 // Settles the sections of sharded parameters, and checks that the ranks divide them.
 void graph_check_tp(graph *g);
-// Joins nodes that one kernel computes (fuse.c).
-void graph_fuse(graph *g);
+void graph_fuse(graph *g); // joins dropouts and sums (fuse.c)
 // Adds conversions for parameters of another type than the graph's (param_types.c).
 status graph_convert_params(graph *g, err *e);
 // Makes the backward list (derive.c).
@@ -493,6 +492,7 @@ status graph_derive(graph *g, err *e);
 status graph_plan_recompute(graph *g, recompute_mode recompute, err *e);
 // Orders the backward list as dgrad, then wgrad (dgrad_wgrad.c).
 status graph_split_backward(graph *g, err *e);
+void graph_fuse_norms(graph *g); // joins sums and norms in both lists (fuse.c)
 // Gives every value its memory (layout.c). E_USAGE when an op that works in place cannot.
 status graph_layout(graph *g, err *e);
 

@@ -92,8 +92,35 @@ static bool may_overwrite(const graph_value *root)
            root->region == REGION_OUTPUT_GRAD;
 }
 
-// Gives outputs the root of an input where the op's row allows or demands it. Both then have one type:
+// May output `out` of node n, which is at `position`, lie in the memory of input k? Both then have one type:
 // threads write an element over the one that they have read.
+static bool may_share(const graph_layout_pass *l, int position, const graph_value *out, int k,
+                      bool backward)
+{
+    const graph_node *n = l->list->node[position];
+    const graph_value *in = n->in[k], *root = root_of(n->in[k]);
+    for (int i = 0; i < NODE_OUTPUTS; i++)
+        if (n->out[i] && n->out[i] != out && root_of(n->out[i]) == root) return false;
+    return out->region != REGION_OUTPUT && (in->producer || in->region == REGION_OUTPUT_GRAD) &&
+           may_overwrite(root) && !is_read_again(l, n, position, root, k) &&
+           in->type == out->type && graph_value_bytes(root) >= graph_value_bytes(out) &&
+           (backward || !is_saved(l->g, root));
+}
+
+// Gives an output the root of the first of the inputs `may` that it may share memory with.
+static void share_output(const graph_layout_pass *l, int position, graph_value *out, unsigned may,
+                         bool backward)
+{
+    const graph_node *n = l->list->node[position];
+    if (!out || out->root != out) return;
+    for (int k = 0; k < NODE_INPUTS; k++) {
+        if (!n->in[k] || !(may >> k & 1) || !may_share(l, position, out, k, backward)) continue;
+        out->root = root_of(n->in[k]);
+        return;
+    }
+}
+
+// Gives outputs the root of an input where the op's row allows or demands it.
 static status share_memory(graph_layout_pass *l, bool backward, err *e)
 {
     for (int i = 0; i < l->list->count; i++) {
@@ -104,28 +131,14 @@ static status share_memory(graph_layout_pass *l, bool backward, err *e)
             out->root = root_of(n->in[0]), out->view_offset = n->in[0]->view_offset;
             continue;
         }
-        if (!out || out->root != out || (out->region == REGION_OUTPUT && o->must_alias < 0))
-            continue;
-        for (int k = 0; k < NODE_INPUTS; k++) {
-            graph_value *in = n->in[k];
-            bool must = o->must_alias == k;
-            if (!in || !(must || (o->may_alias >> k & 1))) continue;
-            graph_value *root = root_of(in);
-            bool allowed = out->region != REGION_OUTPUT &&
-                           (in->producer || in->region == REGION_OUTPUT_GRAD) &&
-                           may_overwrite(root) && !is_read_again(l, n, i, root, k) &&
-                           in->type == out->type &&
-                           graph_value_bytes(root) >= graph_value_bytes(out) &&
-                           (backward || !is_saved(l->g, root));
-            if (must && !allowed)
-                return err_set(
-                    e, E_USAGE,
-                    "model graph: %s (node %d) works in place, but its input is used elsewhere",
-                    o->name, i);
-            if (!allowed) continue;
-            out->root = root;
-            break;
-        }
+        const bool must = out && out->root == out && o->must_alias >= 0 && n->in[o->must_alias];
+        if (must && !may_share(l, i, out, o->must_alias, backward))
+            return err_set(
+                e, E_USAGE,
+                "model graph: %s (node %d) works in place, but its input is used elsewhere",
+                o->name, i);
+        share_output(l, i, n->out[3], o->may_alias_3, backward);
+        share_output(l, i, out, must ? 1u << o->must_alias : o->may_alias, backward);
     }
     return OK;
 }

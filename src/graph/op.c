@@ -7,6 +7,7 @@ const graph_op_info *graph_op_find(graph_op kind)
         [OP_EMBEDDING] = &op_embedding,
         [OP_LINEAR] = &op_linear,
         [OP_NORM] = &op_norm,
+        [OP_ADD_NORM] = &op_add_norm,
         [OP_ROPE] = &op_rope,
         [OP_ATTENTION] = &op_attention,
         [OP_ACTIVATION] = &op_activation,

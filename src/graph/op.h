@@ -19,6 +19,8 @@ typedef struct graph_op_info {
     int must_alias;
     // Output 0 may overwrite these inputs where no later node reads them; bit i is input i.
     unsigned may_alias;
+    // The same of output 3, which chooses first. The two never share memory.
+    unsigned may_alias_3;
     // The settings of `recompute` under which the op may run again in the backward list:
     //   0 never   1 all, because it costs less than its memory   2 selective and full   3 full
     int recompute;
@@ -57,9 +59,10 @@ int graph_trained_param(const graph *g, const graph_value *w);
 graph_node *graph_new_grad_node(graph *g, graph_op kind, const graph_node *n);
 
 extern const graph_op_info op_embedding, op_embedding_grad, op_linear, op_linear_grad_input,
-    op_linear_grad_weight, op_norm, op_norm_grad, op_rope, op_attention, op_attention_grad,
-    op_activation, op_activation_grad, op_glu, op_glu_grad, op_add, op_dropout, op_dropout_add,
-    op_convert, op_copy_to_tp, op_reduce_from_tp, op_gather_from_sp, op_scatter_to_sp,
-    op_gather_from_cp, op_scatter_to_cp, op_linear_cross_entropy, op_linear_square_error;
+    op_linear_grad_weight, op_norm, op_add_norm, op_norm_grad, op_rope, op_attention,
+    op_attention_grad, op_activation, op_activation_grad, op_glu, op_glu_grad, op_add, op_dropout,
+    op_dropout_add, op_convert, op_copy_to_tp, op_reduce_from_tp, op_gather_from_sp,
+    op_scatter_to_sp, op_gather_from_cp, op_scatter_to_cp, op_linear_cross_entropy,
+    op_linear_square_error;
 
 #endif

@@ -3,7 +3,9 @@
 // x may be the F32 residual; y has the compute type.
 //
 //   norm        in x, gain, bias                                    out y, rstd, mean
+//   add_norm    in x, gain, bias, addend                            out y, rstd, mean, sum
 //   norm_grad   in dy, x, gain, rstd, mean, earlier gradient of x   out dx
+// add_norm takes the norm of sum = alpha x + beta addend; fuse.c makes it of a sum and a norm.
 // RMS norm has no bias and no mean. dx is the sum with the earlier gradient, where there is one; no dx
 // where x requires no gradient. norm_grad has no x, rstd and mean where it computes dbias alone.
 #include "graph/op.h"
@@ -49,6 +51,10 @@ static status norm_run(const graph_run *run, const graph_node *n, err *e)
     c.u.norm = (kernel_norm_args){.rows = graph_value_rows(n->in[0]),
                                   .cols = graph_value_cols(n->in[0]),
                                   .x = graph_run_ptr(run, n->in[0]),
+                                  .addend = graph_run_ptr(run, n->in[3]),
+                                  .sum = graph_run_ptr(run, n->out[3]),
+                                  .alpha = n->attr.u.norm.alpha,
+                                  .beta = n->attr.u.norm.beta,
                                   .gain = graph_run_ptr(run, n->in[1]),
                                   .bias = graph_run_ptr(run, n->in[2]),
                                   .y = graph_run_ptr(run, n->out[0]),
@@ -105,6 +111,12 @@ static status norm_grad_run(const graph_run *run, const graph_node *n, err *e)
 
 const graph_op_info op_norm = {
     .name = "norm", .derive = norm_derive, .run = norm_run, .must_alias = -1, .recompute = 1};
+// The sum and y each take the memory of an operand that dies here.
+const graph_op_info op_add_norm = {.name = "add_norm",
+                                   .run = norm_run,
+                                   .must_alias = -1,
+                                   .may_alias = 1u | 1u << 3,
+                                   .may_alias_3 = 1u | 1u << 3};
 // Where x has a gradient already, dx is added to it in its memory.
 const graph_op_info op_norm_grad = {
     .name = "norm_grad", .run = norm_grad_run, .must_alias = -1, .may_alias = 1u << 5};

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// No key of the job file chooses another one: solo for one rank, local for several.
+// No key of the job file chooses another one: solo for one rank, local or p2p for several.
 static const char COMMUNICATOR[] = "auto";
 
 status session_options(const job *j, const session_inputs *in, int ranks, trainer_options *out,
@@ -27,13 +27,14 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .lr = j->lr,
                              .clip_grad_norm = j->train.clip_grad_norm,
                              .checks = {.skip_nonfinite = j->checks.nonfinite == NONFINITE_SKIP,
-                                        .replicas_every = j->checks.replicas_every},
+                                        .replicas_every = j->checks.replicas_every,
+                                        .issues_every_step = !j->launch.cuda_graphs},
                              .train = in->train,
                              .valid = in->valid,
                              .predicts = in->predicts,
                              .order = j->data.order,
                              .weights = in->weights};
-    TRY(comm_describe(COMMUNICATOR, ranks, &described, e));
+    TRY(comm_describe(COMMUNICATOR, ranks, !j->strategy.offload.host_is_apart, &described, e));
     trainer_take_capabilities(out, &described.can);
     TRY(job_solve_mesh(j, ranks, &out->mesh, e));
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));

@@ -58,7 +58,7 @@ bad_key '^trireme: --parallel.hook.rank: not a parameter of the hook none' --par
 bad_key '^trireme: --parallel.hook.start_step: found 1; valid: 2 or more' --parallel.hook '{name: powersgd, start_step: 1}'
 bad_key '^trireme: --train.fp16.hysteresis: not a parameter of the precision fp32' --train.fp16.hysteresis 3
 bad_key '^trireme: --train.fp16.min_loss_scale: found 8; valid: at most 2\^2' --train.precision fp16 --train.fp16 '{min_loss_scale: 8, initial_scale_power: 2}'
-bad_key '^trireme: --launch.device: found cuda; this version supports auto and cpu' --launch.device cuda
+bad_key '^trireme: --launch.device: device cuda: ' --launch.device cuda
 bad_key '^trireme: --launch.ranks: found 0; valid' --launch.ranks 0
 bad_key '^trireme: --launch.ranks: found 100000; valid' --launch.ranks 100000
 bad_key '^trireme: --train.global_batch: found 5, not a multiple of 2 ranks.*nearest valid: 4 and 6.*launch.ranks for 5: 1, 5;' --train.global_batch 5

@@ -3,6 +3,8 @@
 # expectation the script prints it and continues, so that one run shows all of them.
 set -u
 export LC_ALL=C
+# These tests are of ranks on the CPU. Those of tests/gpu/cli/ say on_gpus=1 before they source this file.
+[ -n "${on_gpus-}" ] || export CUDA_VISIBLE_DEVICES=
 trireme=$1
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/trireme-cli.XXXXXX")
 cd "$scratch" || exit 1

@@ -53,14 +53,6 @@ static outcome *shared_outcome(void)
     return p;
 }
 
-point pool_point(point p)
-{
-#ifdef __SANITIZE_THREAD__
-    p.v[DIM_PRECISION] = 0;
-#endif
-    return p;
-}
-
 const char *pool_folder(void)
 {
     return access("/dev/shm", W_OK) == 0 ? "/dev/shm" : P_tmpdir;
@@ -261,7 +253,6 @@ int pool_run(const pool_options *o, trial *items, int count)
     if (!l) abort();
     l->o = o;
     for (int i = 0; i < count; i++) {
-        items[i].point = pool_point(items[i].point);
         reference(l, &items[i].point);
         if (items[i].point.v[DIM_PRECISION] == 0) one_rank(l, &items[i].point);
     }

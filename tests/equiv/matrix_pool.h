@@ -31,10 +31,6 @@ typedef struct pool_options {
 // run. Returns the number of failed trials. The calling process must not have started a thread.
 int pool_run(const pool_options *o, trial *items, int count);
 
-// The point as pool_run runs it: the thread sanitizer cannot see the locks of oneDNN, which multiplies 16-bit
-// matrices, so there it is in fp32.
-point pool_point(point p);
-
 // Returns a folder for the file tier, in memory if there is such a folder.
 const char *pool_folder(void);
 

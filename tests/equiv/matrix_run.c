@@ -78,7 +78,7 @@ static void fill_options(setup *s, trainer_options *o)
     scaler_defaults(&o->scaler);
     o->scaler.initial_power = 10;
     o->checks.replicas_every = 3;
-    if (s->how->unkind) o->strategy.offload.host_is_apart = true;
+    if (s->how->unkind || s->how->cuda) o->strategy.offload.host_is_apart = true;
     o->train = s->data;
     o->groups = matrix_groups(s->point, o, s->group);
 }
@@ -115,8 +115,21 @@ done:
     return result;
 }
 
-static status open_device(const matrix_run *how, device **out, err *e)
+static status open_gpu(int rank, device **out, err *e)
 {
+    status result = OK;
+    device_options o = {.local_rank = rank, .local_ranks = MATRIX_RANKS};
+    device_description d;
+    TRY(device_describe("cuda", &o, &d, e));
+    o.index = rank % d.count;
+    TRY(device_open("cuda", &o, out, e));
+done:
+    return result;
+}
+
+static status open_device(const matrix_run *how, int rank, device **out, err *e)
+{
+    if (how->cuda) return open_gpu(rank, out, e);
     const device_options o = {.threads = 1};
     const unkind_options unkind = {.order = (late_order)how->late_order};
     if (how->unkind) return unkind_device_open(&unkind, out, e);
@@ -140,10 +153,10 @@ static status run_rank(setup *s, int rank, err *e)
     trainer *t = NULL;
     comm *distant = NULL;
     o.device = o.host = NULL, o.comm = NULL;
-    TRY(open_device(how, &o.device, e));
+    TRY(open_device(how, rank, &o.device, e));
     o.device->is_host_memory = !o.strategy.offload.host_is_apart;
     const comm_options options = world_options(s->world, rank, o.device, 0);
-    if ((how->toy || how->unkind) && options.size > 1)
+    if ((how->toy || (how->unkind && !how->p2p)) && options.size > 1)
         TRY(toy_open(&options, how->unkind ? &TOY_UNKIND_DEVICE : &TOY_HOST_DEVICE, &o.comm, e));
     else
         TRY(comm_open("auto", options, &o.comm, e));

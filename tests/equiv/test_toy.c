@@ -1,8 +1,8 @@
 // test_toy.c -- trainers over the toy communicator, which packs shards and works on streams, compute the
 // same bits as over the communicator of one machine, which reads the memory of other ranks. What is
 // left out or wrong is noticed: the linker wraps the functions that the faults change.
+#include "equiv/comm_points.h"
 #include "equiv/matrix_cover.h"
-#include "equiv/matrix_pool.h"
 #include "late/late_device.h"
 #include "workers.h"
 
@@ -14,51 +14,17 @@ enum { STEPS = 4, LIMIT_S = 900, COVER = false, SAMPLE = 12 };
 enum { STEPS = 4, LIMIT_S = 300, COVER = true, SAMPLE = 0 };
 #endif
 
-// Every policy, both levels of sharding, every axis, tiers, precisions and parameter groups.
-static const char *const POINTS[] = {
-    "replicate=3",
-    "shard=3,inner=zero1",
-    "shard=3,inner=zero2,precision=bf16",
-    "shard=4,inner=zero3",
-    "shard=2,inner=zero2,no_sync=false",
-    "shard=2,inner=zero3,no_sync=false,reshard=0",
-    "replicate=2,shard=2,outer=ddp,inner=zero3",
-    "replicate=2,shard=3,outer=zero1,inner=zero3",
-    "tp=2",
-    "tp=2sp,shard=2,inner=zero2",
-    "cp=2",
-    "cp=4,precision=bf16",
-    "cp=2,shard=2,inner=zero3,recompute=full",
-    "model=llama,cp=2,tp=2,shard=2,inner=zero1",
-    "shard=2,inner=zero3,file=ogw",
-    "shard=2,inner=zero3,precision=fp16,groups=mlp_ddp",
-    "pp=2",
-    "pp=4,micros=8",
-    "pp=2,schedule=gpipe",
-    "pp=2,schedule=interleaved",
-    "pp=4,schedule=zb",
-    "pp=2,shard=2,inner=zero3,schedule=interleaved,groups=frozen",
-    "model=llama_tied,pp=2,cp=2,tp=2,inner=zero1,schedule=zb",
-};
-
-static point point_of(const char *name)
-{
-    point p;
-    if (!matrix_parse(name, &p) || !matrix_legal(&p)) fail_msg("%s is no point", name);
-    return pool_point(p);
-}
-
 static void check_points(const matrix_run *over_toy)
 {
     static outcome want, got;
-    for (size_t i = 0; i < sizeof POINTS / sizeof *POINTS; i++) {
-        const point p = point_of(POINTS[i]);
+    for (size_t i = 0; i < COMM_POINTS; i++) {
+        const point p = comm_point(COMM_POINT[i]);
         const matrix_run here = {.steps = STEPS, .folder = pool_folder()};
         pool_run_one(&p, &here, LIMIT_S, &want);
         pool_run_one(&p, over_toy, LIMIT_S, &got);
         if (want.result != OK || got.result != OK)
-            fail_msg("%s: %s%s", POINTS[i], want.error, got.error);
-        if (!matrix_compare(&got, &want).same) fail_msg("%s: the bits differ", POINTS[i]);
+            fail_msg("%s: %s%s", COMM_POINT[i], want.error, got.error);
+        if (!matrix_compare(&got, &want).same) fail_msg("%s: the bits differ", COMM_POINT[i]);
     }
 }
 
@@ -198,7 +164,7 @@ status __wrap_comm_share(comm *c, err *e)
 
 static void run_with(toy_fault f, outcome *out)
 {
-    const point p = point_of("shard=3,inner=zero3");
+    const point p = comm_point("shard=3,inner=zero3");
     const matrix_run how = {.steps = STEPS, .folder = pool_folder(), .toy = true};
     fault = f;
     pool_run_one(&p, &how, LIMIT_S, out);

@@ -14,16 +14,6 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#ifdef __SANITIZE_THREAD__
-// oneDNN is not instrumented. The sanitizer cannot see its locks, but it sees some of its memory
-// accesses and would report them as races.
-__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void);
-const char *__tsan_default_suppressions(void)
-{
-    return "race:libdnnl.so\n";
-}
-#endif
-
 enum { WORKERS_MOST = 8 };
 
 // Zeros mean: one rank, ddp, fp32, everything on the device.
@@ -51,6 +41,8 @@ typedef struct scenario {
     bool distant; // the communicator asks for streams with threads of their own
     bool toy;     // several ranks use the toy communicator
     bool unkind;  // on unkind devices; several ranks use the toy communicator
+    bool p2p;     // with `unkind`: they use the communicator p2p
+    bool cuda;    // on the GPUs of this process, which ranks take in turn
     int late_order;
     bool issues; // every step is issued, also where it could be recorded and replayed
 } scenario;
@@ -108,7 +100,7 @@ static inline trainer_options workers_options(golden *g, const scenario *s, cons
     const memory_tier tiers[PLAN_STATES] = {s->weights, s->gradients, s->optimizer};
     memcpy(o.strategy.offload.tier, tiers, sizeof tiers);
     o.strategy.offload.path = folder;
-    o.strategy.offload.host_is_apart = s->apart || s->unkind;
+    o.strategy.offload.host_is_apart = s->apart || s->unkind || s->cuda;
     o.strategy.offload.updates_on_host = s->host_updates;
     g->device->is_host_memory = !o.strategy.offload.host_is_apart;
     o.strategy.offload.block_bytes = 64 << 10;
@@ -158,8 +150,15 @@ static inline status worker_group_work(worker_group *all, int rank, err *e)
         const unkind_options unkind = {.order = (late_order)all->s->late_order};
         TRY(unkind_device_open(&unkind, &g.device, e));
     }
+    if (all->s->cuda) {
+        device_description about;
+        device_close(g.device);
+        g.device = NULL;
+        TRY(device_describe("cuda", NULL, &about, e));
+        TRY(device_open("cuda", &(device_options){.index = rank % about.count}, &g.device, e));
+    }
     const comm_options options = world_options(all->world, rank, g.device, 0);
-    const bool toy = all->s->toy || all->s->unkind;
+    const bool toy = all->s->toy || (all->s->unkind && !all->s->p2p);
     if (toy && workers_ranks(all->s) > 1)
         TRY(toy_open(&options, all->s->unkind ? &WORKERS_UNKIND : &TOY_HOST_DEVICE, &g.comm, e));
     else

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE_NS = 5000000 };
+enum { PATIENCE_NS = 5000000, IDLE_NS = 20000000 };
 
 struct late_stream {
     device_stream base;
@@ -68,9 +68,16 @@ static bool any_is_stuck(const late_queues *q)
     return false;
 }
 
+// True if the host does other things than issue work and wait for it.
+static bool host_is_away(const late_queues *q)
+{
+    return q->moves_on && !q->awaited && clock_ns() - q->active_ns > IDLE_NS;
+}
+
 static bool may_run(late_queues *q, late_stream *s)
 {
     if (s->done == s->issued) return false;
+    if (host_is_away(q)) return !is_blocked(s);
     if (q->order == LATE_OTHERS_FIRST) {
         if (!q->awaited || is_blocked(s)) return false;
         return s != q->awaited || (s->done < s->wanted && !others_have_work(q, s));
@@ -173,7 +180,9 @@ void late_issue(device_stream *base, late_item *i)
     err e = {0};
     const status allowed = q->rules ? q->rules->issue(q, i, &e) : OK;
     keep_failure(q, s, allowed, &e);
-    if (allowed != OK) return;
+    // Nothing takes the place of what was refused, because replays count positions.
+    late_item nothing = {.kind = LATE_WAIT, .u.wait = {s, 0}};
+    if (allowed != OK) i = &nothing;
     pthread_mutex_lock(&q->lock);
     if (s->done == s->issued) s->first = s->done; // all items are free again
     size_t queued = s->issued - s->first;
@@ -185,6 +194,7 @@ void late_issue(device_stream *base, late_item *i)
     }
     s->items[queued] = *i;
     s->issued++;
+    q->active_ns = clock_ns();
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -197,6 +207,7 @@ static void await(late_stream *s, uint64_t position)
     pthread_cond_broadcast(&q->changed);
     while (s->done < position) pthread_cond_wait(&q->changed, &q->lock);
     q->awaited = NULL;
+    q->active_ns = clock_ns();
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -286,6 +297,7 @@ status late_sync(device_stream *s, err *e)
     if (result != OK && e) *e = own->failure;
     own->failure.code = OK;
     pthread_mutex_unlock(&q->lock);
+    if (result == OK) result = device_failure_of_peers(s->device, e);
     return result;
 }
 

@@ -53,8 +53,8 @@ typedef struct late_item {
 
 // What a device checks or changes of the work on its streams.
 typedef struct late_rules {
-    // Called by the host before `i` is queued. After a failure `i` is not queued, and the stream's
-    // next sync returns it.
+    // Called by the host before `i` is queued. After a failure `i` does not run, and the stream's next
+    // sync returns it.
     status (*issue)(late_queues *q, late_item *i, err *e);
     // Called by the stream's thread before `i` runs. After a failure `i` does not run, and the
     // stream's next sync returns it.
@@ -67,9 +67,11 @@ struct late_queues {
     device base;
     late_order order;
     const late_rules *rules; // NULL: none
-    // LATE_OTHERS_LAST: while a host function blocks, streams that nobody waits for run, too. On a
-    // device they always do in the end, and a peer may wait for them.
+    // LATE_OTHERS_LAST: while a host function blocks, streams that nobody waits for run, too. So do all
+    // streams when the host has neither issued work nor waited for some milliseconds. On a device they
+    // always do in the end, and a peer may wait for them.
     bool moves_on;
+    int64_t active_ns; // when the host last issued work, or ended a wait
     device_options options;
     cpu_kernels kernels;
     pthread_mutex_t lock;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Headers are complete and do not conflict: each compiles alone, and all compile in one file in the order of their names
-# and in the reverse order.
+# and in the reverse order. Headers of CUDA kernels compile as C++ after gpu.h, each alone. CUDA is the stand-in's.
 #   check_headers.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
@@ -12,7 +12,21 @@ compile() {
     *) level= ;;
     esac
     # Unused functions of headers are allowed.
-    cc -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only -I"$1/src" -I"$1/include" $level -x c "$2"
+    cc -std=c17 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only -I"$1/src" -I"$1/include" \
+        -I"$1/tests/gpu/stand_in/include" $level -x c "$2"
+}
+
+# gpu_cuda.h is for nvcc alone.
+compile_kernels() {
+    for header in $(cd "$1/src" && grep -lE "__device__|cuda/gpu" device/cuda/*.h 2>/dev/null | grep -v /gpu_cuda.h); do
+        printf '#include "device/cuda/gpu.h"\n#include "%s"\n' "$header" >"$scratch/one.cpp"
+        if ! c++ -std=c++20 -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only -I"$1/src" \
+            -I"$1/tests/gpu/stand_in" -I"$1/tests/gpu/stand_in/include" "$scratch/one.cpp" >"$scratch/said" 2>&1; then
+            echo "$header: does not compile by itself"
+            grep -m 1 error "$scratch/said" || true
+            bad=1
+        fi
+    done
 }
 
 headers() {
@@ -24,6 +38,10 @@ check() {
     bad=0
     headers "$1" | sort >"$scratch/headers"
     [ "$(uname -m)" = x86_64 ] || sed -i '/cpu\/vec/d' "$scratch/headers"
+    (cd "$1/src" && grep -lE "__device__|cuda/gpu" device/cuda/*.h 2>/dev/null) >"$scratch/kernels" || true
+    grep -vxF -f "$scratch/kernels" "$scratch/headers" >"$scratch/c_headers" || true
+    mv "$scratch/c_headers" "$scratch/headers"
+    compile_kernels "$1"
     while IFS= read -r header; do
         echo "#include \"$header\"" >"$scratch/one.c"
         if ! compile "$1" "$scratch/one.c" >"$scratch/said" 2>&1; then

@@ -1,13 +1,13 @@
 #!/bin/sh
 # A folder includes only lower tiers and its own headers (ARCHITECTURE.md). Only device/ includes
-# device/cpu/, and only api/ includes trireme.h. parallel/ only plans, so it includes no kernels of
-# device/ and of comm/ only the plain data of segment.h. The check ignores other libraries' headers.
+# device/cpu/ and device/cuda/, and only device/cuda/ headers of CUDA. Only api/ includes trireme.h. parallel/ only plans, so it includes no kernels of
+# device/ and of comm/ only the plain data of segment.h. The check ignores headers of other libraries.
 #   check_layers.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
 
 check() {
-    (cd "$1" && find src -name '*.[ch]' | sort | xargs grep -Hn '^ *# *include *"') | awk '
+    (cd "$1" && find src -name '*.[ch]' -o -name '*.cu' | sort | xargs grep -Hn '^ *# *include *["<]') | awk '
         BEGIN {
             n = split("base 0 device 1 comm 2 store 2 graph 3 parallel 3 model 4 optim 4 data 4 " \
                       "ckpt 4 train 5 config 5 monitor 5 session 6 launch 6 cmd 7 api 7", word, " ")
@@ -17,12 +17,18 @@ check() {
             split($0, part, ":")
             split(part[1], path, "/")
             from = path[2]
-            match($0, /"[^"]*"/)
+            match($0, /["<][^">]*[">]/)
+            outer = substr($0, RSTART, 1) == "<"
             name = substr($0, RSTART + 1, RLENGTH - 2)
             where = part[1] ":" part[2] ": "
             to = name
             sub(/\/.*/, "", to)
         }
+        outer && name ~ /^(cu|nccl|nvml|vector_types)/ && part[1] !~ /^src\/device\/cuda\// {
+            say("include <" name ">: headers of CUDA are for device/cuda/ alone")
+        }
+        outer { next }
+        name == "gpu_stand_in.h" && part[1] == "src/device/cuda/gpu.h" { next }
         !(from in tier) { say("folder " from " has no tier here"); next }
         name == "trireme.h" { if (from != "api") say("trireme.h is for users; only api/ includes it"); next }
         !(to in tier) || to == name { say("include \"" name "\": valid is \"folder/file.h\""); next }
@@ -31,7 +37,7 @@ check() {
             say("include \"" name "\": parallel/ plans; what executes is in train/")
             next
         }
-        name ~ /^device\/cpu\// { say("include \"" name "\": device/cpu/ is seen by device/ alone"); next }
+        name ~ /^device\/(cpu|cuda)\// { say("include \"" name "\": its folder is seen by device/ alone"); next }
         tier[to] >= tier[from] {
             say("include \"" name "\": " to " is of tier " tier[to] ", " from " is of tier " tier[from])
         }
@@ -52,6 +58,11 @@ tree sideways data/loader.c ckpt/ckpt.h
 control_fails "$scratch/sideways" 'src/data/loader.c:1:'
 tree inside graph/execute.c device/cpu/ref.h
 control_fails "$scratch/inside" 'seen by device/ alone'
+tree inside2 comm/p2p.c device/cuda/cuda_own.h
+control_fails "$scratch/inside2" 'seen by device/ alone'
+tree toolkit device/device.c device/device.h
+echo '#include <cuda_runtime_api.h>' >>"$scratch/toolkit/src/device/device.c"
+control_fails "$scratch/toolkit" 'headers of CUDA'
 tree new planner/cost.c base/err.h
 control_fails "$scratch/new" 'has no tier'
 tree bare comm/comm.c comm.h
@@ -65,6 +76,8 @@ control_fails "$scratch/launches" 'parallel/ plans'
 tree good parallel/hook.c comm/segment.h
 tree good train/step.c parallel/plan.h
 tree good device/cpu/ref_norm.c device/cpu/ref.h
+tree good device/cuda/cuda_norm.cu device/cuda/gpu.h
+echo '#include <cuda_runtime_api.h>' >>"$scratch/good/src/device/cuda/cuda_norm.cu"
 control_passes "$scratch/good"
 
 control_verdict "every folder includes lower tiers and its own headers only"

@@ -1,12 +1,12 @@
 #!/bin/sh
 # Only src/cmd/ and src/monitor/ print, and only src/cmd/ ends the process (launch/processes.c ends
-# the children that it has forked, with _exit). No text is cut at a byte by a precision of "%s".
+# the children that it has forked, with _exit, and device/cuda/cuda_gpus_ask.c its own). No text is cut at a byte by a precision of "%s".
 #   check_prints.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
 
 check() {
-    (cd "$1" && find src -name '*.[ch]' | sort | xargs awk '
+    (cd "$1" && find src -name '*.[ch]' -o -name '*.cu' | sort | xargs awk '
         { code = $0; sub(/\/\/.*/, "", code) }
         code ~ /%[-0-9]*\.[0-9]+s/ { say("cuts at a byte (TEXT_CUT cuts at a character)") }
         code ~ /fprintf\(stderr, "trireme/ { say("prints text as it comes (console_say escapes it)") }
@@ -14,7 +14,7 @@ check() {
         code ~ /(^|[^A-Za-z0-9_])(printf|vprintf|puts|putchar|perror)\(/ ||
         code ~ /(^|[^A-Za-z0-9_])(stdout|stderr)([^A-Za-z0-9_]|$)/ { say("prints") }
         code ~ /(^|[^A-Za-z0-9_])(exit|quick_exit|_Exit)\(/ { say("ends the process") }
-        code ~ /(^|[^A-Za-z0-9_])_exit\(/ && FILENAME != "src/launch/processes.c" { say("ends the process") }
+        code ~ /(^|[^A-Za-z0-9_])_exit\(/ && FILENAME !~ /^src\/(launch\/processes|device\/cuda\/cuda_gpus_ask)\.c$/ { say("ends the process") }
         function say(what) { print FILENAME ":" FNR ": " what ": " $0; bad = 1 }
         END { exit bad }')
 }

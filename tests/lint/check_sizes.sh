@@ -8,18 +8,18 @@ set -eu
 # Relies on the format that check_format.sh enforces: the "{" and "}" of a function stand alone at the
 # start of a line.
 check() {
-    (cd "$1" && find src include tests examples -name '*.[ch]' 2>/dev/null | sort) | (
+    (cd "$1" && find src include tests examples -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null | sort) | (
         cd "$1" && xargs awk -v most_exempt="$most_exempt" '
         FNR == 1 { end_file(); file = FILENAME; long_file = 0; inside = 0 }
         FNR <= 12 && /^\/\/ LONG: ./ { long_file = 1; exempt++ }
-        /^\{$/ { inside = 1; start = FNR; long = 0 }
+        /^\{$/ { inside = before !~ /^namespace/; start = FNR; long = 0 }
         inside && /^ +\/\/ LONG: ./ { long = 1; exempt++ }
         /^}/ {
             if (inside && FNR - start - 1 > 60 && !long)
                 say(file ":" start ": a function of " FNR - start - 1 " lines; valid is at most 60")
             inside = 0
         }
-        { lines = FNR }
+        { lines = FNR; before = $0 }
         function end_file(most) {
             most = file ~ /^tests\// ? 600 : 500
             if (file != "" && lines > most && !long_file)
@@ -52,6 +52,9 @@ control_passes "$scratch/tree"
 cp "$scratch/tree/src/base/a.c" "$scratch/tree/src/base/b.c"
 control_fails "$scratch/tree" '2 exemptions'
 rm "$scratch/tree/src/base/b.c"
+body 61 >"$scratch/tree/src/base/b.cu"
+control_fails "$scratch/tree" 'b.cu:2: a function of 61 lines'
+rm "$scratch/tree/src/base/b.cu"
 awk 'BEGIN { for (i = 0; i < 501; i++) print "// text" }' >"$scratch/tree/src/base/a.c"
 control_fails "$scratch/tree" '501 lines'
 

@@ -4,7 +4,6 @@
 #include "toy/toy_network.h"
 
 #include "base/alloc.h"
-#include "comm/reduce.h"
 
 #include <pthread.h>
 #include <stdio.h>

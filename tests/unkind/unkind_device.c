@@ -4,19 +4,12 @@
 #include "unkind/unkind_device.h"
 
 #include "late/late_capture.h"
-#include "unkind/unkind_memory.h"
 #include "unkind/unkind_pointers.h"
+#include "unkind/unkind_sharing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct unkind_device {
-    late_queues queues;
-    pthread_mutex_t lock; // of all that follows
-    unkind_pool own, host;
-    err broken; // code OK: no rule
-} unkind_device;
 
 static unkind_device *device_of(late_queues *q)
 {
@@ -35,7 +28,7 @@ static unkind_pool *pool_of(unkind_device *d, const void *p)
 {
     return unkind_pool_holds(&d->own, p)    ? &d->own
            : unkind_pool_holds(&d->host, p) ? &d->host
-                                            : NULL;
+                                            : unkind_imported_pool(d, p);
 }
 
 // ---- Pending work with a block
@@ -197,11 +190,11 @@ static status rule_issue(late_queues *q, late_item *i, err *e)
 {
     status result = OK;
     unkind_device *d = device_of(q);
-    pthread_mutex_lock(&d->lock);
+    unkind_lock();
     if (i->kind == LATE_COPY) result = issue_copy(d, i, e);
     if (i->kind == LATE_KERNEL) result = issue_kernel(d, &i->u.kernel, e);
     keep(d, result, e);
-    pthread_mutex_unlock(&d->lock);
+    unkind_unlock();
     return result;
 }
 
@@ -209,21 +202,21 @@ static status rule_start(late_queues *q, late_item *i, err *e)
 {
     status result = OK;
     unkind_device *d = device_of(q);
-    pthread_mutex_lock(&d->lock);
+    unkind_lock();
     if (i->kind == LATE_COPY) result = start_copy(d, i, e);
     if (i->kind == LATE_KERNEL) result = start_kernel(d, &i->u.kernel, e);
     keep(d, result, e);
-    pthread_mutex_unlock(&d->lock);
+    unkind_unlock();
     return result;
 }
 
 static void rule_end(late_queues *q, const late_item *i)
 {
     unkind_device *d = device_of(q);
-    pthread_mutex_lock(&d->lock);
+    unkind_lock();
     if (i->kind == LATE_COPY) end_copy(d, i);
     if (i->kind == LATE_KERNEL) count_kernel(d, &i->u.kernel, -1);
-    pthread_mutex_unlock(&d->lock);
+    unkind_unlock();
 }
 
 static const late_rules RULES = {.issue = rule_issue, .start = rule_start, .end = rule_end};
@@ -235,9 +228,9 @@ static status unkind_alloc(device *base, device_memory_kind kind, size_t bytes, 
     unkind_device *d = (unkind_device *)base;
     unkind_pool *pool = kind == MEMORY_HOST ? &d->host : &d->own;
     late_capture_refuse(d->queues.capture, "an allocation");
-    pthread_mutex_lock(&d->lock);
+    unkind_lock();
     const status result = unkind_pool_alloc(pool, bytes, kind == MEMORY_ZEROED, out, e);
-    pthread_mutex_unlock(&d->lock);
+    unkind_unlock();
     return result;
 }
 
@@ -247,18 +240,18 @@ static void unkind_release(device *base, device_memory_kind kind, void *p)
     unkind_pool *pool = kind == MEMORY_HOST ? &d->host : &d->own;
     err e = {0};
     if (!p) return;
-    pthread_mutex_lock(&d->lock);
+    unkind_lock();
     keep(d, unkind_pool_release(pool, p, &e), &e);
-    pthread_mutex_unlock(&d->lock);
+    unkind_unlock();
 }
 
 // ---- The device
 
 static void close_pools(unkind_device *d)
 {
+    unkind_forget(d);
     unkind_pool_close(&d->own);
     unkind_pool_close(&d->host);
-    pthread_mutex_destroy(&d->lock);
     free(d);
 }
 
@@ -287,6 +280,7 @@ static const device_ops unkind_ops = {
     .capture_end = late_capture_end,
     .replay = late_replay,
     .recording_close = late_recording_close,
+    .sharing = &UNKIND_SHARING,
 };
 
 status unkind_device_open(const unkind_options *o, device **out, err *e)
@@ -295,11 +289,10 @@ status unkind_device_open(const unkind_options *o, device **out, err *e)
     const device_options one = {.threads = 1};
     unkind_device *d = calloc(1, sizeof *d);
     if (!d) FAIL(E_FIT, "out of memory for a device");
-    pthread_mutex_init(&d->lock, NULL);
     TRY(unkind_pool_open(&d->own, "device", false, o->device_bytes, e));
     TRY(unkind_pool_open(&d->host, "host", true, o->host_bytes, e));
     TRY(late_queues_open(&d->queues, &unkind_ops, o->order, &one, &RULES, e));
-    d->queues.moves_on = true;
+    d->queues.moves_on = !o->stays_late;
     *out = &d->queues.base;
 done:
     if (result != OK && d) close_pools(d);
@@ -328,7 +321,7 @@ void *unkind_ptr(device *base, const void *p)
     unkind_device *d = (unkind_device *)base;
     err e = {0};
     void *found = NULL;
-    pthread_mutex_lock(&d->lock);
+    unkind_lock();
     const unkind_block *b =
         unkind_pool_holds(&d->own, p) ? unkind_pool_find(&d->own, p, 0, "unkind_ptr", &e) : NULL;
     if (b)
@@ -336,6 +329,6 @@ void *unkind_ptr(device *base, const void *p)
     else if (e.code == OK)
         err_set(&e, E_INTERNAL, "unkind_ptr: %p is no memory of this device", p);
     keep(d, b ? OK : E_INTERNAL, &e);
-    pthread_mutex_unlock(&d->lock);
+    unkind_unlock();
     return found;
 }

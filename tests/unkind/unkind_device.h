@@ -27,6 +27,9 @@
 typedef struct unkind_options {
     late_order order;
     size_t device_bytes, host_bytes; // limits; 0: none
+    // Streams run only while the host waits for one, however long it does other things. Ranks that wait for each
+    // other need false.
+    bool stays_late;
 } unkind_options;
 
 // Errors as device_open.

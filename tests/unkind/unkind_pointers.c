@@ -4,6 +4,12 @@
 
 #define AT(member) offsetof(kernel_call, u.member)
 
+// The pointers of an array with one for each rank.
+#define FOUR(member, first)                                                                        \
+    AT(member[first]), AT(member[first + 1]), AT(member[first + 2]), AT(member[first + 3])
+#define RANKS(member) FOUR(member, 0), FOUR(member, 4), FOUR(member, 8), FOUR(member, 12)
+_Static_assert(KERNEL_REDUCE_RANKS == 16, "RANKS has all of them");
+
 // Every kernel may have a workspace.
 #define ROW(...)                                                                                   \
     {                                                                                              \
@@ -17,8 +23,8 @@ static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
         ROW(AT(embedding.ids), AT(embedding.tokens), AT(embedding.positions), AT(embedding.y)),
     [K_EMBEDDING_GRAD] = ROW(AT(embedding_grad.ids), AT(embedding_grad.dy),
                              AT(embedding_grad.d_tokens), AT(embedding_grad.d_positions)),
-    [K_NORM] =
-        ROW(AT(norm.x), AT(norm.gain), AT(norm.bias), AT(norm.y), AT(norm.mean), AT(norm.rstd)),
+    [K_NORM] = ROW(AT(norm.x), AT(norm.addend), AT(norm.sum), AT(norm.gain), AT(norm.bias),
+                   AT(norm.y), AT(norm.mean), AT(norm.rstd)),
     [K_NORM_GRAD] =
         ROW(AT(norm_grad.dy), AT(norm_grad.x), AT(norm_grad.gain), AT(norm_grad.mean),
             AT(norm_grad.rstd), AT(norm_grad.dx), AT(norm_grad.dgain), AT(norm_grad.dbias)),
@@ -54,6 +60,7 @@ static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
     [K_FILL] = ROW(AT(fill.dst)),
     [K_DIGEST] = ROW(AT(digest.x), AT(digest.digest)),
     [K_ORTHOGONALIZE] = ROW(AT(orthogonalize.x)),
+    [K_REDUCE] = ROW(RANKS(reduce.in), RANKS(reduce.out)),
 };
 
 const size_t *unkind_pointers(kernel_kind k)

@@ -5,7 +5,7 @@
 
 #include "device/kernels.h"
 
-enum { UNKIND_POINTERS = 17 };
+enum { UNKIND_POINTERS = 2 * KERNEL_REDUCE_RANKS + 2 };
 
 // The offsets in kernel_call of the pointers of a kind of kernel, ended by 0.
 const size_t *unkind_pointers(kernel_kind k);

@@ -29,7 +29,6 @@ enum {
     CPU_SHARED_BYTES = 4 << 20,  // of the team
 };
 
-struct cpu_products;
 struct cpu_team;
 
 // The context in which kernels run. Each thread that issues work has one: a rank, or a stream of
@@ -40,8 +39,9 @@ typedef struct cpu_context {
     cpu_level level;        // of the table in use
     unsigned char *scratch; // [threads][CPU_SCRATCH_BYTES], aligned to 4096, contents undefined
     unsigned char *shared;  // [CPU_SHARED_BYTES], for example partial sums of fixed blocks
-    struct cpu_products *products; // state of cpu_matmul.c
-    void *workspace;               // of the call that runs
+    void *workspace;        // of the call that runs
+    bool bf16_instructions; // use them for bf16 products
+    err failure;            // the first since cpu_context_failure; code OK when none
 } cpu_context;
 
 // The scratch memory of one thread of the team.
@@ -94,13 +94,12 @@ status cpu_level_choose(const char *isa, cpu_level *out, err *e);
 // Bytes of scratch memory of a context with so many threads, the shared memory included.
 size_t cpu_scratch_bytes(int threads);
 // Opens a context for the calling thread. threads 0 means all cores that this process may use. The
-// caller closes it. E_USAGE as cpu_level_choose; E_FIT when there is no memory. oneDNN takes the
-// level of the first context of the process, and keeps it for contexts that are opened later.
+// caller closes it. E_USAGE as cpu_level_choose; E_FIT when there is no memory.
 status cpu_context_open(const device_options *options, cpu_context *out, err *e);
 void cpu_context_close(cpu_context *x); // x may be zeroed
-// Returns and clears the first failure of a kernel since the last call: a product that oneDNN
-// refused, or a workspace that was too small.
-status cpu_context_failure(const cpu_context *x, err *e);
+// Returns and clears the first failure of a kernel since the last call: a workspace that was too
+// small.
+status cpu_context_failure(cpu_context *x, err *e);
 
 // The device "cpu" of registry.c: what device_describe says of it, without name and index, and the
 // device itself. E_USAGE as cpu_level_choose, and for threads below 0; E_FIT as cpu_context_open.

@@ -29,8 +29,8 @@ void cpu_kernels_run(const cpu_kernels *k, cpu_context *x, const kernel_call *ca
 {
     const size_t need = kernel_workspace_bytes(cpu_kernel_needs(x->level), call);
     if (call->workspace_bytes < need) {
-        if (x->products->failure.code == OK)
-            err_set(&x->products->failure, E_INTERNAL,
+        if (x->failure.code == OK)
+            err_set(&x->failure, E_INTERNAL,
                     "a launch of %s has %zu bytes of workspace; it needs %zu",
                     kernel_name(call->kind), call->workspace_bytes, need);
         return;

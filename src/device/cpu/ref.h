@@ -3,31 +3,38 @@
 //
 // They are the executable form of device/kernels.h: one function a kernel, as direct as possible,
 // on one thread. The table of kernels starts with them, and every other form is tested against
-// them.
+// them. The tests compile them once more with REF_REAL double, as the reference of other devices: what
+// is computed in REF_REAL is then exact beside what such a device rounds.
 #ifndef TRIREME_DEVICE_CPU_REF_H
 #define TRIREME_DEVICE_CPU_REF_H
 
 #include "device/cpu/cpu.h"
 
+#ifndef REF_REAL
+#define REF_REAL float
+#endif
+typedef REF_REAL ref_real;
+
 // Element i of an F32, BF16 or F16 array.
-static inline float ref_load(const void *p, int64_t i, dtype type)
+static inline ref_real ref_load(const void *p, int64_t i, dtype type)
 {
     if (type == F32) return ((const float *)p)[i];
     uint16_t half = ((const uint16_t *)p)[i];
     return type == BF16 ? bf16_to_float(half) : fp16_to_float(half);
 }
 
-static inline void ref_store(void *p, int64_t i, dtype type, float value)
+static inline void ref_store(void *p, int64_t i, dtype type, ref_real value)
 {
     if (type == F32) {
-        ((float *)p)[i] = value;
+        ((float *)p)[i] = (float)value;
     } else {
-        ((uint16_t *)p)[i] = type == BF16 ? float_to_bf16(value) : float_to_fp16(value);
+        ((uint16_t *)p)[i] =
+            type == BF16 ? float_to_bf16((float)value) : float_to_fp16((float)value);
     }
 }
 
 // x rounded to `type`.
-static inline float ref_round(float x, dtype type)
+static inline ref_real ref_round(ref_real x, dtype type)
 {
     uint32_t element;
     ref_store(&element, 0, type, x);
@@ -114,5 +121,6 @@ void ref_copy_rows(const cpu_context *x, const void *args);
 void ref_fill(const cpu_context *x, const void *args);
 void ref_digest(const cpu_context *x, const void *args);
 void ref_orthogonalize(const cpu_context *x, const void *args);
+void ref_reduce(const cpu_context *x, const void *args);
 
 #endif

@@ -10,7 +10,7 @@ void ref_add(const cpu_context *x, const void *args)
     const kernel_add_args *p = args;
     dtype residual = kernel_residual_type(p->type, p->residual_fp32);
     for (int64_t i = 0; i < p->count; i++) {
-        float y = p->alpha * ref_load(p->a, i, residual);
+        ref_real y = p->alpha * ref_load(p->a, i, residual);
         if (p->b) y += p->beta * ref_load(p->b, i, p->type);
         ref_store(p->y, i, residual, y);
     }
@@ -23,14 +23,14 @@ void ref_dropout(const cpu_context *x, const void *args)
     const kernel_drawn drawn = kernel_draw_read(&p->draw);
     const dtype residual = kernel_residual_type(p->type, p->residual_fp32);
     const dtype from = p->residual ? p->type : residual, to = p->residual ? residual : p->type;
-    const float scale = 1 / (1 - p->p);
+    const ref_real scale = 1 / (1 - (ref_real)p->p);
     for (int64_t r = 0; r < p->rows; r++) {
         uint64_t word =
             (drawn.row0 + (uint64_t)kernel_logical_row(&p->row_tokens, r)) * (uint64_t)p->cols;
         for (int64_t c = 0; c < p->cols; c++) {
             bool keep = rng_uniform(rng_word(drawn.key, word + (uint64_t)c)) >= p->p;
             int64_t i = r * p->cols + c;
-            float y = keep ? ref_round(ref_load(p->x, i, from), p->type) * scale : 0;
+            ref_real y = keep ? ref_round(ref_load(p->x, i, from), p->type) * scale : 0;
             if (p->residual) y = ref_load(p->residual, i, residual) + ref_round(y, p->type);
             ref_store(p->y, i, to, y);
         }
@@ -48,7 +48,7 @@ void ref_init(const cpu_context *x, const void *args)
 static void convert_segment(const kernel_convert_args *p, const kernel_segment *s)
 {
     for (int64_t i = 0; i < s->count; i++) {
-        float value = ref_load(p->src, s->src + i, p->src_type);
+        ref_real value = ref_load(p->src, s->src + i, p->src_type);
         if (p->accumulate) value += ref_load(p->dst, s->dst + i, p->dst_type);
         ref_store(p->dst, s->dst + i, p->dst_type, value);
     }

@@ -15,7 +15,7 @@ void ref_embedding(const cpu_context *x, const void *args)
         bool here = p->vocab == 0 || (id >= 0 && id < p->vocab);
         int64_t position = kernel_row_position(&p->row_tokens, r) * p->cols;
         for (int64_t c = 0; c < p->cols; c++) {
-            float y = here ? p->scale * ref_load(p->tokens, id * p->cols + c, p->type) : 0;
+            ref_real y = here ? p->scale * ref_load(p->tokens, id * p->cols + c, p->type) : 0;
             if (p->positions) y += ref_load(p->positions, position + c, p->type);
             ref_store(p->y, r * p->cols + c, kernel_residual_type(p->type, p->residual_fp32), y);
         }
@@ -36,12 +36,12 @@ static void add_id(const kernel_embedding_grad_args *p, int64_t r)
 {
     float *to = p->d_tokens + (p->ids[r] - p->first) * p->cols;
     for (int64_t c = 0; c < p->cols; c++) {
-        float sum = 0;
+        ref_real sum = 0;
         for (int64_t q = r; q < p->rows; q++)
             if (p->ids[q] == p->ids[r])
                 sum += p->scale * ref_load(p->dy, q * p->cols + c,
                                            kernel_residual_type(p->type, p->residual_fp32));
-        to[c] += sum;
+        to[c] = (float)(to[c] + sum);
     }
 }
 

@@ -33,5 +33,6 @@ void ref_kernels_fill(cpu_kernels *k)
                            [K_FILL] = ref_fill,
                            [K_DIGEST] = ref_digest,
                            [K_ORTHOGONALIZE] = ref_orthogonalize,
+                           [K_REDUCE] = ref_reduce,
                        }};
 }

@@ -6,11 +6,19 @@
 
 void ref_norm(const cpu_context *x, const void *args)
 {
-    (void)x;
     const kernel_norm_args *p = args;
     dtype residual = kernel_residual_type(p->type, p->residual_fp32);
+    const kernel_add_args sum = {.count = p->rows * p->cols,
+                                 .a = p->x,
+                                 .b = p->addend,
+                                 .y = p->sum,
+                                 .alpha = p->alpha,
+                                 .beta = p->beta,
+                                 .type = p->type,
+                                 .residual_fp32 = p->residual_fp32};
+    if (p->addend) ref_add(x, &sum);
     for (int64_t r = 0; r < p->rows; r++) {
-        const void *row = ref_at(p->x, r * p->cols, residual);
+        const void *row = ref_at(p->addend ? p->sum : p->x, r * p->cols, residual);
         double mean = 0, square = 0;
         if (!p->is_rms) {
             for (int64_t c = 0; c < p->cols; c++) mean += ref_load(row, c, residual);

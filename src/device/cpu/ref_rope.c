@@ -12,9 +12,9 @@ void ref_rope(const cpu_context *x, const void *args)
         for (int64_t h = 0; h < p->heads; h++) {
             int64_t offset = r * p->stride + h * p->head_dim;
             for (int64_t i = 0; i < half; i++) {
-                float c = angles[2 * i], s = p->inverse ? -angles[2 * i + 1] : angles[2 * i + 1];
-                float low = ref_load(p->x, offset + i, p->type);
-                float high = ref_load(p->x, offset + i + half, p->type);
+                ref_real c = angles[2 * i], s = p->inverse ? -angles[2 * i + 1] : angles[2 * i + 1];
+                ref_real low = ref_load(p->x, offset + i, p->type);
+                ref_real high = ref_load(p->x, offset + i + half, p->type);
                 ref_store(p->x, offset + i, p->type, low * c - high * s);
                 ref_store(p->x, offset + i + half, p->type, high * c + low * s);
             }

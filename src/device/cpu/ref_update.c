@@ -33,56 +33,60 @@ ref_update_call ref_update_read(const kernel_update_args *p)
         .p = *p, .group = *p->group, .grad_scale = (float)r.scale, .applies = r.applies};
 }
 
-static float update_adam(const ref_update_call *c, int64_t i, float w, float g)
+static ref_real update_adam(const ref_update_call *c, int64_t i, ref_real w, ref_real g)
 {
     const kernel_update_args *p = &c->p;
     const kernel_step_group *s = &c->group;
+    const ref_real lr = s->lr, decay = p->weight_decay, beta1 = s->beta1, beta2 = p->beta2;
     if (p->rule == UPDATE_ADAM) {
-        g += p->weight_decay * w;
+        g += decay * w;
     } else {
-        w -= s->lr * p->weight_decay * w;
+        w -= lr * decay * w;
     }
-    p->m[i] = s->beta1 * p->m[i] + (1 - s->beta1) * g;
-    p->v[i] = p->beta2 * p->v[i] + (1 - p->beta2) * g * g;
-    return w - s->lr * (p->m[i] / s->c1) / (sqrtf(p->v[i] / s->c2) + p->eps);
+    const ref_real m = beta1 * p->m[i] + (1 - beta1) * g;
+    const ref_real v = beta2 * p->v[i] + (1 - beta2) * g * g;
+    p->m[i] = (float)m;
+    p->v[i] = (float)v;
+    return w - lr * (m / s->c1) / ((ref_real)sqrt(v / s->c2) + p->eps);
 }
 
-static float update_sgd(const ref_update_call *c, int64_t i, float w, float g)
+static ref_real update_sgd(const ref_update_call *c, int64_t i, ref_real w, ref_real g)
 {
     const kernel_update_args *p = &c->p;
     const kernel_step_group *s = &c->group;
     g += p->weight_decay * w;
     if (p->m) {
-        p->m[i] = s->first ? g : s->beta1 * p->m[i] + g;
-        g = p->m[i];
+        g = s->first ? g : (ref_real)s->beta1 * p->m[i] + g;
+        p->m[i] = (float)g;
     }
     return w - s->lr * g;
 }
 
-static float update_lion(const ref_update_call *c, int64_t i, float w, float g)
+static ref_real update_lion(const ref_update_call *c, int64_t i, ref_real w, ref_real g)
 {
     const kernel_update_args *p = &c->p;
     const kernel_step_group *s = &c->group;
-    w -= s->lr * p->weight_decay * w;
-    float step = s->beta1 * p->m[i] + (1 - s->beta1) * g;
-    p->m[i] = p->beta2 * p->m[i] + (1 - p->beta2) * g;
-    return w - s->lr * (float)((step > 0) - (step < 0));
+    const ref_real lr = s->lr, beta1 = s->beta1, beta2 = p->beta2;
+    w -= lr * p->weight_decay * w;
+    const ref_real step = beta1 * p->m[i] + (1 - beta1) * g;
+    p->m[i] = (float)(beta2 * p->m[i] + (1 - beta2) * g);
+    return w - lr * (ref_real)((step > 0) - (step < 0));
 }
 
 static void update_element(const ref_update_call *c, int64_t i)
 {
     const kernel_update_args *p = &c->p;
-    const float g = p->g[i] * c->grad_scale;
+    const ref_real g = (ref_real)p->g[i] * c->grad_scale;
     switch (p->rule) {
     case UPDATE_ADAMW:
     case UPDATE_ADAM:
-        p->w[i] = update_adam(c, i, p->w[i], g);
+        p->w[i] = (float)update_adam(c, i, p->w[i], g);
         break;
     case UPDATE_SGD:
-        p->w[i] = update_sgd(c, i, p->w[i], g);
+        p->w[i] = (float)update_sgd(c, i, p->w[i], g);
         break;
     case UPDATE_LION:
-        p->w[i] = update_lion(c, i, p->w[i], g);
+        p->w[i] = (float)update_lion(c, i, p->w[i], g);
         break;
     case UPDATE_RULES:
         break;

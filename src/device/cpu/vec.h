@@ -62,6 +62,12 @@ VEC_INLINE vf v_sqrt(vf x)
     return V_OP(sqrt_ps)(x);
 }
 
+// a * b + c, rounded once. Elsewhere the compiler chooses which product of a sum it joins with the addition.
+VEC_INLINE vf v_fma(vf a, vf b, vf c)
+{
+    return V_OP(fmadd_ps)(a, b, c);
+}
+
 // max and min return b when either is NaN.
 VEC_INLINE vf v_max(vf a, vf b)
 {

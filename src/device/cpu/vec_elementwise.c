@@ -1,34 +1,17 @@
 // vec_elementwise.c -- vector form of the sum of two tensors, dropout, conversion and zeroing.
-#include "device/cpu/vec.h"
+#include "device/cpu/vec_add.h"
 
 enum {
     GRAIN = 16384, // elements for which it pays to wake a thread; a multiple of every vector
     BATCH = 1024,  // elements whose random words are drawn at a time
 };
 
-VEC_INLINE void add_range(const kernel_add_args *p, int64_t first, int64_t last, dtype type,
-                          dtype residual)
-{
-    vf alpha = v_set(p->alpha), beta = v_set(p->beta);
-#define SUM(i, n)                                                                                  \
-    v_store_n(p->y, i, n, residual,                                                                \
-              alpha *v_load_n(p->a, i, n, residual) + beta * v_load_n(p->b, i, n, type))
-#define SCALE(i, n) v_store_n(p->y, i, n, residual, alpha *v_load_n(p->a, i, n, residual))
-    if (p->b) {
-        V_EACH(i, first, last, SUM);
-    } else {
-        V_EACH(i, first, last, SCALE);
-    }
-#undef SUM
-#undef SCALE
-}
-
 static void add_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
                      int thread)
 {
     (void)x, (void)thread;
     const kernel_add_args *p = args;
-#define CALL(type, residual) add_range(p, first, last, type, residual)
+#define CALL(type, residual) vec_add_range(p, first, last, type, residual)
     V_BY_RESIDUAL(p->type, p->residual_fp32, CALL);
 #undef CALL
 }

@@ -1,9 +1,7 @@
-// vec_init.c -- vector form of the initial values of parameters. Random words and square roots are
-// computed as vectors. Logarithms, sines and cosines are the C library's, one from a time, so every
-// level gives the bits of rng_normal.
+// vec_init.c -- vector form of the initial values of parameters. The compiler makes vectors of the loops
+// over base/normal.h, so every level gives the bits of rng_normal.
+#include "base/normal.h"
 #include "device/cpu/vec.h"
-
-#include <math.h>
 
 enum {
     GRAIN = 16384, // elements for which it pays to wake a thread; a multiple of the 4 of a counter
@@ -14,16 +12,14 @@ enum {
 // 4.
 VEC_INLINE void normals(const uint32_t *words, int64_t n, float *out)
 {
-    float radius[BATCH / 2 + 2], angle[BATCH / 2 + 2];
+    float radius[BATCH / 2 + 2], sine[BATCH / 2 + 2], cosine[BATCH / 2 + 2];
+    for (int64_t i = 0; i < n / 2; i++) radius[i] = normal_log(words[2 * i] >> 8);
+    for (int64_t i = 0; i < n / 2; i++)
+        normal_sincos(normal_angle(words[2 * i + 1]), &sine[i], &cosine[i]);
     for (int64_t i = 0; i < n / 2; i++) {
-        radius[i] = (float)(int32_t)((words[2 * i] >> 8) + 1) * 0x1p-24f;
-        angle[i] = 6.2831853f * ((float)(int32_t)(words[2 * i + 1] >> 8) * 0x1p-24f);
-    }
-    for (int64_t i = 0; i < n / 2; i++) radius[i] = logf(radius[i]);
-    for (int64_t i = 0; i < n / 2; i++) radius[i] = sqrtf(-2.0f * radius[i]);
-    for (int64_t i = 0; i < n / 2; i++) {
-        out[2 * i] = radius[i] * cosf(angle[i]);
-        out[2 * i + 1] = radius[i] * sinf(angle[i]);
+        const float r = sqrtf(-2 * radius[i]);
+        out[2 * i] = r * cosine[i];
+        out[2 * i + 1] = r * sine[i];
     }
 }
 

@@ -2,7 +2,7 @@
 // The gradients of gain and bias are sums over rows. They are taken in chunks of rows that depend
 // on the shape only, and then added in order, so they do not depend on the number of threads.
 #include "device/cpu/ref.h"
-#include "device/cpu/vec.h"
+#include "device/cpu/vec_add.h"
 
 #include <math.h>
 
@@ -40,8 +40,11 @@ VEC_INLINE float row_spread(const void *x, int64_t cols, float mean, dtype type)
 VEC_INLINE void norm_rows(const kernel_norm_args *p, int64_t first, int64_t last, bool bias,
                           dtype type, dtype residual)
 {
+    const kernel_add_args sum = {
+        .a = p->x, .b = p->addend, .y = p->sum, .alpha = p->alpha, .beta = p->beta};
     for (int64_t r = first; r < last; r++) {
-        const void *x = vec_at(p->x, r * p->cols, residual);
+        if (p->addend) vec_add_range(&sum, r * p->cols, (r + 1) * p->cols, type, residual);
+        const void *x = vec_at(p->addend ? p->sum : p->x, r * p->cols, residual);
         void *y = vec_at(p->y, r * p->cols, type);
         float mean = p->is_rms ? 0 : row_sum(x, p->cols, residual) / (float)p->cols;
         float rstd = 1 / sqrtf(row_spread(x, p->cols, mean, residual) / (float)p->cols + p->eps);

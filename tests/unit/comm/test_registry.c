@@ -16,21 +16,29 @@ static void test_names_are_described_before_ranks_start(void **state)
     (void)state;
     comm_description d;
     err e;
-    assert_int_equal(comm_describe("auto", 1, &d, &e), OK);
+    assert_int_equal(comm_describe("auto", 1, true, &d, &e), OK);
     assert_string_equal(d.name, "solo");
     assert_true(d.can.tree_order && d.can.device_memory);
-    assert_int_equal(comm_describe("auto", 600, &d, &e), OK);
+    assert_int_equal(comm_describe("auto", 600, true, &d, &e), OK);
     assert_string_equal(d.name, "local");
     assert_true(d.can.tree_order && d.can.zero_copy && !d.can.device_memory && !d.can.sends_wait);
-    assert_int_equal(comm_describe("local", 2, &d, &e), OK);
-    assert_int_equal(comm_describe("nccl", 2, &d, &e), E_USAGE);
+    assert_int_equal(comm_describe("local", 2, true, &d, &e), OK);
+    assert_int_equal(comm_describe("nccl", 2, true, &d, &e), E_USAGE);
     assert_string_equal(e.text,
-                        "communicator nccl: valid are auto, solo (one rank) and local (ranks "
-                        "of one machine)");
-    assert_int_equal(comm_describe("solo", 2, &d, &e), E_USAGE);
+                        "communicator nccl: valid are auto, solo (one rank), local (ranks of one "
+                        "machine), and p2p (ranks of one machine whose devices have memory of "
+                        "their own)");
+    assert_int_equal(comm_describe("solo", 2, true, &d, &e), E_USAGE);
     assert_string_equal(e.text, "communicator solo: found 2 ranks; valid are 1");
-    assert_int_equal(comm_describe("local", 1, &d, &e), E_USAGE);
+    assert_int_equal(comm_describe("local", 1, true, &d, &e), E_USAGE);
     assert_string_equal(e.text, "communicator local: found 1 ranks; valid are 2 and more");
+    assert_int_equal(comm_describe("auto", 8, false, &d, &e), OK);
+    assert_string_equal(d.name, "p2p");
+    assert_true(d.can.tree_order && d.can.device_memory && d.can.can_be_recorded);
+    assert_int_equal(comm_describe("auto", 1, false, &d, &e), OK);
+    assert_string_equal(d.name, "solo");
+    assert_int_equal(comm_describe("auto", 17, false, &d, &e), E_USAGE);
+    assert_string_equal(e.text, "communicator p2p: found 17 ranks; valid are 2 to 16");
 }
 
 static void test_the_opened_communicator_can_what_its_row_says(void **state)
@@ -42,7 +50,7 @@ static void test_the_opened_communicator_can_what_its_row_says(void **state)
     err e;
     for (int ranks = 1; ranks <= 2; ranks++) {
         comm_description described;
-        assert_int_equal(comm_describe("auto", ranks, &described, &e), OK);
+        assert_int_equal(comm_describe("auto", ranks, true, &described, &e), OK);
         assert_int_equal(world_open(ranks, true, &w, &e), OK);
         assert_int_equal(comm_open("none", world_options(w, 0, &d, 0), &c, &e), E_USAGE);
         assert_null(c);
@@ -80,6 +88,10 @@ static void test_a_device_that_the_host_cannot_address_is_refused(void **state)
     err e;
     assert_int_equal(world_open(2, true, &w, &e), OK);
     assert_int_equal(comm_open("auto", world_options(w, 0, &d, 0), &c, &e), E_USAGE);
+    assert_string_equal(e.text,
+                        "communicator p2p: device far cannot share its memory; valid is cuda");
+    assert_null(c);
+    assert_int_equal(comm_open("local", world_options(w, 0, &d, 0), &c, &e), E_USAGE);
     assert_null(c);
     world_close(w);
 }

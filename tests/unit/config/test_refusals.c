@@ -113,7 +113,7 @@ static void unsupported_words_are_refused(void **state)
     (void)state;
     static const refusal all[] = {
         {SMALL "launch: {device: cuda}", "",
-         "job.yaml:3: launch.device: found cuda; this version supports auto and cpu"},
+         "job.yaml:3: launch.device: device cuda: this program was built without it"},
         {SMALL "checks: {desync: on}", "",
          "job.yaml:3: checks.desync: found on; this version supports off"},
     };

@@ -28,7 +28,7 @@ static inline rig rig_open(late_order order)
 {
     rig r = {0};
     err e = {0};
-    if (unkind_device_open(&(unkind_options){.order = order}, &r.d, &e) != OK)
+    if (unkind_device_open(&(unkind_options){.order = order, .stays_late = true}, &r.d, &e) != OK)
         fail_msg("%s", e.text);
     assert_int_equal(r.d->ops->stream_open(r.d, STREAM_COMPUTE, false, &r.compute, &e), OK);
     assert_int_equal(r.d->ops->stream_open(r.d, STREAM_COPY, false, &r.copy, &e), OK);

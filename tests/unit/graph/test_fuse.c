@@ -1,6 +1,6 @@
 // test_fuse.c -- a dropout and the sum that reads it become one node, which has the bits of the two and
 // leaves the random numbers of later nodes as they are. Where something else reads the dropout, or the
-// sum has factors, the two stay.
+// sum has factors, the two stay. A sum and the norm that follows it become one node too.
 #include "run_graph.h"
 
 #include "base/recompute.h"
@@ -52,7 +52,9 @@ static void a_dropout_and_its_sum_are_one_node(void **state)
         graph *g = open_block((use)how, BF16, RECOMPUTE_NONE);
         assert_int_equal(count_ops(&g->forward, OP_DROPOUT_ADD), how == USE_ONCE ? 2 : 1);
         assert_int_equal(count_ops(&g->forward, OP_DROPOUT), how == USE_ONCE ? 0 : 1);
-        assert_int_equal(count_ops(&g->forward, OP_ADD), how == USE_TWICE ? 2 : how == USE_SCALED);
+        // The sum that the second norm reads is joined with it, unless it is one with the dropout.
+        assert_int_equal(count_ops(&g->forward, OP_ADD), how == USE_TWICE);
+        assert_int_equal(count_ops(&g->forward, OP_ADD_NORM), how != USE_ONCE);
         graph_close(g);
     }
 }
@@ -122,12 +124,67 @@ static void one_node_has_the_bits_of_two(void **state)
     }
 }
 
+// A residual connection, and a norm of it, which another op may keep apart. Everything else is the same.
+static graph *open_norms(bool apart, dtype type, recompute_mode recompute, bool splits)
+{
+    const graph_options o = {.mode = GRAPH_TRAIN,
+                             .needs = run_needs(),
+                             .type = type,
+                             .batch = 2,
+                             .seq = ROWS / 2,
+                             .splits_backward = splits};
+    graph *g = NULL;
+    err e;
+    assert_int_equal(graph_open(&o, &g, NULL), OK);
+    graph_value *x = build_residual(g, COLS), *z;
+    graph_value *w = build_weight(g, "first.{}", COLS, COLS, INIT_NORMAL, 0.02);
+    graph_value *v = build_weight(g, "second.{}", COLS, COLS, INIT_NORMAL, 0.02);
+    graph_value *gain = build_weight(g, "gain.{}", COLS, 0, INIT_ONES, 0);
+    graph_value *bias = build_weight(g, "bias.{}", COLS, 0, INIT_NORMAL, 0.5);
+    graph_value *h = build_linear(g, build_layer_norm(g, x, gain, bias, 1e-5), w, NULL);
+    graph_value *y = build_add(g, x, h, 0.75, 1.5);
+    if (apart) z = build_activation(g, h, ACT_TANH);
+    graph_value *normed = build_layer_norm(g, y, gain, bias, 1e-5);
+    if (!apart) z = build_activation(g, h, ACT_TANH);
+    h = build_add(g, build_linear(g, normed, v, NULL), z, 1, 1);
+    build_output(g, build_add(g, y, h, 1, 1));
+    if (graph_finish(g, recompute, &e) != OK) fail_msg("%s", e.text);
+    assert_int_equal(count_ops(&g->forward, OP_ADD_NORM), !apart);
+    assert_int_equal(count_ops(&g->forward, OP_NORM), apart ? 2 : 1);
+    return g;
+}
+
+// Results are equal, and so is what is saved.
+static void a_sum_and_its_norm_have_the_bits_of_two(void **state)
+{
+    (void)state;
+    const dtype types[] = {F32, BF16, F16};
+    for (int i = 0; i < 6 * RECOMPUTES; i++) {
+        graph *two = open_norms(true, types[i % 3], (recompute_mode)(i / 6), i % 6 > 2),
+              *one = open_norms(false, types[i % 3], (recompute_mode)(i / 6), i % 6 > 2);
+        assert_int_equal(one->bytes.saved, two->bytes.saved);
+        assert_int_equal(one->bytes.saved_for_wgrad, two->bytes.saved_for_wgrad);
+        run_result want, have;
+        run_graph(two, &want);
+        run_graph(one, &have);
+        assert_memory_equal(want.output, have.output, graph_value_bytes(one->output));
+        assert_memory_equal(want.input_grad, have.input_grad, graph_value_bytes(one->input));
+        for (int p = 0; p < one->params; p++)
+            assert_memory_equal(want.grad[p], have.grad[p], want.grad_bytes[p]);
+        run_clear(&want);
+        run_clear(&have);
+        graph_close(one);
+        graph_close(two);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dropout_and_its_sum_are_one_node),
         cmocka_unit_test(numbers_are_those_of_the_ops_that_a_family_wrote),
         cmocka_unit_test(one_node_has_the_bits_of_two),
+        cmocka_unit_test(a_sum_and_its_norm_have_the_bits_of_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

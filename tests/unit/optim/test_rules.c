@@ -65,7 +65,7 @@ static void rules_are_those_of_pytorch(void **state)
     int cases = 0, of_rule[UPDATE_RULES] = {0};
     optim_config c = {0};
     assert_non_null(f);
-    assert_int_equal(device_open("cpu", &(device_options){.threads = 1}, &d, &e), OK);
+    if (device_open("cpu", &(device_options){.threads = 1}, &d, &e) != OK) fail_msg("%s", e.text);
     while (fscanf(f, " case %15s %lf %lf %lf %lf %lf", name, &c.lr, &c.beta1, &c.beta2, &c.eps,
                   &c.weight_decay) == 6) {
         for (int r = 0; r < UPDATE_RULES; r++)

@@ -16,7 +16,7 @@ static void expect_text(const planned *x, const char *expected)
     plan_free(p);
 }
 
-#define ON_DEVICE                                                                                  \
+#define ALL_ON_DEVICE                                                                              \
     "  memory                      weights, gradients and optimizer state on the device\n"
 #define BUCKETS(n) "  parameters                  4, in " n "\n"
 
@@ -33,38 +33,38 @@ static void test_every_policy_is_printed(void **state)
          "plan: ddp over dp_shard (2 ranks): weights replicated, gradients summed locally until "
          "the "
          "step, optimizer state replicated\n"
-         "  each step                   all-reduce gradients over dp_shard\n" ON_DEVICE BUCKETS(
+         "  each step                   all-reduce gradients over dp_shard\n" ALL_ON_DEVICE BUCKETS(
              "4 buckets")},
         {"zero1", 2, true,
          "plan: zero1 over dp_shard (2 ranks): weights replicated, gradients summed locally until "
          "the step, optimizer state sharded\n"
          "  each step                   reduce-scatter gradients over dp_shard\n"
-         "  each step                   all-gather updated weights over dp_shard\n" ON_DEVICE
+         "  each step                   all-gather updated weights over dp_shard\n" ALL_ON_DEVICE
              BUCKETS("4 buckets")},
         {"zero2", 2, false,
          "plan: zero2 over dp_shard (2 ranks): weights replicated, gradients sharded, optimizer "
          "state sharded\n"
          "  each micro-batch            reduce-scatter gradients over dp_shard\n"
-         "  each step                   all-gather updated weights over dp_shard\n" ON_DEVICE
+         "  each step                   all-gather updated weights over dp_shard\n" ALL_ON_DEVICE
              BUCKETS("4 buckets")},
         {"zero3", 2, true,
          "plan: zero3 over dp_shard (2 ranks): weights sharded, gradients summed locally until the "
          "step, optimizer state sharded\n"
          "  each forward and backward   all-gather weights over dp_shard\n"
-         "  each step                   reduce-scatter gradients over dp_shard\n" ON_DEVICE BUCKETS(
-             "4 buckets")},
+         "  each step                   reduce-scatter gradients over dp_shard\n" ALL_ON_DEVICE
+             BUCKETS("4 buckets")},
         {"zero3", 1, false,
          "plan: zero3 over dp_shard (2 ranks): weights sharded, gradients sharded, optimizer state "
          "sharded\n"
          "  each forward and backward   all-gather weights over dp_shard\n"
-         "  each step                   reduce-scatter gradients over dp_shard\n" ON_DEVICE BUCKETS(
-             "4 buckets")},
+         "  each step                   reduce-scatter gradients over dp_shard\n" ALL_ON_DEVICE
+             BUCKETS("4 buckets")},
         {"fsdp_no_sync", 1, false,
          "plan: fsdp_no_sync over dp_shard (2 ranks): weights sharded, gradients full until the "
          "step, optimizer state sharded\n"
          "  each forward and backward   all-gather weights over dp_shard\n"
-         "  each step                   reduce-scatter gradients over dp_shard\n" ON_DEVICE BUCKETS(
-             "4 buckets")},
+         "  each step                   reduce-scatter gradients over dp_shard\n" ALL_ON_DEVICE
+             BUCKETS("4 buckets")},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         planned x = planned_blocks(4, 8, 4);
@@ -80,14 +80,13 @@ static void test_two_axes_are_named_where_they_differ(void **state)
     planned x = planned_blocks(4, 8, 4);
     x.replicate = 2, x.shard = 4, x.reshard = 1, x.inner = "zero3";
     expect_text(
-        &x,
-        "plan: ddp over dp_replicate (2 ranks) x zero3 over dp_shard (4 ranks): weights "
-        "sharded over dp_shard, gradients sharded over dp_shard, optimizer state "
-        "sharded over dp_shard\n"
-        "  each forward and backward   all-gather weights over dp_shard\n"
-        "  each step                   reduce-scatter gradients over dp_shard\n"
-        "  each step                   all-reduce gradients over dp_replicate\n" ON_DEVICE BUCKETS(
-            "4 buckets"));
+        &x, "plan: ddp over dp_replicate (2 ranks) x zero3 over dp_shard (4 ranks): weights "
+            "sharded over dp_shard, gradients sharded over dp_shard, optimizer state "
+            "sharded over dp_shard\n"
+            "  each forward and backward   all-gather weights over dp_shard\n"
+            "  each step                   reduce-scatter gradients over dp_shard\n"
+            "  each step                   all-reduce gradients over dp_replicate\n" ALL_ON_DEVICE
+                BUCKETS("4 buckets"));
     x.outer = "zero1", x.inner = "zero1";
     expect_text(&x,
                 "plan: zero1 over dp_replicate (2 ranks) x zero1 over dp_shard (4 ranks): weights "
@@ -96,7 +95,7 @@ static void test_two_axes_are_named_where_they_differ(void **state)
                 "  each step                   reduce-scatter gradients over dp_shard, "
                 "reduce-scatter gradients over dp_replicate\n"
                 "  each step                   all-gather updated weights over dp_replicate, "
-                "all-gather updated weights over dp_shard\n" ON_DEVICE BUCKETS("4 buckets"));
+                "all-gather updated weights over dp_shard\n" ALL_ON_DEVICE BUCKETS("4 buckets"));
 }
 
 static void test_backward_gathers_as_reshard_after_forward_says(void **state)
@@ -108,18 +107,18 @@ static void test_backward_gathers_as_reshard_after_forward_says(void **state)
     "plan: zero3 over dp_shard (4 ranks): weights sharded, gradients sharded, optimizer state "    \
     "sharded\n"
     expect_text(
-        &x, ZERO3
-        "  each forward                all-gather weights over dp_shard\n"
-        "  each step                   reduce-scatter gradients over dp_shard\n" ON_DEVICE BUCKETS(
-            "4 buckets"));
+        &x,
+        ZERO3 "  each forward                all-gather weights over dp_shard\n"
+              "  each step                   reduce-scatter gradients over dp_shard\n" ALL_ON_DEVICE
+                  BUCKETS("4 buckets"));
     x.reshard = 2;
     expect_text(
-        &x, ZERO3
-        "  each forward                all-gather weights over dp_shard\n"
-        "  each backward               all-gather weights over post-forward groups "
-        "of 2 ranks\n"
-        "  each step                   reduce-scatter gradients over dp_shard\n" ON_DEVICE BUCKETS(
-            "4 buckets"));
+        &x,
+        ZERO3 "  each forward                all-gather weights over dp_shard\n"
+              "  each backward               all-gather weights over post-forward groups "
+              "of 2 ranks\n"
+              "  each step                   reduce-scatter gradients over dp_shard\n" ALL_ON_DEVICE
+                  BUCKETS("4 buckets"));
 }
 
 #define ONE_RANK(gradients)                                                                        \
@@ -159,8 +158,9 @@ static void test_tied_weights_stages_and_tensor_parallelism_are_printed(void **s
     planned x = planned_blocks(4, 8, 4);
     x.param[0].also = 3;
     x.micros = 2, x.no_sync = true, x.bucket_bytes = 1 << 20;
-    expect_text(&x, ONE_RANK("summed locally")
-                        ON_DEVICE BUCKETS("1 bucket") "  tied weights                the two uses "
+    expect_text(&x,
+                ONE_RANK("summed locally")
+                    ALL_ON_DEVICE BUCKETS("1 bucket") "  tied weights                the two uses "
                                                       "sum their 32 gradients apart until the "
                                                       "step\n");
     x.pp = 2, x.tp = 2, x.param[1].tp_partial = true;
@@ -168,7 +168,7 @@ static void test_tied_weights_stages_and_tensor_parallelism_are_printed(void **s
                                                "of unsharded parameters over tp\n"
                                                "  each step                   all-reduce gradients "
                                                "of tied weights over the first "
-                                               "and the last stage\n" ON_DEVICE
+                                               "and the last stage\n" ALL_ON_DEVICE
                                                "  mesh                        2 pipeline stages "
                                                "(pp), 2 tensor-parallel ranks (tp)\n"
                                                "  parameters                  4, of which 2 on "

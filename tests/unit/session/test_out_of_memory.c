@@ -3,7 +3,7 @@
 // the address sanitizer nothing is leaked either.
 //
 // The linker wraps malloc and its kin (--wrap), so that calls in Trireme's objects fail and calls
-// in shared libraries (jansson, libyaml, oneDNN, the C library) do not. Only the thread that runs
+// in shared libraries (jansson, libyaml, the C library) do not. Only the thread that runs
 // the operation fails: its allocations have the same order every time.
 #include "session/session.h"
 

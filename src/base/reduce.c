@@ -1,11 +1,11 @@
 // reduce.c -- reduces several arrays to one, in pieces that fit in the first-level cache.
 //
-// Called by the local communicator. It does not know ranks or shared memory. Plain loops are
+// Called by the local communicator and the cpu device. It does not know ranks or shared memory. Plain loops are
 // compiled for three levels of CPU instructions. All levels give the same bits, because there are
 // only additions and comparisons, and nothing to contract. The tree of sums is walked as a binary
 // counter: source i is added to as many finished sums as the binary number i ends in ones. Each
 // finished sum has a scratch buffer of its own.
-#include "comm/reduce.h"
+#include "base/reduce.h"
 
 #include <string.h>
 
@@ -26,7 +26,7 @@ bool reduce_supports(dtype t)
     return t == F32 || t == BF16 || t == F16 || t == F64 || t == I64;
 }
 
-const char *reduce_op_name(comm_reduce_op op)
+const char *reduce_op_name(reduce_op op)
 {
     return op == REDUCE_SUM ? "sum" : op == REDUCE_MAX ? "max" : "min";
 }
@@ -57,7 +57,7 @@ INLINE const void *store_floats(uint16_t *to, const float *x, size_t n, dtype t)
 // because every comparison with it is false.
 #define EACH(expression) _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++) to[i] = (expression)
 #define DEFINE_COMBINE(name, type, sum, wins_max, wins_min)                                        \
-    INLINE void name(type *to, const type *x, const type *y, size_t n, comm_reduce_op op)          \
+    INLINE void name(type *to, const type *x, const type *y, size_t n, reduce_op op)               \
     {                                                                                              \
         if (op == REDUCE_SUM)                                                                      \
             EACH(sum);                                                                             \
@@ -79,7 +79,7 @@ DEFINE_COMBINE(combine_integers, int64_t, (int64_t)((uint64_t)x[i] + (uint64_t)y
 // scratch[i].
 #define DEFINE_TREE(name, type, field, combine, load)                                              \
     INLINE const type *name(reduce_scratch *scratch, const void *const *srcs, int src_count,       \
-                            size_t offset, size_t n, dtype t, comm_reduce_op op)                   \
+                            size_t offset, size_t n, dtype t, reduce_op op)                        \
     {                                                                                              \
         const type *sums[SCRATCHES];                                                               \
         int finished = 0;                                                                          \
@@ -111,7 +111,7 @@ INLINE void put(void *const *dsts, int dst_count, size_t offset, const void *fro
 
 INLINE void piece_floats(reduce_scratch *scratch, void *const *dsts, int dst_count,
                          const void *const *srcs, int src_count, size_t first, size_t n, dtype t,
-                         comm_reduce_op op)
+                         reduce_op op)
 {
     const size_t element = t == F32 ? 4 : 2, offset = first * element;
     uint16_t packed[SCRATCH_BYTES / sizeof(float)];
@@ -122,7 +122,7 @@ INLINE void piece_floats(reduce_scratch *scratch, void *const *dsts, int dst_cou
 #define DEFINE_PIECE_64(name, tree)                                                                \
     INLINE void name(reduce_scratch *scratch, void *const *dsts, int dst_count,                    \
                      const void *const *srcs, int src_count, size_t first, size_t n, dtype t,      \
-                     comm_reduce_op op)                                                            \
+                     reduce_op op)                                                                 \
     {                                                                                              \
         const size_t offset = first * 8;                                                           \
         put(dsts, dst_count, offset, tree(scratch, srcs, src_count, offset, n, t, op), n * 8);     \
@@ -147,7 +147,7 @@ DEFINE_PIECE_64(piece_integers, tree_integers)
 // The three levels differ only in the target attribute.
 #define DEFINE_LEVEL(name, attribute)                                                              \
     attribute static void name(void *const *dsts, int dst_count, const void *const *srcs,          \
-                               int src_count, size_t count, dtype t, comm_reduce_op op)            \
+                               int src_count, size_t count, dtype t, reduce_op op)                 \
     {                                                                                              \
         const size_t floats = SCRATCH_BYTES / sizeof(float), words = SCRATCH_BYTES / 8;            \
         reduce_scratch scratch[SCRATCHES];                                                         \
@@ -171,7 +171,7 @@ DEFINE_LEVEL(reduce_avx512,
 #endif
 
 void reduce_arrays(void *const *dsts, int dst_count, const void *const *srcs, int src_count,
-                   size_t count, dtype t, comm_reduce_op op)
+                   size_t count, dtype t, reduce_op op)
 {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") &&

@@ -1,0 +1,137 @@
+// p2p_watch.c -- the watcher of the communicator p2p: a thread of each rank. The host of a rank may wait
+// for a stream that waits for another rank, so somebody else has to look. When the run has failed, it
+// releases all flags, and no stream waits any more. It also bounds a stream's wait by the watchdog's
+// limit: a flag for another rank that stays set says that the rank does not come. A flag that was taken
+// away and set again between two looks is not told from one that stayed, so many short waits in a row
+// must have ended before the limit is over: the watcher looks every few milliseconds.
+#include "comm/p2p_private.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+
+#include <string.h>
+#include <time.h>
+
+// A wait counts at most COUNTED_NS of the time between two looks, because the process may be stopped.
+enum { LOOK_NS = 2000000, COUNTED_NS = 100000000 };
+
+static void release_flags(const p2p_comm *c)
+{
+    const size_t pairs = (size_t)c->base.size * (size_t)c->base.size;
+    device_flag *f = (device_flag *)(void *)c->board->pair;
+    for (size_t i = 0; i < pairs * sizeof(p2p_pair) / sizeof *f; i++) device_flag_release(&f[i]);
+}
+
+static bool any_set(const device_flag *f, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (atomic_load_explicit(&f[i].is_set, memory_order_relaxed)) return true;
+    return false;
+}
+
+// Has this rank set a flag that rank `to` has not taken away?
+static bool waits_for(const p2p_comm *c, int to)
+{
+    const p2p_pair *p = p2p_pair_of(c, c->base.rank, to);
+    return any_set(&p->meets[0][0], (int)STREAMS * (int)PHASES) || any_set(p->sent, P2P_SLOTS);
+}
+
+// The rank did not come within the limit: that is the failure of the run.
+static void fail_wait(const p2p_comm *c, int awaited)
+{
+    err e = {0};
+    const p2p_rank *own = c->own;
+    const char *latest = atomic_load(&c->latest);
+    const comm_wait wait = {.waiting = own->world_rank,
+                            .awaited = p2p_host(c)->group->world_rank[awaited],
+                            .what = p2p_host_call(c, CALL_BARRIER).what,
+                            .call = latest ? latest : "a call",
+                            .label = c->base.label};
+    comm_watchdog_error(own->world->watchdog, own->world->failure, &wait, &e);
+}
+
+static void look(p2p_comm *c, int64_t passed_ns)
+{
+    const int64_t limit_ns = atomic_load(&c->own->world->watchdog->limit_ms) * 1000000;
+    const uint64_t issued = atomic_load(&c->issued);
+    for (int r = 0; r < c->base.size; r++) {
+        const bool waits = issued == c->seen && waits_for(c, r);
+        c->waits_ns[r] = waits ? c->waits_ns[r] + passed_ns : 0;
+        if (limit_ns > 0 && c->waits_ns[r] > limit_ns) fail_wait(c, r);
+    }
+    c->seen = issued;
+}
+
+static void look_at_all(p2p_rank *own, int64_t passed_ns)
+{
+    const bool failed = comm_failure_known(own->world->failure);
+    for (p2p_comm *c = own->first; c; c = c->next)
+        if (failed)
+            release_flags(c);
+        else
+            look(c, passed_ns < COUNTED_NS ? passed_ns : COUNTED_NS);
+}
+
+static void *watch(void *arg)
+{
+    p2p_rank *own = arg;
+    int64_t last = clock_ns();
+    pthread_mutex_lock(&own->lock);
+    while (!own->closing) {
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_nsec += LOOK_NS;
+        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
+        pthread_cond_timedwait(&own->changed, &own->lock, &until);
+        const int64_t now = clock_ns();
+        look_at_all(own, now - last);
+        last = now;
+    }
+    pthread_mutex_unlock(&own->lock);
+    return NULL;
+}
+
+status p2p_watch_start(p2p_rank *own, err *e)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&own->lock, NULL);
+    pthread_cond_init(&own->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    own->watches = pthread_create(&own->watcher, NULL, watch, own) == 0;
+    if (own->watches) return OK;
+    pthread_mutex_destroy(&own->lock);
+    pthread_cond_destroy(&own->changed);
+    return err_set(e, E_FIT, "communicator p2p: the system gives no thread");
+}
+
+void p2p_watch_stop(p2p_rank *own)
+{
+    if (!own->watches) return;
+    pthread_mutex_lock(&own->lock);
+    own->closing = true;
+    pthread_cond_signal(&own->changed);
+    pthread_mutex_unlock(&own->lock);
+    pthread_join(own->watcher, NULL);
+    pthread_mutex_destroy(&own->lock);
+    pthread_cond_destroy(&own->changed);
+    own->watches = false;
+}
+
+void p2p_watch_add(p2p_comm *c)
+{
+    pthread_mutex_lock(&c->own->lock);
+    c->next = c->own->first;
+    c->own->first = c;
+    pthread_mutex_unlock(&c->own->lock);
+}
+
+void p2p_watch_remove(p2p_comm *c)
+{
+    pthread_mutex_lock(&c->own->lock);
+    p2p_comm **at = &c->own->first;
+    while (*at && *at != c) at = &(*at)->next;
+    if (*at) *at = c->next;
+    pthread_mutex_unlock(&c->own->lock);
+}

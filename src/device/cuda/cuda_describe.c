@@ -1,0 +1,27 @@
+// cuda_describe.c -- what plans and checks know of the cuda device before a rank opens it. Called by
+// registry.c, in processes that fork the ranks later: it starts no CUDA in this one.
+#include "device/cuda/cuda_device.h"
+#include "device/cuda/cuda_gpus.h"
+#include "device/cuda/cuda_own.h"
+
+// Our kernels use what Ampere brought: copies from global to shared memory, and bf16.
+enum { LEAST_MAJOR = 8 };
+
+status cuda_device_describe(const device_options *o, device_description *out, err *e)
+{
+    status result = OK;
+    cuda_gpus all;
+    TRY(cuda_gpus_read(&all, e));
+    const cuda_gpu *g = &all.gpu[o->index >= 0 && o->index < all.count ? o->index : 0];
+    if (g->major < LEAST_MAJOR)
+        FAIL(E_USAGE, "GPU %d (%s) has compute capability %d.%d; valid are %d.0 and above",
+             (int)(g - all.gpu), g->name, g->major, g->minor, LEAST_MAJOR);
+    *out = (device_description){.kind = g->major == LEAST_MAJOR ? "sm_80" : "sm_90",
+                                .count = all.count,
+                                .free_bytes = g->free_bytes,
+                                .own_bytes = cuda_own_bytes(),
+                                .needs = &CUDA_NEEDS};
+done:
+    if (result != OK) err_prefix(e, "device cuda: ");
+    return result;
+}

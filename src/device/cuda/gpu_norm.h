@@ -1,0 +1,63 @@
+// gpu_norm.h -- how the norm kernels of the cuda device read and write rows. A thread has packs of 8
+// consecutive columns. Which columns it has does not depend on addresses, so rows at odd addresses give the
+// bits of aligned ones. cuda_norm.cu and cuda_norm_grad.cu include it.
+#ifndef TRIREME_DEVICE_CUDA_GPU_NORM_H
+#define TRIREME_DEVICE_CUDA_GPU_NORM_H
+
+#include "device/cuda/gpu.h"
+
+constexpr int NORM_PACK = 8;
+template <typename T> using norm_pack = gpu_pack<T, NORM_PACK>;
+
+// Columns c … c+7 of a row, with zeros beyond the last. ALIGNED: the row is aligned to 16 bytes, and cols
+// is a multiple of 8.
+template <bool ALIGNED, typename T>
+static __device__ inline norm_pack<T> norm_load(const T *row, int c, int cols)
+{
+    norm_pack<T> out;
+    if (ALIGNED && c < cols) return gpu_load_pack<T, NORM_PACK>(row + c);
+    GPU_UNROLL
+    for (int j = 0; j < NORM_PACK; j++)
+        out.v[j] = !ALIGNED && c + j < cols ? row[c + j] : gpu_from_float<T>(0);
+    return out;
+}
+
+template <bool ALIGNED, typename T>
+static __device__ inline void norm_store(T *row, int c, int cols, const norm_pack<T> &v)
+{
+    if constexpr (ALIGNED) {
+        if (c < cols) gpu_store_pack(row + c, v);
+    } else {
+        GPU_UNROLL
+        for (int j = 0; j < NORM_PACK; j++)
+            if (c + j < cols) row[c + j] = v.v[j];
+    }
+}
+
+// Do rows of `cols` columns start at multiples of 16 bytes in this array?
+static inline bool norm_is_aligned(const void *array, int64_t cols)
+{
+    return cols % NORM_PACK == 0 && gpu_is_aligned16(array);
+}
+
+// The least power of 2 of warps that have `cols` columns, with warp_cols for each, or `most`.
+static inline int norm_warps(int64_t cols, int warp_cols, int most)
+{
+    int warps = 1;
+    while (warps < most && (int64_t)warps * warp_cols < cols) warps *= 2;
+    return warps;
+}
+
+// Calls f with a norm_flag of the value, so that a branch becomes a template argument.
+template <bool VALUE> struct norm_flag {
+    static constexpr bool value = VALUE;
+};
+template <typename F> static void norm_with_flag(bool flag, F f)
+{
+    if (flag)
+        f(norm_flag<true>());
+    else
+        f(norm_flag<false>());
+}
+
+#endif

@@ -1,0 +1,169 @@
+// test_p2p.c -- trainers over the communicator p2p, whose ranks read each other's device memory, compute
+// the same bits on unkind devices as ranks of one machine on cpu devices. Steps are recorded and replayed
+// where they can be. What is left out is noticed: the linker wraps the functions that the faults change.
+#include "equiv/comm_points.h"
+#include "workers.h"
+
+#include "comm/p2p_private.h"
+#include "unkind/unkind_sharing.h"
+
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+enum { STEPS = 4, LIMIT_S = 900 };
+#else
+enum { STEPS = 4, LIMIT_S = 300 };
+#endif
+
+static matrix_run over_p2p(int order)
+{
+    return (matrix_run){
+        .steps = STEPS, .folder = pool_folder(), .unkind = true, .p2p = true, .late_order = order};
+}
+
+static void check_points(int order)
+{
+    static outcome want, got;
+    const matrix_run here = {.steps = STEPS, .folder = pool_folder()}, there = over_p2p(order);
+    for (size_t i = 0; i < COMM_POINTS; i++) {
+        const point p = comm_point(COMM_POINT[i]);
+        pool_run_one(&p, &here, LIMIT_S, &want);
+        pool_run_one(&p, &there, LIMIT_S, &got);
+        if (want.result != OK || got.result != OK)
+            fail_msg("%s: %s%s", COMM_POINT[i], want.error, got.error);
+        if (!matrix_compare(&got, &want).same) fail_msg("%s: the bits differ", COMM_POINT[i]);
+    }
+}
+
+static void test_every_strategy_has_the_same_bits(void **state)
+{
+    (void)state;
+    check_points(LATE_OTHERS_FIRST);
+}
+
+static void test_another_order_has_the_same_bits(void **state)
+{
+    (void)state;
+    check_points(LATE_OTHERS_LAST);
+}
+
+// ---- Compression, and post-forward groups
+
+typedef struct losses {
+    double of[STEPS];
+} losses;
+
+static status train(worker_group *all, int rank, golden *g, trainer *t, err *e)
+{
+    status result = OK;
+    losses *x = all->given;
+    trainer_step_result r;
+    (void)g;
+    for (int i = 0; i < STEPS; i++) {
+        TRY(trainer_step(t, false, &r, e));
+        if (rank == 0) x->of[i] = r.loss;
+    }
+    TRY(trainer_check_replicas(t, e));
+done:
+    return result;
+}
+
+static void test_compressed_gradients_have_the_same_bits(void **state)
+{
+    (void)state;
+    static const scenario scenarios[] = {
+        {.replicate = 3, .hook = HOOK_BF16, .global = 6},
+        {.shard = 2, .inner = "zero3", .hook = HOOK_POWERSGD, .sync = true},
+        {.shard = 4, .inner = "zero3", .reshard = 2, .sync = true},
+    };
+    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
+        scenario s = scenarios[i];
+        losses want = {{0}}, got = {{0}};
+        char name[32];
+        snprintf(name, sizeof name, "scenario %zu", i);
+        workers_run(name, &s, false, train, &want);
+        s.unkind = s.p2p = true;
+        workers_run(name, &s, false, train, &got);
+        if (memcmp(&want, &got, sizeof want) != 0) fail_msg("%s: the bits differ", name);
+    }
+}
+
+// ---- Faults
+
+typedef enum p2p_fault {
+    NO_FAULT,
+    LATE_BEGIN, // ranks read before the others have written
+    NO_IMPORT,  // memory is not imported
+} p2p_fault;
+
+static p2p_fault fault;
+
+status __real_p2p_import(const p2p_comm *c, const device_handle *h, void **out, err *e);
+status __wrap_p2p_import(const p2p_comm *c, const device_handle *h, void **out, err *e);
+void __real_p2p_meet_streams(const p2p_comm *c, device_stream *on, p2p_phase phase);
+void __wrap_p2p_meet_streams(const p2p_comm *c, device_stream *on, p2p_phase phase);
+
+status __wrap_p2p_import(const p2p_comm *c, const device_handle *h, void **out, err *e)
+{
+    if (fault != NO_IMPORT) return __real_p2p_import(c, h, out, e);
+    memcpy(out, h->bytes + sizeof *out, sizeof *out);
+    return OK;
+}
+
+// A stream says that its array may be read, and learns of the others only after it has read theirs.
+void __wrap_p2p_meet_streams(const p2p_comm *c, device_stream *on, p2p_phase phase)
+{
+    device_flag *mine[P2P_RANKS], *theirs[P2P_RANKS];
+    const int rank = c->base.rank;
+    int n = 0;
+    for (int r = 0; r < c->base.size; r++) {
+        if (r == rank) continue;
+        mine[n] = &p2p_pair_of(c, rank, r)->meets[on->kind][PHASE_BEGIN];
+        theirs[n++] = &p2p_pair_of(c, r, rank)->meets[on->kind][PHASE_BEGIN];
+    }
+    if (fault == LATE_BEGIN && phase == PHASE_BEGIN) {
+        p2p_sharing(c)->set_flags(on, mine, n);
+        return;
+    }
+    if (fault == LATE_BEGIN) p2p_sharing(c)->wait_flags(on, theirs, n);
+    __real_p2p_meet_streams(c, on, phase);
+}
+
+static void run_with(p2p_fault f, outcome *out)
+{
+    const point p = comm_point("shard=3,inner=zero3");
+    const matrix_run how = over_p2p(LATE_OTHERS_FIRST);
+    fault = f;
+    pool_run_one(&p, &how, LIMIT_S, out);
+    fault = NO_FAULT;
+}
+
+static void test_reading_too_early_changes_the_bits(void **state)
+{
+    (void)state;
+    static outcome want, got;
+    run_with(NO_FAULT, &want);
+    run_with(LATE_BEGIN, &got);
+    assert_int_equal(want.result, OK);
+    assert_true(got.result != OK || !matrix_compare(&got, &want).same);
+}
+
+static void test_memory_that_was_not_imported_is_refused(void **state)
+{
+    (void)state;
+    static outcome got;
+    run_with(NO_IMPORT, &got);
+    assert_int_not_equal(got.result, OK);
+    if (!strstr(got.error, "is neither memory of this device nor its host memory"))
+        fail_msg("%s", got.error);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_strategy_has_the_same_bits),
+        cmocka_unit_test(test_another_order_has_the_same_bits),
+        cmocka_unit_test(test_reading_too_early_changes_the_bits),
+        cmocka_unit_test(test_memory_that_was_not_imported_is_refused),
+        cmocka_unit_test(test_compressed_gradients_have_the_same_bits), // it starts threads
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,9 @@
+// case_orders.cpp -- on the stand-in, every launch of a case runs its blocks and threads in another order.
+#include "stand_in_block.h"
+
+extern "C" void case_before_launch(int repetition);
+
+void case_before_launch(int repetition)
+{
+    stand_in_set_order((uint64_t)repetition);
+}

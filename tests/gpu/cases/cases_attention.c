@@ -1,0 +1,196 @@
+// cases_attention.c -- cases of K_ATTENTION and K_ATTENTION_GRAD.
+#include "case.h"
+
+typedef struct shape {
+    int64_t batch, tq, tk, heads, kv_heads, head_dim;
+    bool causal;
+    float dropout;
+    int64_t gap;     // elements between rows; 0: rows are aligned as their array is
+    int ranks, rank; // of context parallelism: the queries are two of 2 * ranks chunks of the keys
+    dtype type;
+} shape;
+
+static const char *text_of(const shape *h)
+{
+    static char text[160];
+    snprintf(text, sizeof text,
+             "B=%d Tq=%d Tk=%d H=%d KV=%d D=%d %s dropout %g gap %d rank %d of %d %s",
+             (int)h->batch, (int)h->tq, (int)h->tk, (int)h->heads, (int)h->kv_heads,
+             (int)h->head_dim, h->causal ? "causal" : "full", (double)h->dropout, (int)h->gap,
+             h->rank, h->ranks, dtype_name(h->type));
+    return text;
+}
+
+static kernel_tokens queries_of(const shape *h)
+{
+    if (h->ranks == 0) return kernel_tokens_from(h->tq, h->tk > h->tq ? h->tk - h->tq : 0);
+    const int64_t chunk = h->tq / 2;
+    return (kernel_tokens){.seq = h->tq,
+                           .full_seq = h->tk,
+                           .chunk = chunk,
+                           .start = {h->rank * chunk, (2 * h->ranks - 1 - h->rank) * chunk}};
+}
+
+// q, k and v lie in one array, as in a model. The words of a row's dropout begin within a counter if the
+// number of keys is no multiple of 4.
+static kernel_attention_args describe_inputs(space *s, const shape *h)
+{
+    const int64_t d = h->head_dim, row = (h->heads + 2 * h->kv_heads) * d + h->gap;
+    const int64_t tokens = h->batch * (h->tk > h->tq ? h->tk : h->tq);
+    unsigned char *qkv = space_random(s, tokens * row, h->type, 1, NULL);
+    const size_t size = dtype_bytes(h->type);
+    return (kernel_attention_args){
+        .batch = h->batch,
+        .queries = queries_of(h),
+        .tk = h->tk,
+        .heads = h->heads,
+        .kv_heads = h->kv_heads,
+        .head_dim = d,
+        .q_stride = row,
+        .k_stride = row,
+        .v_stride = row,
+        .o_stride = h->heads * d + h->gap,
+        .k_batch = h->tk * row,
+        .v_batch = h->tk * row,
+        .q = qkv,
+        .k = qkv + size * (size_t)(h->heads * d),
+        .v = qkv + size * (size_t)((h->heads + h->kv_heads) * d),
+        .scale = 1.5f / sqrtf((float)d),
+        .dropout.p = h->dropout,
+        .dropout.draw = {.seed = 3, .node = 2, .row0 = 5},
+        .dropout.stride = (uint64_t)h->tk,
+        .dropout.head0 = 1,
+        .dropout.all_heads = h->heads + 2,
+        .causal = h->causal,
+        .type = h->type,
+    };
+}
+
+static kernel_call describe_forward(space *s, const void *args)
+{
+    const shape *h = args;
+    kernel_call call = {.kind = K_ATTENTION, .u.attention = describe_inputs(s, h)};
+    kernel_attention_args *p = &call.u.attention;
+    p->o = space_random(s, p->batch * p->queries.seq * p->o_stride, p->type, 1, "o");
+    p->lse = space_random(s, p->batch * p->heads * p->queries.seq, F32, 1, "lse");
+    return call;
+}
+
+static kernel_call describe_backward(space *s, const void *args)
+{
+    const shape *h = args;
+    kernel_call call = {.kind = K_ATTENTION, .u.attention = describe_inputs(s, h)};
+    kernel_attention_args p = call.u.attention;
+    p.o = space_random(s, p.batch * p.queries.seq * p.o_stride, p.type, 1, NULL);
+    p.lse = space_random(s, p.batch * p.heads * p.queries.seq, F32, 1, NULL);
+    call.u.attention = p;
+    case_reference(&call);
+    const int64_t tokens = p.tk > p.queries.seq ? p.tk : p.queries.seq;
+    unsigned char *grads = space_random(s, p.batch * tokens * p.q_stride, p.type, 1, "dqkv");
+    return (kernel_call){
+        .kind = K_ATTENTION_GRAD,
+        .u.attention_grad = {
+            .fwd = p,
+            .d_o = space_random(s, p.batch * p.queries.seq * p.o_stride, p.type, 1, NULL),
+            .dq = grads,
+            .dk = grads + ((const unsigned char *)p.k - (const unsigned char *)p.q),
+            .dv = grads + ((const unsigned char *)p.v - (const unsigned char *)p.q),
+            .delta = space_random(s, p.batch * p.heads * p.queries.seq, F32, 1, "delta")}};
+}
+
+static void check_forward(case_run *r, shape h)
+{
+    case_check(r, describe_forward, &h, "attention %s", text_of(&h));
+}
+
+static void check(case_run *r, shape h)
+{
+    check_forward(r, h);
+    case_check(r, describe_backward, &h, "attention_grad %s", text_of(&h));
+}
+
+static const dtype HALVES[] = {BF16, F16};
+
+// Each width of the tiles, widths that they pad, widths that they do not take, and lengths around the sizes
+// of the tiles.
+static void check_widths(case_run *r)
+{
+    static const int64_t WIDTHS[] = {32, 40, 64, 80, 96, 128, 160, 7};
+    for (int i = 0; i < 8; i++) {
+        const dtype half = HALVES[i % 2];
+        check(r, (shape){1, 65, 65, 1, 1, WIDTHS[i], true, 0, 0, 0, 0, half});
+        check(r, (shape){1, 33, 33, 1, 1, WIDTHS[i], true, 0, 0, 0, 0, F32});
+    }
+    check(r, (shape){1, 200, 200, 1, 1, 64, true, 0, 0, 0, 0, BF16});
+    check(r, (shape){1, 150, 150, 1, 1, 128, true, 0, 0, 0, 0, F16});
+    check(r, (shape){1, 130, 130, 1, 1, 20, true, 0, 0, 0, 0, F32});
+}
+
+static void check_lengths(case_run *r)
+{
+    static const int64_t LENGTHS[] = {1, 2, 5, 7, 64};
+    for (int i = 0; i < 5; i++) {
+        const dtype half = HALVES[i % 2];
+        check(r, (shape){2, LENGTHS[i], LENGTHS[i], 2, 2, 32, true, 0, 0, 0, 0, half});
+        check(r, (shape){1, LENGTHS[i], LENGTHS[i], 2, 1, 24, false, 0, 8, 0, 0, half});
+    }
+    // Fewer queries than keys, and more queries than keys.
+    check(r, (shape){1, 40, 100, 1, 1, 32, true, 0, 0, 0, 0, BF16});
+    check(r, (shape){1, 70, 33, 1, 1, 32, false, 0, 0, 0, 0, F16});
+    check(r, (shape){1, 33, 80, 1, 1, 16, true, 0, 0, 0, 0, F32});
+    // Several heads on one head of keys, in several sequences.
+    check(r, (shape){2, 40, 40, 4, 1, 64, true, 0, 0, 0, 0, BF16});
+    check(r, (shape){1, 34, 34, 8, 2, 96, true, 0, 16, 0, 0, F16});
+    check(r, (shape){2, 20, 20, 4, 1, 16, true, 0, 1, 0, 0, F32});
+    // Rows that are not aligned.
+    check(r, (shape){1, 40, 40, 2, 1, 64, true, 0, 3, 0, 0, BF16});
+}
+
+static void check_dropout(case_run *r)
+{
+    check(r, (shape){2, 72, 72, 2, 1, 64, true, 0.3f, 0, 0, 0, BF16});
+    check(r, (shape){1, 33, 33, 2, 2, 128, true, 0.3f, 0, 0, 0, F16});
+    check(r, (shape){1, 70, 70, 1, 1, 32, false, 0.1f, 0, 0, 0, BF16});
+    check(r, (shape){1, 40, 68, 1, 1, 96, true, 0.5f, 0, 0, 0, F16});
+    check(r, (shape){2, 33, 33, 2, 1, 16, true, 0.3f, 0, 0, 0, F32});
+    check(r, (shape){1, 4, 300, 2, 1, 32, true, 0.3f, 0, 0, 0, BF16});
+}
+
+// Each rank of a context-parallel group has an early and a late chunk of the queries, and all keys.
+static void check_context_parallel(case_run *r)
+{
+    for (int rank = 0; rank < 2; rank++) {
+        check(r, (shape){1, 80, 160, 1, 1, 64, true, 0, 0, 2, rank, BF16});
+        check(r, (shape){2, 20, 40, 2, 1, 128, true, 0.2f, 0, 2, rank, F16});
+        check(r, (shape){1, 20, 40, 2, 1, 24, true, 0.2f, 0, 2, rank, F32});
+    }
+}
+
+static void check_decode(case_run *r)
+{
+    static const int64_t KEYS[] = {1, 2, 31, 255, 256, 257, 600, 1000};
+    for (int i = 0; i < 8; i++) {
+        const dtype half = HALVES[i % 2];
+        check_forward(r, (shape){1, 1, KEYS[i], 4, 1, 64, true, 0, 0, 0, 0, half});
+        check_forward(r, (shape){1, 1, KEYS[i], 1, 1, 128, true, 0, 0, 0, 0, F32});
+    }
+    check_forward(r, (shape){2, 3, 520, 2, 2, 80, true, 0, 0, 0, 0, BF16});
+    check_forward(r, (shape){1, 4, 300, 2, 1, 7, true, 0, 0, 0, 0, F16});
+    check_forward(r, (shape){1, 2, 300, 1, 1, 160, false, 0, 1, 0, 0, F16});
+    check_forward(r, (shape){1, 1, 40, 1, 1, 1040, true, 0, 0, 0, 0, F16});
+}
+
+void cases_run(case_run *r)
+{
+    check_widths(r);
+    check_lengths(r);
+    check_dropout(r);
+    check_context_parallel(r);
+    check_decode(r);
+    for (int i = 0; i < 6; i++) {
+        const int64_t tk = case_pick(r, 1, 90), kv = case_pick(r, 1, 2);
+        check(r, (shape){case_pick(r, 1, 2), case_pick(r, 1, tk), tk, kv * case_pick(r, 1, 2), kv,
+                         8 * case_pick(r, 1, 16), case_pick(r, 0, 1), 0, 8 * case_pick(r, 0, 1), 0,
+                         0, (dtype)case_pick(r, F32, F16)});
+    }
+}

@@ -1,0 +1,126 @@
+// cases_matmul.c -- cases of K_MATMUL: layouts, padded rows, a few rows, sums over nothing, bias, accumulation.
+#include "case.h"
+
+typedef struct shape {
+    int64_t m, n, k;
+    int64_t pad; // elements between the rows of every matrix
+    dtype type, c_type;
+    bool trans_a, trans_b, bias, accumulate;
+} shape;
+
+static kernel_call describe_matmul(space *s, const void *args)
+{
+    const shape *h = args;
+    const int64_t a_rows = h->trans_a ? h->k : h->m, b_rows = h->trans_b ? h->n : h->k;
+    const int64_t lda = (h->trans_a ? h->m : h->k) + h->pad,
+                  ldb = (h->trans_b ? h->k : h->n) + h->pad;
+    const int64_t ldc = h->n + h->pad;
+    return (kernel_call){
+        .kind = K_MATMUL,
+        .u.matmul = {.m = h->m,
+                     .n = h->n,
+                     .k = h->k,
+                     .a = space_random(s, a_rows * lda, h->type, 1, NULL),
+                     .b = space_random(s, b_rows * ldb, h->type, 1, NULL),
+                     .c = space_random(s, h->m * ldc, h->c_type, 1, "c"),
+                     .bias = h->bias ? space_random(s, h->n, h->type, 1, NULL) : NULL,
+                     .lda = lda,
+                     .ldb = ldb,
+                     .ldc = ldc,
+                     .type = h->type,
+                     .c_type = h->c_type,
+                     .trans_a = h->trans_a,
+                     .trans_b = h->trans_b,
+                     .accumulate = h->accumulate}};
+}
+
+static void check(case_run *r, const shape *h)
+{
+    case_check(r, describe_matmul, h, "matmul m=%lld n=%lld k=%lld pad=%lld %s to %s %c%c%s%s",
+               (long long)h->m, (long long)h->n, (long long)h->k, (long long)h->pad,
+               dtype_name(h->type), dtype_name(h->c_type), h->trans_a ? 't' : 'n',
+               h->trans_b ? 't' : 'n', h->bias ? " bias" : "", h->accumulate ? " accumulate" : "");
+}
+
+// Every combination of layout, epilogue and type of one size.
+static void check_all(case_run *r, int64_t m, int64_t n, int64_t k, int64_t pad)
+{
+    for (int type = 0; type < 5; type++) {
+        static const dtype from[] = {F32, BF16, BF16, F16, F16}, to[] = {F32, BF16, F32, F16, F32};
+        for (int flags = 0; flags < 16; flags++)
+            check(r, &(shape){.m = m,
+                              .n = n,
+                              .k = k,
+                              .pad = pad,
+                              .type = from[type],
+                              .c_type = to[type],
+                              .trans_a = flags & 1,
+                              .trans_b = flags & 2,
+                              .bias = flags & 4,
+                              .accumulate = flags & 8});
+    }
+}
+
+// The products of a linear layer: forward, gradient of the input, gradient of the weights.
+static void check_linear(case_run *r, int64_t rows, int64_t in, int64_t out, dtype type)
+{
+    check(r, &(shape){.m = rows,
+                      .n = out,
+                      .k = in,
+                      .type = type,
+                      .c_type = type,
+                      .trans_b = true,
+                      .bias = true});
+    check(r, &(shape){.m = rows, .n = in, .k = out, .type = type, .c_type = type});
+    check(r, &(shape){.m = out,
+                      .n = in,
+                      .k = rows,
+                      .type = type,
+                      .c_type = F32,
+                      .trans_a = true,
+                      .accumulate = true});
+}
+
+static void check_random(case_run *r)
+{
+    for (int i = 0; i < 24; i++) {
+        const dtype type = (dtype)case_pick(r, F32, F16);
+        const int64_t flags = case_pick(r, 0, 31);
+        check(r, &(shape){.m = case_pick(r, 1, 140),
+                          .n = case_pick(r, 1, 140),
+                          .k = case_pick(r, 1, 600),
+                          .pad = case_pick(r, 0, 9),
+                          .type = type,
+                          .c_type = flags & 16 ? F32 : type,
+                          .trans_a = flags & 1,
+                          .trans_b = flags & 2,
+                          .bias = flags & 4,
+                          .accumulate = flags & 8});
+    }
+}
+
+void cases_run(case_run *r)
+{
+    check(r, &(shape){.m = 1, .n = 1, .k = 1, .type = F32, .c_type = F32});
+    check(r, &(shape){.m = 1, .n = 1, .k = 1, .type = BF16, .c_type = F32, .trans_a = true});
+    check_all(r, 17, 33, 9, 3);
+    check_all(r, 40, 24, 272, 8);
+    check_all(r, 3, 20, 0, 4); // a sum over nothing
+    for (dtype type = F32; type <= F16; type++) {
+        check_linear(r, 1, 64, 96, type); // decoding
+        check_linear(r, 4, 72, 40, type);
+        check_linear(r, 96, 64, 48, type);
+        check_linear(r, 1100, 32, 24, type); // gradients over many rows
+        check(r, &(shape){.m = 0, .n = 8, .k = 8, .type = type, .c_type = type});
+        check(r, &(shape){.m = 8, .n = 0, .k = 8, .type = type, .c_type = type});
+        // Logits, whose rows start at a multiple of more than the vocabulary.
+        check(r, &(shape){.m = 19,
+                          .n = 250,
+                          .k = 64,
+                          .pad = 6,
+                          .type = type,
+                          .c_type = type,
+                          .trans_b = true});
+    }
+    check_random(r);
+}

@@ -1,0 +1,56 @@
+# device.sh -- the program on the cuda device of the stand-in: training, resuming, what plan and explain say, the
+# choice of a device, and what is said where there is no GPU.
+#   device.sh PROGRAM_WITH_STAND_IN PROGRAM
+on_gpus=1
+. "${0%/*}/../../cli/lib.sh" "$1"
+job='model: {family: gpt2, layers: 1, hidden: 16, heads: 2, vocab: 64, max_seq: 16}
+data: {train: mock, seq_len: 16}
+train: {steps: 4, global_batch: 4, micro_batch: 1, save_every: 0, eval_every: 0, out: out}'
+printf '%s\n' "$job" >job.yaml
+
+losses() { # FOLDER
+    grep -o '"loss": *[0-9.]*' "$1/log.jsonl"
+}
+
+# ---- auto takes the GPUs, one rank each; two runs have the same bits, recorded or not
+ok "$trireme" train job.yaml --launch.ranks 1
+expect_line '^  device: cuda$' out/job.yaml
+losses out >first
+expect_lines 4 first
+mv out recorded
+ok "$trireme" train job.yaml --launch.device cuda --launch.ranks 1 --launch.cuda_graphs false
+losses out >second
+expect_same first second
+ok "$trireme" train job.yaml --launch.ranks 1 --train.steps 6
+losses out >longer
+expect_lines 6 longer
+ok "$trireme" explain job.yaml
+expect_line 'launch\.device +cuda +default \(auto\)' stdout
+expect_line 'launch\.ranks +2 +default \(auto\)' stdout
+ok "$trireme" plan job.yaml --launch.device cuda
+expect_line '^job: 2 ranks' stdout
+ok "$trireme" explain job.yaml --launch.ranks 4
+expect_line '^trireme: warning: launch.ranks is 4, more than the 2 devices cuda of this process; ranks share them$'
+refused 3 'the job needs .* runtime 768.00 MiB.*memory.budget is 1.00 MiB' "$trireme" train job.yaml --launch.ranks 1 --memory.budget 1Mi
+
+# ---- No GPU: auto says so in one line and takes the CPU; cuda is refused
+no_gpu() { # ENVIRONMENT LINE
+    rm -rf out
+    ok env "$1" "$trireme" train job.yaml --launch.ranks 1
+    expect_line "^trireme: device cuda: $2; launch.device auto takes cpu$"
+    [ "$(grep -c 'device cuda' stderr)" = 1 ] || fail "$1: $(cat stderr)"
+    expect_line '^  device: cpu$' out/job.yaml
+    refused 2 "^trireme: .*launch.device: device cuda: $2$" env "$1" "$trireme" train job.yaml --launch.device cuda
+}
+no_gpu TRIREME_STAND_IN_DRIVER=none 'this machine has no NVIDIA driver'
+no_gpu TRIREME_STAND_IN_DEVICES=0 'this machine has no GPU'
+no_gpu CUDA_VISIBLE_DEVICES=-1 'CUDA_VISIBLE_DEVICES=-1 hides all 2 GPUs of this machine'
+no_gpu TRIREME_STAND_IN_ARCH=75 'GPU 0 \(Stand-in GPU\) has compute capability 7.5; valid are 8.0 and above'
+rm -rf out
+ok env TRIREME_STAND_IN_DRIVER=none "$trireme" train job.yaml --launch.device cpu --launch.ranks 1
+expect_no_line 'device cuda'
+
+# ---- A GPU without cuBLASLt cannot compute
+refused 2 'device cuda 0 .*cuBLASLt is not on this machine|cuBLASLt is not on this machine' \
+    env TRIREME_STAND_IN_WITHOUT=cuBLASLt "$trireme" bench train job.yaml --launch.device cuda --launch.ranks 1
+finish

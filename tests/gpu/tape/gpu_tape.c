@@ -1,0 +1,261 @@
+// gpu_tape.c -- replays the call tape (stand_in/tape.h): makes each recorded call of a library again, with
+// the real library on a GPU, or with the stand-in, and compares the numbers with the host's.
+//   gpu_tape FILE…
+// A line fails where the library refuses the call, has no algorithm or plan for it, or gives other numbers.
+#include "../stand_in/lib_product.h"
+#include "device/cpu/cpu.h"
+#include "device/cpu/ref.h"
+#include "device/cuda/cuda_blas.h"
+#include "device/cuda/cuda_dnn.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE_BYTES = 1024, PLACE = 256 };
+
+typedef struct replay {
+    cpu_context host;
+    struct cuda_blas *blas;
+    struct cuda_dnn *dnn;
+    const char *line;
+    int lines, failures;
+} replay;
+
+// An array of the host, and its copy on the device at an address of the wanted alignment.
+typedef struct pair {
+    void *host;
+    char *memory, *device;
+    size_t bytes;
+} pair;
+
+static void stop(const char *what)
+{
+    fprintf(stderr, "gpu_tape: %s\n", what);
+    exit(1);
+}
+
+static void check_cuda(cudaError_t s)
+{
+    if (s != cudaSuccess) stop(cudaGetErrorString(s));
+}
+
+static void fail(replay *r, const char *why)
+{
+    printf("%s\n    %s\n", r->line, why);
+    r->failures++;
+}
+
+// `count` numbers between -1 and 1, aligned to `align` bytes and not to more.
+static pair make(int64_t count, dtype type, int64_t align)
+{
+    pair p = {.bytes = (size_t)count * dtype_bytes(type)};
+    float *numbers = malloc(sizeof *numbers * (size_t)count);
+    p.host = malloc(p.bytes);
+    if (!numbers || !p.host) stop("no memory");
+    for (int64_t i = 0; i < count; i++)
+        numbers[i] =
+            (float)((uint64_t)(i + count) * UINT64_C(0x9e3779b97f4a7c15) >> 40) / (1 << 23) - 1;
+    dtype_convert(p.host, type, numbers, F32, (size_t)count);
+    free(numbers);
+    check_cuda(cudaMalloc((void **)&p.memory, p.bytes + PLACE));
+    p.device = p.memory + align % PLACE;
+    check_cuda(cudaMemcpy(p.device, p.host, p.bytes, cudaMemcpyHostToDevice));
+    return p;
+}
+
+static void drop(pair *p)
+{
+    check_cuda(cudaFree(p->memory));
+    free(p->host);
+}
+
+// The largest difference between an array of the host and its copy on the device.
+static double difference(const pair *p, dtype type)
+{
+    const size_t count = p->bytes / dtype_bytes(type);
+    float *want = malloc(sizeof *want * count), *have = malloc(sizeof *have * count);
+    void *bytes = malloc(p->bytes);
+    double worst = 0;
+    if (!want || !have || !bytes) stop("no memory");
+    check_cuda(cudaMemcpy(bytes, p->device, p->bytes, cudaMemcpyDeviceToHost));
+    dtype_convert(want, F32, p->host, type, count);
+    dtype_convert(have, F32, bytes, type, count);
+    for (size_t i = 0; i < count; i++) {
+        const double d = fabs((double)want[i] - (double)have[i]);
+        if (!(d <= worst)) worst = d; // also NaN
+    }
+    free(want), free(have), free(bytes);
+    return worst;
+}
+
+// The relative error of one rounding.
+static double rounding(dtype type)
+{
+    return type == BF16 ? 1.0 / 256 : type == F16 ? 1.0 / 2048 : 1e-6;
+}
+
+static dtype type_named(const char *name)
+{
+    for (dtype t = F32; t <= F16; t++)
+        if (strcmp(dtype_name(t), name) == 0) return t;
+    stop("a line names an unknown type");
+    return F32;
+}
+
+// Launches with the workspace of the call, and waits.
+static void run(replay *r, const kernel_call *c, size_t workspace_bytes)
+{
+    err failure = {0}, e = {0};
+    void *workspace = NULL;
+    if (workspace_bytes > 0) check_cuda(cudaMalloc(&workspace, workspace_bytes));
+    const cuda_context x = {.workspace = workspace,
+                            .workspace_bytes = workspace_bytes,
+                            .blas = r->blas,
+                            .dnn = r->dnn,
+                            .failure = &failure};
+    if (c->kind == K_MATMUL) {
+        if (cuda_blas_prepare(r->blas, c, &e) == OK) cuda_matmul(&x, &c->u.matmul);
+    } else if (cuda_dnn_prepare(r->dnn, c, &e) == OK && !cuda_dnn_attention(&x, &c->u.attention)) {
+        err_set(&e, E_INTERNAL, "cuDNN has no plan for it");
+    }
+    check_cuda(cudaDeviceSynchronize());
+    check_cuda(cudaFree(workspace));
+    if (e.code != OK || failure.code != OK) fail(r, e.code != OK ? e.text : failure.text);
+}
+
+static void compare(replay *r, const pair *p, dtype type, double limit)
+{
+    const double d = difference(p, type);
+    char text[96];
+    snprintf(text, sizeof text, "differs by %g; at most %g is valid", d, limit);
+    if (!(d <= limit)) fail(r, text);
+}
+
+// The library's matrices are column-major: its A is our b.
+static void replay_matmul(replay *r)
+{
+    char from[8], to[8], ta, tb;
+    long long m, n, k, lda, ldb, ldd, ld_aux, workspace;
+    int compute, align_a, align_b, align_d, epilogue;
+    double alpha, beta;
+    if (sscanf(
+            r->line,
+            "matmul type=%7s to=%7s compute=%d m=%lld n=%lld k=%lld trans=%c%c ld=%lld,%lld,%lld "
+            "align=%d,%d,%d epilogue=%d ld_aux=%lld alpha=%lf beta=%lf workspace=%lld",
+            from, to, &compute, &m, &n, &k, &ta, &tb, &lda, &ldb, &ldd, &align_a, &align_b,
+            &align_d, &epilogue, &ld_aux, &alpha, &beta, &workspace) != 19)
+        stop("a line of a product cannot be read");
+    const dtype type = type_named(from), c_type = type_named(to);
+    pair a = make((ta == 'T' ? m : k) * lda, type, align_a), d = make(n * ldd, c_type, align_d);
+    pair b = make((tb == 'T' ? k : n) * ldb, type, align_b), bias = make(m, c_type, 0);
+    kernel_call c = {.kind = K_MATMUL};
+    c.u.matmul = (kernel_matmul_args){.m = n,
+                                      .n = m,
+                                      .k = k,
+                                      .a = b.device,
+                                      .b = a.device,
+                                      .c = d.device,
+                                      .bias = epilogue & 4 ? bias.device : NULL,
+                                      .lda = ldb,
+                                      .ldb = lda,
+                                      .ldc = ldd,
+                                      .type = type,
+                                      .c_type = c_type,
+                                      .trans_a = tb == 'T',
+                                      .trans_b = ta == 'T',
+                                      .accumulate = beta != 0};
+    const lib_product want = {.m = m,
+                              .n = n,
+                              .k = k,
+                              .lda = lda,
+                              .ldb = ldb,
+                              .ldd = ldd,
+                              .a = a.host,
+                              .b = b.host,
+                              .d = d.host,
+                              .bias = epilogue & 4 ? bias.host : NULL,
+                              .alpha = (float)alpha,
+                              .beta = (float)beta,
+                              .type = type,
+                              .d_type = c_type,
+                              .trans_a = ta == 'T',
+                              .trans_b = tb == 'T',
+                              .splits = 1};
+    if ((long long)cuda_matmul_workspace(&c.u.matmul) != workspace)
+        fail(r, "the workspace of this shape is another now");
+    run(r, &c, cuda_matmul_workspace(&c.u.matmul));
+    lib_product_run(&want);
+    // Sums of k products below 1, in another order, and one rounding.
+    compare(r, &d, c_type, 1e-6 * (double)k + rounding(c_type) * (2 + 3 * sqrt((double)k)));
+    drop(&a), drop(&b), drop(&d), drop(&bias);
+}
+
+static void replay_attention(replay *r)
+{
+    char name[8];
+    int causal;
+    kernel_attention_args p = {.scale = 0.3f};
+    long batch, heads, kv, tq, tk, width, qs, ks, vs, os, kb, vb;
+    if (sscanf(r->line,
+               "attention type=%7s batch=%ld heads=%ld kv_heads=%ld tq=%ld tk=%ld head_dim=%ld "
+               "causal=%d "
+               "q_stride=%ld k_stride=%ld v_stride=%ld o_stride=%ld k_batch=%ld v_batch=%ld",
+               name, &batch, &heads, &kv, &tq, &tk, &width, &causal, &qs, &ks, &vs, &os, &kb,
+               &vb) != 14)
+        stop("a line of attention cannot be read");
+    p.batch = batch, p.heads = heads, p.kv_heads = kv, p.tk = tk, p.head_dim = width;
+    p.queries = kernel_tokens_from(tq, 0);
+    p.q_stride = qs, p.k_stride = ks, p.v_stride = vs, p.o_stride = os, p.k_batch = kb,
+    p.v_batch = vb;
+    p.causal = causal, p.type = type_named(name);
+    pair q = make(batch * tq * qs, p.type, 0), o = make(batch * tq * os, p.type, 0);
+    pair k = make((batch - 1) * kb + tk * ks, p.type, 0),
+         v = make((batch - 1) * vb + tk * vs, p.type, 0);
+    pair lse = make(batch * heads * tq, F32, 0);
+    p.q = q.host, p.k = k.host, p.v = v.host, p.o = o.host, p.lse = lse.host;
+    ref_attention(&r->host, &p);
+    kernel_call c = {.kind = K_ATTENTION, .u.attention = p};
+    c.u.attention.q = q.device, c.u.attention.k = k.device, c.u.attention.v = v.device;
+    c.u.attention.o = o.device, c.u.attention.lse = (float *)lse.device;
+    run(r, &c, cuda_dnn_attention_workspace(&p));
+    compare(r, &o, p.type, 4 * rounding(p.type));
+    compare(r, &lse, F32, 1e-3);
+    drop(&q), drop(&k), drop(&v), drop(&o), drop(&lse);
+}
+
+static void replay_file(replay *r, const char *path)
+{
+    char line[LINE_BYTES];
+    FILE *f = fopen(path, "r");
+    if (!f) stop("cannot open the tape");
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        r->line = line;
+        r->lines++;
+        if (strncmp(line, "matmul ", 7) == 0)
+            replay_matmul(r);
+        else if (strncmp(line, "attention ", 10) == 0)
+            replay_attention(r);
+        else
+            fail(r, "a line of an unknown call");
+    }
+    fclose(f);
+}
+
+int main(int argc, char **argv)
+{
+    replay r = {0};
+    err e = {0};
+    if (argc < 2) stop("usage: gpu_tape FILE…");
+    if (cpu_context_open(&(device_options){.threads = 1}, &r.host, &e) != OK ||
+        cuda_blas_open(&r.blas, &e) != OK || cuda_dnn_open(&r.dnn, &e, &e) != OK || !r.dnn)
+        stop(e.text);
+    for (int i = 1; i < argc; i++) replay_file(&r, argv[i]);
+    cuda_dnn_close(r.dnn);
+    cuda_blas_close(r.blas);
+    cpu_context_close(&r.host);
+    printf("%d calls replayed, %d failures\n", r.lines, r.failures);
+    return r.failures || r.lines == 0 ? 1 : 0;
+}
