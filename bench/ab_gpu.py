@@ -35,7 +35,8 @@ def arguments():
     p.add_argument("--rounds", type=int, default=2)
     p.add_argument("--steps", type=int, default=20)
     p.add_argument("--peak", type=float, default=989e12, help="FLOP/s of the GPU in bf16")
-    p.add_argument("--limit-s", type=float, default=540, help="of all of it; what does not fit is left out and named")
+    p.add_argument("--limit-s", type=float, default=540,
+                   help="of all of it; each model has an equal share of what is left; what does not fit is named")
     p.add_argument("--trireme", default=os.path.join(HERE, "..", "build-gpu", "trireme"))
     p.add_argument("--device", default="cuda", help="Trireme's; without a GPU, cpu shows that this file works")
     p.add_argument("--only", choices=["trireme", "peer"])
@@ -149,10 +150,16 @@ def cell(value, form):
 def main():
     a = arguments()
     end, rate, table = time.monotonic() + a.limit_s, None, []
-    for name in a.models:
+    for number, name in enumerate(a.models):
         m = small(MODELS[name]) if a.small else MODELS[name]
-        rows, rate = measure(a, name, m, end, rate)
+        now = time.monotonic()
+        # A model that takes long leaves the others their share.
+        rows, rate = measure(a, name, m, now + (end - now) / (len(a.models) - number), rate)
         table.append(figures(a, name, m, rows, rate))
+        if a.out:
+            with open(a.out, "w") as f:
+                json.dump({"rate": rate, "models": table}, f, indent=1)
+        print(json.dumps(table[-1]), flush=True)
     print("\n%-16s %10s %10s %6s %6s %8s %9s %9s %9s" % ("model", "tokens/s", "peer", "ratio", "MFU", "of rate",
                                                        "GiB", "plan GiB", "peer GiB"))
     for t in table:
@@ -162,9 +169,6 @@ def main():
             t["model"], cell(t["tokens_per_s"], "%.0f"), cell(t["peer"], "%.0f"), cell(t.get("ratio"), "%.2f"),
             cell(t.get("mfu"), "%.3f"), cell(t.get("of_measured"), "%.3f"), *(cell(s, "%.2f") for s in sizes)))
     print("large product: %s TFLOP/s" % cell(rate / 1e12 if rate else None, "%.0f"))
-    if a.out:
-        with open(a.out, "w") as f:
-            json.dump({"rate": rate, "models": table}, f, indent=1)
     return 0 if all(t["tokens_per_s"] for t in table) or a.only == "peer" else 1
 
 

@@ -47,17 +47,24 @@ if(missing)
   return()
 endif()
 
-# Code for the Ampere and Hopper GPUs of data centers; the driver compiles the PTX for every other from 8.0 up.
-set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
+# Code for the Ampere and Hopper GPUs of data centers; the driver compiles the PTX for every other from 8.0 up. All
+# are made from one PTX, because our kernels use nothing that came after 8.0, and the front end takes most of the time.
+set(CMAKE_CUDA_ARCHITECTURES OFF)
+set(TRIREME_CUDA_CODE sm_80,sm_90,compute_80)
 set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -g -lineinfo")
 set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 set(CMAKE_CUDA_RUNTIME_LIBRARY None) # it is named below
 enable_language(CUDA)
-if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.3)
-  message(FATAL_ERROR "nvcc is ${CMAKE_CUDA_COMPILER_VERSION}; the cuda device needs 12.3 or later, or -DTRIREME_CUDA=off")
+# cudaGetDriverEntryPointByVersion came with 12.5.
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.5)
+  message(FATAL_ERROR "nvcc is ${CMAKE_CUDA_COMPILER_VERSION}; the cuda device needs 12.5 or later, or -DTRIREME_CUDA=off")
+endif()
+set(compress "")
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
+  set(compress -compress-mode=size) # programs are a fifth as large
 endif()
 find_package(CUDAToolkit REQUIRED)
-message(STATUS "device cuda: built by nvcc ${CMAKE_CUDA_COMPILER_VERSION} (${CMAKE_CUDA_COMPILER}) for ${CMAKE_CUDA_ARCHITECTURES}")
+message(STATUS "device cuda: built by nvcc ${CMAKE_CUDA_COMPILER_VERSION} (${CMAKE_CUDA_COMPILER}) for ${TRIREME_CUDA_CODE}")
 
 file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/*.c
      ${PROJECT_SOURCE_DIR}/src/device/cuda/*.cu)
@@ -66,7 +73,9 @@ target_include_directories(cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(cuda SYSTEM PRIVATE ${TRIREME_cuda_runtime_api_H} ${TRIREME_cublasLt_H} ${TRIREME_cudnn_H})
 target_compile_definitions(cuda PRIVATE TRIREME_CUDA_FOLDER="${CUDAToolkit_LIBRARY_DIR}")
 target_compile_options(cuda PRIVATE # CMake before 3.26 does not know that nvcc knows C++20
-  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers,-Wno-deprecated-enum-enum-conversion,-Werror,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 -gencode=arch=compute_80,code=[${TRIREME_CUDA_CODE}] ${compress} -Xptxas=-v -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers,-Wno-deprecated-enum-enum-conversion,-Werror,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics>")
+# What ptxas says of registers and spills goes to OBJECT.ptxas, which tools/gpu_registers.sh --objects reads.
+set_target_properties(cuda PROPERTIES RULE_LAUNCH_COMPILE "${PROJECT_SOURCE_DIR}/tools/ptxas_log.sh <OBJECT>")
 # Names, not targets: CMake would else link with the CUDA compiler.
 set(TRIREME_CUDA_LIBRARIES ${CUDA_cudart_static_LIBRARY} dl rt pthread)
 set(TRIREME_CUDA_FLAGS "${CUDA_cudart_static_LIBRARY} -ldl -lrt")

@@ -5,15 +5,20 @@ build_only() {
     build_target=$1
 }
 
-# build_into FOLDER [cmake argument ...]
+# build_into FOLDER [cmake argument ...]: with build_on_failure=continue it builds what it can after a failure, too;
+# with build_seconds it ends after so long.
 build_into() {
     folder=$1
     shift
     # An existing folder keeps the generator that it was made with.
     [ -e "$folder/CMakeCache.txt" ] || ! command -v ninja >/dev/null || set -- -G Ninja "$@"
     mkdir -p "$folder"
+    keep=
+    if [ "${build_on_failure:-stop}" = continue ]; then
+        case "$*$(cat "$folder/CMakeCache.txt" 2>/dev/null)" in *Ninja*) keep="-- -k 0" ;; *) keep="-- -k" ;; esac
+    fi
     echo "$0: building into $folder/ (its log is $folder/build.log)"
-    if ! { cmake -S . -B "$folder" "$@" && cmake --build "$folder" -j "$(nproc)" --target "${build_target:-all}"; } \
+    if ! { cmake -S . -B "$folder" "$@" && ${build_seconds:+timeout "$build_seconds"} cmake --build "$folder" -j "$(nproc)" --target "${build_target:-all}" $keep; } \
         >"$folder/build.log" 2>&1 </dev/null; then
         grep -n -m 20 -A 5 -e 'FAILED' -e 'CMake Error' "$folder/build.log" >&2 ||
             tail -n 30 "$folder/build.log" >&2

@@ -57,9 +57,10 @@ packages_require() {
     fi
 }
 
-# What CMakeLists.txt links, without the compiler and the tools: the libraries with their headers.
+# What CMakeLists.txt links, without the compiler: the libraries with their headers, and what finds them.
 LIBRARY_PACKAGES="libjansson-dev libjansson4 libyaml-dev libyaml-0-2 libpcre2-dev libpcre2-8-0 libxxhash-dev libxxhash0
-libpng-dev libpng16-16 zlib1g-dev zlib1g liburing-dev liburing2 libcmocka-dev libcmocka0"
+libpng-dev libpng16-16 zlib1g-dev zlib1g liburing-dev liburing2 libcmocka-dev libcmocka0
+pkgconf pkgconf-bin libpkgconf3"
 
 # packages_fetch FOLDER: downloads the libraries' packages, for a machine without a network.
 packages_fetch() {
@@ -71,18 +72,44 @@ packages_fetch() {
     }
 }
 
+# packages_extract FILE FOLDER: the files of a package. Not every machine has dpkg.
+packages_extract() {
+    if command -v dpkg-deb >/dev/null; then
+        dpkg-deb -x "$1" "$2"
+    else
+        member=$(ar t "$1" | grep '^data\.tar')
+        ar p "$1" "$member" >"$2/$member" && tar -xf "$2/$member" -C "$2" && rm "$2/$member"
+    fi
+}
+
 # packages_unpack FOLDER ROOT: makes the libraries of fetched packages usable for cmake and for programs,
 # without installing anything: they lie under ROOT.
 packages_unpack() {
     mkdir -p "$2"
-    for one in "$1"/*.deb; do dpkg-deb -x "$one" "$2"; done
+    for one in "$1"/*.deb; do packages_extract "$one" "$2"; done
     root=$(cd "$2" && pwd)
     for folder in "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu; do
         [ -d "$folder" ] || continue
         PKG_CONFIG_PATH=$folder/pkgconfig:${PKG_CONFIG_PATH-}
         LD_LIBRARY_PATH=$folder:${LD_LIBRARY_PATH-}
         LIBRARY_PATH=$folder:${LIBRARY_PATH-}
+        CMAKE_LIBRARY_PATH=$folder:${CMAKE_LIBRARY_PATH-}
     done
     PKG_CONFIG_SYSROOT_DIR=$root
-    export PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH LIBRARY_PATH
+    command -v pkg-config >/dev/null || PATH=$PATH:$root/usr/bin
+    export PATH PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH LIBRARY_PATH CMAKE_LIBRARY_PATH
+}
+
+# packages_of_python: makes the headers and libraries of CUDA usable that python3's packages hold (PyTorch brings
+# cuDNN and cuBLAS), after those of the toolkit. Does nothing where there are none.
+packages_of_python() {
+    for root in $(python3 -c 'import nvidia; print(*nvidia.__path__)' 2>/dev/null || true); do
+        for folder in "$root"/*/include; do
+            [ ! -d "$folder" ] || CMAKE_INCLUDE_PATH=${CMAKE_INCLUDE_PATH+$CMAKE_INCLUDE_PATH:}$folder
+        done
+        for folder in "$root"/*/lib; do
+            [ ! -d "$folder" ] || LD_LIBRARY_PATH=${LD_LIBRARY_PATH+$LD_LIBRARY_PATH:}$folder
+        done
+    done
+    export CMAKE_INCLUDE_PATH LD_LIBRARY_PATH
 }

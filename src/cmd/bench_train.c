@@ -130,7 +130,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     // The barriers keep every rank's memory alive while it is measured.
     uint64_t pss = proc_own_bytes(), peak = proc_bytes("/proc/self/status", "VmHWM:");
     TRY(comm_barrier(s.comm, e));
-    f.rate = device_matmul_rate(s.device, q->job->train.precision, 1.0);
+    f.rate = device_matmul_rate(s.device, job_dtype(q->job), 1.0);
     TRY(comm_barrier(s.comm, e));
     qsort(seconds, (size_t)counted, sizeof *seconds, compare);
     f.step_s = seconds[counted / 2];

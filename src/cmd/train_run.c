@@ -63,8 +63,8 @@ status train_run_report_step(train_run *r, const trainer_step_result *s, err *e)
 {
     status result = OK;
     if (!r->job->quiet && is_time_to_measure(r))
-        r->matmul_rate = fmax(r->matmul_rate,
-                              device_matmul_rate(r->session.device, r->job->train.precision, 0.05));
+        r->matmul_rate =
+            fmax(r->matmul_rate, device_matmul_rate(r->session.device, job_dtype(r->job), 0.05));
     if (r->rank > 0) return OK;
     TRY(train_start_check_folder(r->start, e));
     monitor_step m = session_step(r->job, &r->start->inputs, s);

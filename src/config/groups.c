@@ -234,10 +234,8 @@ static bool has_other_rule(const job *j, const job_group *g)
 // The settings of group i; those of the job for i = groups.
 static param_group solve(const job *j, int i)
 {
-    param_group out = {.dp = j->strategy.dp,
-                       .precision = j->train.precision,
-                       .optimizer = j->optimizer,
-                       .lr_scale = 1};
+    param_group out = {
+        .dp = j->strategy.dp, .precision = job_dtype(j), .optimizer = j->optimizer, .lr_scale = 1};
     const job_group *g = &j->group[i];
     memcpy(out.tier, j->strategy.offload.tier, sizeof out.tier);
     if (i == j->groups) return out;
@@ -311,7 +309,7 @@ static status check_layout(const job *j, int i, err *e)
 {
     status result = OK;
     const job_group *g = &j->group[i];
-    const dtype own = j->train.precision;
+    const dtype own = job_dtype(j);
     static const char *const tiers[PLAN_STATES] = {"offload.weights", "offload.gradients",
                                                    "offload.optimizer"};
     if (gives(g, "groups.dtype") && g->value.precision != F32 && g->value.precision != own)

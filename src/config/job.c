@@ -177,6 +177,16 @@ done:
     return result;
 }
 
+dtype job_dtype(const job *j)
+{
+    return j->train.precision == PRECISION_TF32 ? F32 : (dtype)j->train.precision;
+}
+
+const char *job_precision_name(const job *j)
+{
+    return TRAIN_PRECISIONS[j->train.precision];
+}
+
 void job_close(job *j)
 {
     if (!j) return;

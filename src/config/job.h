@@ -24,6 +24,16 @@ typedef enum nonfinite_action {
     NONFINITE_ACTIONS
 } nonfinite_action;
 
+// The words of train.precision. All but the last are the types of activations and compute weights; tf32 is
+// fp32 whose products of linear layers round their factors to TF32.
+typedef enum train_precision {
+    PRECISION_FP32 = F32,
+    PRECISION_BF16 = BF16,
+    PRECISION_FP16 = F16,
+    PRECISION_TF32,
+    PRECISION_WORDS
+} train_precision;
+
 // A call of a program that sets keys.
 typedef enum job_call_kind {
     JOB_CALL_OPTION, // "--key=value"
@@ -74,8 +84,9 @@ typedef struct job {
         int64_t tokens;                    // 0: not given
         int64_t global_batch, micro_batch; // sequences; micro_batch 0: auto, until job_solve_batch
         uint64_t seed;
-        dtype precision;
-        scaler_options fp16; // read only where precision is F16
+        train_precision precision; // job_dtype is the type that it means
+        bool deterministic;        // two runs of the job give the same bits
+        scaler_options fp16;       // read only where precision is PRECISION_FP16
         double clip_grad_norm;
         int64_t eval_every, eval_batches, save_every, keep;
         char *out;
@@ -128,6 +139,10 @@ status job_open(const char *path, int argc, char *const *argv, job **out, err *e
 status job_open_own(const char *path, int argc, char *const *argv, const job_own *own, job **out,
                     err *e);
 void job_close(job *j); // NULL allowed
+
+// The type of activations and compute weights, and the word of train.precision.
+dtype job_dtype(const job *j);
+const char *job_precision_name(const job *j);
 // Appends an entry of `groups` as YAML, for JOB_CALL_GROUP. `settings` are keys of the entry as
 // "lr_scale: 2, weight_decay: 0"; NULL: none.
 void job_write_group(const char *match, const char *settings, text *out);

@@ -65,7 +65,7 @@ static status check_applies(const job *j, err *e)
                       HOOK_NAMES[j->strategy.hook.kind]);
         if (k->precisions)
             KEY_ERROR(k->path, "not a parameter of the precision %s (train.precision); valid: fp16",
-                      dtype_name(j->train.precision));
+                      job_precision_name(j));
     }
     if (j->lr.name == LR_ONE_CYCLE && !given(j, "lr_schedule.cycle_min_lr"))
         KEY_ERROR("lr_schedule.cycle_min_lr", "not given; OneCycle needs it");
@@ -164,10 +164,21 @@ done:
     return result;
 }
 
-static status describe_device(const job *j, device_description *out, err *e)
+// Describes the device, and refuses a precision that it does not have.
+static status describe_device(job *j, device_description *out, err *e)
 {
-    const status result = device_describe(j->launch.device, NULL, out, e);
-    if (result != OK) setting_prefix(j->values, settings_of(j->values, "launch.device"), e);
+    status result = device_describe(j->launch.device, NULL, out, e);
+    if (result != OK) {
+        setting_prefix(j->values, settings_of(j->values, "launch.device"), e);
+        goto done;
+    }
+    if (*out->note) text_addf(&j->notes, "%s\n", out->note);
+    if (j->train.precision == PRECISION_TF32 && !out->has_tf32)
+        KEY_ERROR("train.precision",
+                  "found tf32, which the device %s does not have; valid: fp32, bf16, fp16, or "
+                  "launch.device cuda",
+                  out->name);
+done:
     return result;
 }
 

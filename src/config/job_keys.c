@@ -26,12 +26,21 @@
 #define TRIREME       .schedules = 1u << LR_CONSTANT | 1u << LR_LINEAR | 1u << LR_COSINE | 1u << LR_WSD
 #define ADAMS         1u << UPDATE_ADAMW | 1u << UPDATE_ADAM
 #define POWERSGD      .hooks = 1u << HOOK_POWERSGD
-#define FP16          .precisions = 1u << F16
+#define FP16          .precisions = 1u << PRECISION_FP16
 #define RANKS         .low = 1, .high = MESH_RANKS
 
 static const char *const OFF_ON[] = {"off", "on", NULL};
 static const char *const FALSE_TRUE[] = {"false", "true", NULL};
 static const char *const PRECISIONS[] = {[F32] = "fp32", [BF16] = "bf16", [F16] = "fp16", NULL};
+const char *const TRAIN_PRECISIONS[] = {[PRECISION_FP32] = "fp32",
+                                        [PRECISION_BF16] = "bf16",
+                                        [PRECISION_FP16] = "fp16",
+                                        [PRECISION_TF32] = "tf32",
+                                        [PRECISION_WORDS] = NULL};
+
+// torch.set_float32_matmul_precision's words.
+static const char *const PRECISION_ALSO[][2] = {
+    {"highest", "fp32"}, {"high", "tf32"}, {NULL, NULL}};
 
 // Names of other systems for the data-parallel policies.
 static const char *const DP_ALSO[][2] = {
@@ -85,7 +94,8 @@ const job_key JOB_KEYS[] = {
     {"train.global_batch", "Sets how many sequences all ranks together process in an optimizer step.", KEY_COUNT, .unit = "sequences", AT(train.global_batch), .fallback = "64", .low = 1, .high = 1 << 30},
     {"train.micro_batch", "Sets how many sequences a rank processes in one forward pass; auto takes the largest number that fits in memory.", KEY_COUNT, .unit = "sequences", AT(train.micro_batch), .flags = KEY_MAY_CHANGE, .fallback = "auto", .low = 1, .high = 1 << 30, AUTO},
     {"train.seed", "Seeds the random numbers of initial weights, dropout and the order of samples.", KEY_COUNT, AT(train.seed), .fallback = "0", .low = 0, .high = 0x1p63},
-    {"train.precision", "Sets the number format of activations and compute weights; master weights stay fp32.", KEY_ENUM, AT(train.precision), .fallback = "fp32", .words = PRECISIONS},
+    {"train.precision", "Sets the number format of activations and compute weights; master weights stay fp32. With tf32 all numbers are fp32, and a GPU rounds the factors of linear layers' products to TF32.", KEY_ENUM, AT(train.precision), .fallback = "fp32", .words = TRAIN_PRECISIONS, .also = PRECISION_ALSO},
+    {"train.deterministic", "Gives the same bits in every run of the job; false lets a GPU compute attention's gradients by cuDNN, which adds in no fixed order, and changes nothing on the CPU.", KEY_BOOL, AT(train.deterministic), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE},
     {"train.reduce_dtype", "Sets the number format in which ranks sum gradients.", KEY_ENUM, AT(strategy.reduce_dtype), .fallback = "fp32", .words = PRECISIONS},
     {"train.fp16.loss_scale", "Sets a fixed loss scale for precision fp16; 0 scales dynamically, as the other keys of train.fp16 say.", KEY_NUMBER, AT(train.fp16.loss_scale), .low = 0, .high = 1e38, FP16},
     {"train.fp16.initial_scale_power", "Sets the exponent of the first dynamic loss scale, which is 2 to this power.", KEY_INT, AT(train.fp16.initial_power), .low = 0, .high = 120, FP16},

@@ -186,7 +186,7 @@ static status check_scaler(const job *j, err *e)
 {
     status result = OK;
     const scaler_options *s = &j->train.fp16;
-    if (j->train.precision == F16 && s->loss_scale == 0 &&
+    if (j->train.precision == PRECISION_FP16 && s->loss_scale == 0 &&
         s->min_scale > ldexp(1, s->initial_power))
         KEY_ERROR("train.fp16.min_loss_scale",
                   "found %g; valid: at most 2^%d (train.fp16.initial_scale_power)", s->min_scale,

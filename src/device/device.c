@@ -7,7 +7,9 @@
 
 void device_close(device *d)
 {
-    if (d) d->ops->close(d);
+    if (!d) return;
+    device_staging_close(d);
+    d->ops->close(d);
 }
 
 static void count_taken(size_t *now, size_t *peak, size_t bytes)

@@ -26,6 +26,7 @@
 struct kernel_call;
 struct kernel_needs;
 struct device_sharing;
+struct device_staging;
 typedef struct device device;
 typedef struct device_stream device_stream;
 typedef struct device_event device_event;
@@ -117,7 +118,7 @@ typedef struct device_ops {
     const struct device_sharing *sharing;
 } device_ops;
 
-enum { STREAM_ARG_BYTES = 256, DEVICE_ALIGN = 256 };
+enum { STREAM_ARG_BYTES = 256, DEVICE_ALIGN = 256, DEVICE_NOTE_BYTES = 384 };
 
 struct device {
     const device_ops *ops;
@@ -136,6 +137,7 @@ struct device {
     // communicator sets it. NULL: no work of other ranks is waited for.
     status (*failure_of_peers)(const void *arg, err *e);
     const void *failure_arg;
+    struct device_staging *staging; // of transfer.c; NULL: none is open
 };
 struct device_stream {
     device *device;
@@ -163,8 +165,11 @@ typedef struct device_description {
     int index, count;    // the device, and how many of its name this machine has
     uint64_t free_bytes; // of its memory; all ranks that open the device share them
     uint64_t own_bytes;  // that it takes when it is opened: context, libraries, scratch memory
-    uint64_t own_thread_bytes;        // that each stream with its own thread takes beside them
-    bool is_host_memory;              // the host can address its memory, which is the host's own
+    uint64_t own_thread_bytes; // that each stream with its own thread takes beside them
+    bool is_host_memory;       // the host can address its memory, which is the host's own
+    bool has_tf32;             // its products of F32 can round their factors to TF32
+    // What this machine lacks and what the device does instead, in one line; empty: nothing lacks.
+    char note[DEVICE_NOTE_BYTES];
     const struct kernel_needs *needs; // of its kernels, for plans; NULL: they need nothing
 } device_description;
 
@@ -198,9 +203,19 @@ void device_count_given(device *d, size_t bytes);
 
 // Copy `bytes` bytes to the device and from it, after the work issued to s so far, and wait for s. The
 // host's side may be any memory, such as the heap's or a file's. For code outside of steps: where the
-// device's memory is not the host's, they allocate a buffer. E_FIT when there is none, else as sync.
+// device's memory is not the host's, they pass through the device's staging buffers, which the first
+// call opens. E_FIT when there is no memory for them, else as sync.
 status device_upload(device_stream *s, void *dst, const void *src, size_t bytes, err *e);
 status device_download(device_stream *s, void *dst, const void *src, size_t bytes, err *e);
+// As device_upload, but may return before the device has the bytes: they are there for work that is issued
+// to s afterwards. src may be overwritten at once. The next sync of s may return a failure of the copy.
+status device_upload_issue(device_stream *s, void *dst, const void *src, size_t bytes, err *e);
+
+// Opens the staging buffers, so that no later transfer allocates. Nothing happens where they are open, or
+// where the device's memory is the host's. They are memory of the host beside host_bytes_now.
+enum { DEVICE_STAGING_BYTES = 8 << 20 };
+status device_staging_open(device *d, err *e);
+void device_staging_close(device *d); // device_close calls it
 
 // Measures large matrix products of `type` (F32, BF16 or F16) for about `seconds`, and returns the
 // best rate in floating-point operations per second, where a multiply-add counts as two. It runs at

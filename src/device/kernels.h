@@ -1,11 +1,11 @@
 // kernels.h -- the specification of every kernel that a device must have.
 //
 // A kernel is launched as data: fill one kernel_call, and hand it to device_launch. Callers are the
-// ops of graph/, the optimizer, and the code that moves gradients and weights. The file says what a
-// kernel computes. It does not say how.
+// ops of graph/, the optimizer, and the code that moves gradients and weights. It does not say how.
 //
 // One specification, many forms:
-//   this file                  what each kernel computes; the end of a step is in kernel_update.h
+//   this file                  what each kernel computes; products are in kernel_matmul.h, the end of a
+//                              step is in kernel_update.h
 //   device/cpu/ref_*.c         the same in plain C, one function a kernel. The set is complete,
 //                              and every other form is tested against it.
 //   device/cpu/vec_*.c, cpu_*  faster forms, which override the reference kernel by kernel
@@ -37,6 +37,7 @@
 #include "base/dtype.h"
 #include "base/reduce.h"
 #include "base/rng.h"
+#include "device/kernel_matmul.h"
 #include "device/kernel_segment.h"
 #include "device/kernel_tokens.h"
 #include "device/kernel_update.h"
@@ -76,29 +77,6 @@ typedef enum kernel_kind {
     K_REDUCE,
     KERNELS
 } kernel_kind;
-
-typedef enum kernel_activation {
-    ACT_GELU,
-    ACT_GELU_TANH,
-    ACT_RELU,
-    ACT_SILU,
-    ACT_TANH,
-    ACTIVATIONS
-} kernel_activation;
-
-// c [m, n] = op(a) [m, k] · op(b) [k, n] (+ bias [n]) (+ c)
-// A linear layer is y [rows, out] = x [rows, in] · w [out, in]^T + bias [out], with trans_b.
-// a is stored as [m, k], or as [k, m] with trans_a; b as [k, n], or as [n, k] with trans_b.
-typedef struct kernel_matmul_args {
-    int64_t m, n, k;
-    const void *a, *b;     // of `type`
-    void *c;               // [m, n] of `c_type`
-    const void *bias;      // [n] of `type`; NULL: no bias
-    int64_t lda, ldb, ldc; // elements from one stored row of a, b and c to the next
-    dtype type, c_type;    // c_type is F32 or `type`
-    bool trans_a, trans_b;
-    bool accumulate; // add to c
-} kernel_matmul_args;
 
 // db [cols] (+)= sum over rows of dy [rows, cols]
 typedef struct kernel_bias_grad_args {
@@ -242,6 +220,7 @@ typedef struct kernel_attention_grad_args {
     const void *d_o;           // [B * Tq, H, D], strides of o
     void *dq, *dk, *dv;        // strides and batch offsets of q, k and v
     float *delta;              // [B, H, Tq], scratch
+    bool any_order;            // of sums, so that two runs may give other bits
 } kernel_attention_grad_args;
 
 // K_ACTIVATION        y [count] = f(x)

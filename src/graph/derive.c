@@ -106,11 +106,28 @@ typedef struct graph_recompute_pass {
     graph_node_list list; // the new backward list
 } graph_recompute_pass;
 
+static bool may_run_again(const graph_recompute_pass *r, graph_op op)
+{
+    const int when = graph_op_find(op)->recompute;
+    return when != 0 && when <= (int)r->recompute + 1;
+}
+
+// The node that computes v again: its own. For the result of a linear layer with an activation it is the
+// activation alone, where the layer does not run again.
+static graph_node node_again(const graph_recompute_pass *r, const graph_value *v)
+{
+    graph_node n = *v->producer;
+    n.recomputed = true;
+    if (n.op != OP_LINEAR_ACTIVATION || v != n.out[0] || may_run_again(r, n.op)) return n;
+    n.op = OP_ACTIVATION;
+    n.in[0] = n.out[1];
+    n.in[1] = n.in[2] = n.out[1] = NULL;
+    return n;
+}
+
 static bool may_recompute(const graph_recompute_pass *r, const graph_value *v)
 {
-    if (!v->producer) return false;
-    int when = graph_op_find(v->producer->op)->recompute;
-    return when != 0 && when <= (int)r->recompute + 1;
+    return v->producer && may_run_again(r, node_again(r, v).op);
 }
 
 // Returns the value that the backward list reads instead of forward value v: v itself where it is
@@ -119,17 +136,16 @@ static graph_value *recompute_value(graph_recompute_pass *r, graph_value *v)
 {
     if (!v || r->g->first_error.code != OK || !may_recompute(r, v)) return v;
     if (r->again[v->id]) return r->again[v->id];
-    const graph_node *n = v->producer;
+    const graph_node n = node_again(r, v);
     graph_node *copy = NULL;
     if (!graph_check(r->g, alloc_zeroed(&copy, 1, sizeof *copy, "", NULL))) return v;
-    *copy = *n;
-    copy->recomputed = true;
-    for (int i = 0; i < NODE_INPUTS; i++) copy->in[i] = recompute_value(r, n->in[i]);
+    *copy = n;
+    for (int i = 0; i < NODE_INPUTS; i++) copy->in[i] = recompute_value(r, n.in[i]);
     for (int i = 0; i < NODE_OUTPUTS; i++) {
-        if (!n->out[i]) continue;
-        copy->out[i] = graph_new_like(r->g, n->out[i]->name, n->out[i]);
+        if (!n.out[i]) continue;
+        copy->out[i] = graph_new_like(r->g, n.out[i]->name, n.out[i]);
         copy->out[i]->producer = copy;
-        r->again[n->out[i]->id] = copy->out[i];
+        r->again[n.out[i]->id] = copy->out[i];
     }
     graph_value *again = r->again[v->id];
     graph_node_list_add(r->g, &r->list, copy);

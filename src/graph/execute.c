@@ -54,8 +54,16 @@ kernel_draw graph_run_draw(const graph_run *run, const graph_node *n)
                          .row0 = run->row0};
 }
 
+// Tells kernels what the job lets them do for speed.
+static void set_numerics(const kernel_numerics *x, kernel_call *c)
+{
+    if (c->kind == K_MATMUL) c->u.matmul.tf32 = x->tf32 && c->u.matmul.type == F32;
+    if (c->kind == K_ATTENTION_GRAD) c->u.attention_grad.any_order = x->any_order;
+}
+
 void graph_launch(const graph_run *run, const graph_node *n, kernel_call *c)
 {
+    set_numerics(&run->g->numerics, c);
     if (graph_is_visited(run)) {
         run->visitor->take(run->visitor->arg, c);
         return;

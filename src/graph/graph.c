@@ -32,7 +32,7 @@ status graph_open(const graph_options *o, graph **out, err *e)
     TRY(alloc_grow(&g->param, &g->param_room, 1, sizeof *g->param, WHAT, e));
     g->param[0] = (graph_param){.pieces = 0};
     g->mode = o->mode, g->type = o->type, g->batch = o->batch;
-    g->needs = o->needs, g->sequences.cache_rows = o->cache_rows;
+    g->needs = o->needs, g->numerics = o->numerics, g->sequences.cache_rows = o->cache_rows;
     g->tp = o->tp, g->split.on = o->splits_backward && o->mode == GRAPH_TRAIN;
     g->input_grad.unused = o->input_needs_no_grad;
     if (g->tp.ranks <= 1) g->tp = (graph_tp){.ranks = 1};
@@ -352,6 +352,7 @@ status graph_finish(graph *g, recompute_mode recompute, err *e)
     TRY(check_pieces(g, e));
     graph_fuse(g);
     TRY(graph_convert_params(g, e));
+    graph_fuse_linears(g);
     if (g->mode == GRAPH_TRAIN) {
         TRY(graph_derive(g, e));
         TRY(graph_plan_recompute(g, recompute, e));
@@ -359,7 +360,7 @@ status graph_finish(graph *g, recompute_mode recompute, err *e)
     }
     g->flops.forward = list_flops(g, &g->forward);
     g->flops.backward = list_flops(g, &g->backward);
-    graph_fuse_norms(g);
+    graph_fuse_lists(g);
     TRY(graph_layout(g, e));
 done:
     return result;

@@ -23,8 +23,7 @@ typedef struct graph_node graph_node;
 enum { GRAPH_DIMS = 4, NODE_INPUTS = 8, NODE_OUTPUTS = 4 };
 enum { PARAM_DIMS = 2, PARAM_PIECES = 3, PARAM_NAME_BYTES = 96 };
 
-// The memory region that a value lives in while a list runs. The caller of execute.h provides the
-// memory of every region but NONE and PARAM.
+// The memory region that a value lives in while a list runs. The caller of execute.h provides all but NONE and PARAM.
 typedef enum graph_region {
     REGION_NONE,            // not yet laid out
     REGION_INPUT,           // activations from the block before
@@ -44,8 +43,9 @@ typedef enum graph_region {
 typedef enum graph_op {
     OP_EMBEDDING,
     OP_LINEAR,
+    OP_LINEAR_ACTIVATION, // made by graph_fuse_linears
     OP_NORM,
-    OP_ADD_NORM, // made by graph_fuse_norms
+    OP_ADD_NORM, // made by graph_fuse_lists
     OP_ROPE,
     OP_ATTENTION,
     OP_ACTIVATION,
@@ -206,7 +206,8 @@ typedef struct graph_options {
     graph_cp cp;
     bool splits_backward; // the backward can run as dgrad and wgrad; ignored unless GRAPH_TRAIN
     const kernel_needs *needs; // of the device that will run it; NULL: its kernels need nothing
-    int64_t cache_rows;        // GRAPH_DECODE: tokens that the cache has room for
+    kernel_numerics numerics;
+    int64_t cache_rows; // GRAPH_DECODE: tokens that the cache has room for
     // No earlier block has a parameter that trains, so the block computes no input gradient.
     bool input_needs_no_grad;
 } graph_options;
@@ -263,7 +264,8 @@ typedef struct graph_flops {
 
 // What build functions need of each other.
 typedef struct graph_tracing {
-    int next_number; // of the next forward node
+    int next_number;    // of the next forward node
+    bool not_divisible; // first_error says which size the tp or cp ranks do not divide
     // What they return without memory. graph_finish then fails before either is read.
     graph_value no_value;
     graph_node no_node;
@@ -274,10 +276,10 @@ struct graph {
     dtype type;                // of activations; the residual is F32
     int64_t batch;             // sequences of a micro-batch
     const kernel_needs *needs; // borrowed; NULL: none
+    kernel_numerics numerics;
     graph_sequences sequences;
     graph_tp tp;
-    err first_error;    // the first misuse of a build function, or E_MEMORY
-    bool not_divisible; // first_error says which size the tp or cp ranks do not divide
+    err first_error; // the first misuse of a build function, or E_MEMORY
 
     graph_param *param;
     int params;
@@ -324,8 +326,7 @@ graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols
 void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols);
 // Files hold the parameter as [cols, rows] (GPT-2's Conv1D).
 void build_transposed(graph *g, graph_value *param);
-// Appends a piece: the parameter's next `rows` rows are tensor `name` of a file. A parameter without
-// a call of build_piece is one tensor of its own name.
+// Appends a piece: the parameter's next `rows` rows are tensor `name` of a file. Without: one tensor.
 void build_piece(graph *g, graph_value *param, const char *name, int64_t rows);
 
 // y[r,:] = scale * tokens[ids[r],:] + positions[position of row r,:]
@@ -486,13 +487,13 @@ void graph_check_tp(graph *g);
 void graph_fuse(graph *g); // joins dropouts and sums (fuse.c)
 // Adds conversions for parameters of another type than the graph's (param_types.c).
 status graph_convert_params(graph *g, err *e);
-// Makes the backward list (derive.c).
-status graph_derive(graph *g, err *e);
+void graph_fuse_linears(graph *g);     // joins linear layers and activations (fuse.c)
+status graph_derive(graph *g, err *e); // makes the backward list (derive.c)
 // Adds to the backward list the forward nodes that are recomputed (derive.c).
 status graph_plan_recompute(graph *g, recompute_mode recompute, err *e);
 // Orders the backward list as dgrad, then wgrad (dgrad_wgrad.c).
 status graph_split_backward(graph *g, err *e);
-void graph_fuse_norms(graph *g); // joins sums and norms in both lists (fuse.c)
+void graph_fuse_lists(graph *g); // joins nodes of the complete lists (fuse.c)
 // Gives every value its memory (layout.c). E_USAGE when an op that works in place cannot.
 status graph_layout(graph *g, err *e);
 

@@ -6,6 +6,7 @@ const graph_op_info *graph_op_find(graph_op kind)
     static const graph_op_info *const table[OPS] = {
         [OP_EMBEDDING] = &op_embedding,
         [OP_LINEAR] = &op_linear,
+        [OP_LINEAR_ACTIVATION] = &op_linear_activation,
         [OP_NORM] = &op_norm,
         [OP_ADD_NORM] = &op_add_norm,
         [OP_ROPE] = &op_rope,

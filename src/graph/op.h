@@ -57,11 +57,13 @@ bool graph_requires_grad(const graph_value *v);
 int graph_trained_param(const graph *g, const graph_value *w);
 // Appends a gradient node of forward node n to the backward list, with the attributes of n.
 graph_node *graph_new_grad_node(graph *g, graph_op kind, const graph_node *n);
+// Derives the gradient of x from dy, that of the activation of x that node n computes.
+void graph_derive_activation(graph *g, const graph_node *n, graph_value *dy, graph_value *x);
 
-extern const graph_op_info op_embedding, op_embedding_grad, op_linear, op_linear_grad_input,
-    op_linear_grad_weight, op_norm, op_add_norm, op_norm_grad, op_rope, op_attention,
-    op_attention_grad, op_activation, op_activation_grad, op_glu, op_glu_grad, op_add, op_dropout,
-    op_dropout_add, op_convert, op_copy_to_tp, op_reduce_from_tp, op_gather_from_sp,
+extern const graph_op_info op_embedding, op_embedding_grad, op_linear, op_linear_activation,
+    op_linear_grad_input, op_linear_grad_weight, op_norm, op_add_norm, op_norm_grad, op_rope,
+    op_attention, op_attention_grad, op_activation, op_activation_grad, op_glu, op_glu_grad, op_add,
+    op_dropout, op_dropout_add, op_convert, op_copy_to_tp, op_reduce_from_tp, op_gather_from_sp,
     op_scatter_to_sp, op_gather_from_cp, op_scatter_to_cp, op_linear_cross_entropy,
     op_linear_square_error;
 

@@ -1,10 +1,13 @@
 // op_linear.c -- a linear layer: one matrix product in the forward, two and a column sum in the
-// backward.
+// backward. The product may end with the activation that follows the layer.
 //
 //   x [rows, in]   w [out, in]   bias [out]   y [rows, out]
 //
 //   linear               in x, w, bias                    out y    y = x w^T + bias
+//   linear_activation    in x, w, bias                    out y    y = f(z), z = x w^T + bias
+//                                                         out z    NULL where nothing else reads it
 //   linear_grad_input    in dy, w, earlier gradient of x  out dx   dx = earlier gradient + dy w
+//                        in dy, w, NULL, z                out dz   dz = f'(z) dy w, where x = f(z)
 //   linear_grad_weight   in dy, x                                  dw += dy^T x
 //                                                                  dbias += sum of the rows of dy
 // Each gradient is computed only where it is wanted: x requires one, or the parameter trains.
@@ -40,32 +43,53 @@ graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value 
     return cols ? graph_reduce_from_tp(g, n->out[0]) : n->out[0];
 }
 
+// The product of a linear layer.
+static kernel_call linear_call(const graph_run *run, const graph_node *n)
+{
+    const graph_value *in = n->in[0], *w = n->in[1], *y = n->out[0];
+    return (kernel_call){.kind = K_MATMUL,
+                         .u.matmul = {.m = graph_value_rows(in),
+                                      .n = w->dim[0],
+                                      .k = graph_value_cols(w),
+                                      .a = graph_run_ptr(run, in),
+                                      .lda = graph_value_cols(in),
+                                      .b = graph_run_ptr(run, w),
+                                      .ldb = graph_value_cols(w),
+                                      .trans_b = true,
+                                      .c = graph_run_ptr(run, y),
+                                      .ldc = graph_value_cols(y),
+                                      .bias = graph_run_ptr(run, n->in[2]),
+                                      .type = w->type,
+                                      .c_type = y->type}};
+}
+
 static status linear_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
-    const graph_value *in = n->in[0], *w = n->in[1], *y = n->out[0];
-    kernel_call c = {.kind = K_MATMUL};
-    c.u.matmul =
-        (kernel_matmul_args){.m = graph_value_rows(in),
-                             .n = w->dim[0],
-                             .k = graph_value_cols(w),
-                             .a = graph_run_ptr(run, in),
-                             .lda = graph_value_cols(in),
-                             .b = graph_run_ptr(run, w),
-                             .ldb = graph_value_cols(w),
-                             .trans_b = true,
-                             .c = graph_run_ptr(run, y),
-                             .ldc = graph_value_cols(y),
-                             .bias = n->attr.u.skip_bias ? NULL : graph_run_ptr(run, n->in[2]),
-                             .type = w->type,
-                             .c_type = y->type};
+    kernel_call c = linear_call(run, n);
+    if (n->attr.u.skip_bias) c.u.matmul.bias = NULL;
     graph_launch(run, n, &c);
     return OK;
 }
 
-static void linear_derive(graph *g, graph_node *n)
+// A node that runs again gives what the backward list computes from z elsewhere, where only the activation
+// runs again (derive.c): so the results do not depend on what is recomputed.
+static status linear_activation_run(const graph_run *run, const graph_node *n, err *e)
 {
-    graph_value *x = n->in[0], *w = n->in[1], *bias = n->in[2], *dy = n->out[0]->grad;
+    (void)e;
+    kernel_call c = linear_call(run, n);
+    c.u.matmul.epilogue = EPILOGUE_ACTIVATION;
+    c.u.matmul.act = n->attr.u.act;
+    c.u.matmul.aux = graph_run_ptr(run, n->out[1]);
+    c.u.matmul.act_of_aux = n->recomputed;
+    graph_launch(run, n, &c);
+    return OK;
+}
+
+// Derives the gradients of x, w and bias from that of the layer's result.
+static void derive_from(graph *g, const graph_node *n, graph_value *dy)
+{
+    graph_value *x = n->in[0], *w = n->in[1], *bias = n->in[2];
     graph_value *dx = NULL;
     if (graph_requires_grad(x)) {
         // Where x has a gradient already, the product adds to it.
@@ -82,10 +106,23 @@ static void linear_derive(graph *g, graph_node *n)
     d->param[0] = dw, d->param[1] = dbias;
 }
 
+static void linear_derive(graph *g, graph_node *n)
+{
+    derive_from(g, n, n->out[0]->grad);
+}
+
+static void linear_activation_derive(graph *g, graph_node *n)
+{
+    graph_value *z = n->out[1];
+    graph_derive_activation(g, n, n->out[0]->grad, z);
+    derive_from(g, n, z->grad);
+}
+
 static status linear_grad_input_run(const graph_run *run, const graph_node *n, err *e)
 {
     (void)e;
-    const graph_value *dy = n->in[0], *w = n->in[1], *sum = n->in[2], *dx = n->out[0];
+    const graph_value *dy = n->in[0], *w = n->in[1], *sum = n->in[2], *z = n->in[3],
+                      *dx = n->out[0];
     if (sum) graph_run_copy(run, dx, sum);
     kernel_call c = {.kind = K_MATMUL};
     c.u.matmul = (kernel_matmul_args){.m = graph_value_rows(dy),
@@ -99,6 +136,9 @@ static status linear_grad_input_run(const graph_run *run, const graph_node *n, e
                                       .ldc = graph_value_cols(dx),
                                       .type = w->type,
                                       .c_type = dx->type,
+                                      .aux = graph_run_ptr(run, z),
+                                      .epilogue = z ? EPILOGUE_ACTIVATION_GRAD : EPILOGUE_NONE,
+                                      .act = z ? n->attr.u.act : ACT_GELU,
                                       .accumulate = sum != NULL};
     graph_launch(run, n, &c);
     return OK;
@@ -126,6 +166,8 @@ static void launch_weight_grad(const graph_run *run, const graph_node *n)
     graph_launch(run, n, &c);
 }
 
+// A kernel of its own: cuBLASLt's bias gradient beside a product overwrites its result and cannot add to it, and
+// a sum that is overwritten at first and added to later must have one order.
 static void launch_bias_grad(const graph_run *run, const graph_node *n)
 {
     const graph_value *dy = n->in[0];
@@ -172,6 +214,12 @@ const graph_op_info op_linear = {.name = "linear",
                                  .flops = linear_flops,
                                  .must_alias = -1,
                                  .recompute = 3};
+const graph_op_info op_linear_activation = {.name = "linear_activation",
+                                            .derive = linear_activation_derive,
+                                            .run = linear_activation_run,
+                                            .flops = linear_flops,
+                                            .must_alias = -1,
+                                            .recompute = 3};
 const graph_op_info op_linear_grad_input = {.name = "linear_grad_input",
                                             .run = linear_grad_input_run,
                                             .flops = linear_grad_flops,

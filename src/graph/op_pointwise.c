@@ -27,13 +27,18 @@ static status activation_run(const graph_run *run, const graph_node *n, err *e)
     return OK;
 }
 
-static void activation_derive(graph *g, graph_node *n)
+void graph_derive_activation(graph *g, const graph_node *n, graph_value *dy, graph_value *x)
 {
     graph_node *d = graph_new_grad_node(g, OP_ACTIVATION_GRAD, n);
-    d->in[0] = n->out[0]->grad, d->in[1] = n->in[0];
-    d->out[0] = graph_new_like(g, "activation dx", n->in[0]);
+    d->in[0] = dy, d->in[1] = x;
+    d->out[0] = graph_new_like(g, "activation dx", x);
     d->out[0]->producer = d;
-    graph_accumulate_grad(g, n->in[0], d->out[0]);
+    graph_accumulate_grad(g, x, d->out[0]);
+}
+
+static void activation_derive(graph *g, graph_node *n)
+{
+    graph_derive_activation(g, n, n->out[0]->grad, n->in[0]);
 }
 
 static status activation_grad_run(const graph_run *run, const graph_node *n, err *e)

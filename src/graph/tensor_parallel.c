@@ -88,13 +88,13 @@ void graph_note_use(graph *g, const graph_value *w, const graph_value *x)
 
 void graph_not_divisible(graph *g, const char *format, ...)
 {
-    if (g->not_divisible || g->first_error.code == E_MEMORY) return;
+    if (g->tracing.not_divisible || g->first_error.code == E_MEMORY) return;
     char text[256];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    g->not_divisible = true;
+    g->tracing.not_divisible = true;
     err_set(&g->first_error, E_USAGE, "%s", text);
 }
 

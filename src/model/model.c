@@ -212,7 +212,7 @@ static status finish_graph(model *m, graph *g, recompute_mode recompute, err *e)
     TRY(graph_finish(g, recompute, e));
     TRY(note_rope(m, g, e));
 done:
-    if (result != OK && g->not_divisible) err_prefix(e, "%s: ", m->family->name);
+    if (result != OK && g->tracing.not_divisible) err_prefix(e, "%s: ", m->family->name);
     return result;
 }
 
@@ -258,6 +258,7 @@ static status trace_block(model_opening *o, const void *config, int block, const
                                    .cp = m->cp,
                                    .splits_backward = m->splits_backward,
                                    .needs = o->options->needs,
+                                   .numerics = o->options->numerics,
                                    .cache_rows = o->options->cache_rows,
                                    .input_needs_no_grad = x->input_needs_no_grad};
     TRY(graph_open(&options, &m->graph[m->graphs], e));

@@ -84,7 +84,8 @@ typedef struct model_options {
     graph_tp tp;               // zeros: no tensor parallelism
     graph_cp cp;               // zeros: no context parallelism
     bool splits_backward;      // the backward of a block can run as dgrad and wgrad
-    const kernel_needs *needs; // as in graph_options, like the next
+    const kernel_needs *needs; // as in graph_options, like the next two
+    kernel_numerics numerics;
     int64_t cache_rows;
     // Two functions of a tensor of model.safetensors. The pieces of one parameter must agree.
     // Is the tensor frozen? NULL: none is. Ignored unless GRAPH_TRAIN.

@@ -32,6 +32,7 @@ status memory_estimate_read_base(const job *j, memory_estimate_base *out, err *e
     *out = (memory_estimate_base){
         .runtime = d.own_bytes, .budget = budget_of(j, &d), .host_budget = host_budget_of(j)};
     *(d.is_host_memory ? &out->runtime : &out->host_runtime) += proc_own_bytes();
+    if (!d.is_host_memory) out->host_runtime += DEVICE_STAGING_BYTES;
     if (d.is_host_memory || !j->strategy.offload.updates_on_host) return OK;
     const status described = device_describe("cpu", &o, &d, e); // updates run on it
     out->host_runtime += d.own_bytes;

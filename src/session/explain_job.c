@@ -2,6 +2,7 @@
 // schedule of a job that does not run. See session.h. Starts nothing.
 #include "session/estimate.h"
 
+#include "graph/execute.h"
 #include "parallel/capture.h"
 #include "parallel/draw.h"
 #include "session/groups.h"
@@ -77,6 +78,42 @@ done:
     return result;
 }
 
+// What computes attention and its gradient, "" where the model has none or the device has one way.
+typedef struct attention_ways {
+    const kernel_needs *needs;
+    const char *forward, *gradient;
+} attention_ways;
+
+static void note_way(void *arg, const kernel_call *c)
+{
+    attention_ways *w = arg;
+    if (c->kind == K_ATTENTION) w->forward = w->needs->computed_by(c);
+    if (c->kind == K_ATTENTION_GRAD) w->gradient = w->needs->computed_by(c);
+}
+
+// All blocks of a model have attention of one shape.
+static status explain_attention(const job *j, const trainer_options *o, bool json, text *out,
+                                err *e)
+{
+    status result = OK;
+    model *m = NULL;
+    device_description d;
+    attention_ways w = {.needs = o->place.needs};
+    if (!w.needs || !w.needs->computed_by) return OK;
+    TRY(device_describe(j->launch.device, NULL, &d, e));
+    TRY(session_open_model(o, &m, e));
+    for (int i = 0; i < m->graphs; i++) graph_visit(m->graph[i], &(graph_visitor){note_way, &w});
+    if (!w.forward) goto done;
+    text_addf(out,
+              json ? ",\"attention\":{\"forward\":\"%s\",\"gradient\":\"%s\"}"
+                   : "attention: forward by %s, gradient by %s",
+              w.forward, w.gradient ? w.gradient : "none");
+    if (!json) text_addf(out, *d.note ? " (%s)\n" : "%s\n", d.note);
+done:
+    model_close(m);
+    return result;
+}
+
 static void print_rank(const trainer_options *o, text *out)
 {
     text_addf(out, "\nrank %d of %d", o->place.rank, o->mesh.ranks);
@@ -109,6 +146,7 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     else
         text_addf(out, "\nmodel: %llu parameters; %.4g FLOP per rank and step\n",
                   (unsigned long long)params, flops);
+    TRY(explain_attention(j, &o, x->json, out, e));
     TRY(explain_groups(j, in, x->json, out, e));
     TRY(explain_pipeline(&o, x, out, e));
     if (x->json)

@@ -23,8 +23,8 @@ static status mesh_of(const job *j, int ranks, mesh *out)
 static bool to_bf16(job *j, int ranks)
 {
     (void)ranks;
-    if (j->train.precision != F32) return false;
-    j->train.precision = BF16;
+    if (job_dtype(j) != F32) return false;
+    j->train.precision = PRECISION_BF16;
     return true;
 }
 

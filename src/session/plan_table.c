@@ -157,8 +157,7 @@ static void print_model(const table *t, text *out)
 {
     const double params = (double)t->row[0].estimate.params;
     const int states = optim_state_tensors(&t->j->optimizer);
-    const int weight = (int)dtype_bytes(t->j->train.precision),
-              master = t->j->train.precision == F32 ? 0 : 4;
+    const int weight = (int)dtype_bytes(job_dtype(t->j)), master = job_dtype(t->j) == F32 ? 0 : 4;
     const int each = weight + 4 + master + 4 * states;
     text_addf(out, "model: %.0f parameters", params);
     print_gigabytes(", ", 4 * params, out);
@@ -225,7 +224,7 @@ static void print_table(const table *t, text *out)
     text_addf(out,
               "), global batch %lld in micro-batches of %lld x %lld tokens, %s; %s%s%s\n\n  %-27s",
               (long long)t->j->train.global_batch, (long long)t->j->train.micro_batch,
-              (long long)t->in->seq_len, dtype_name(t->j->train.precision),
+              (long long)t->in->seq_len, job_precision_name(t->j),
               budget ? "budget " : "no memory.budget, and more ranks than this machine starts",
               budget ? size : "", budget ? " a rank" : "", "bytes of the largest rank");
     for (int c = 0; c <= BYTES_WORKSPACE; c++)

@@ -18,7 +18,7 @@ status session_log_start(const session *s, const job *j, const session_inputs *i
     const monitor_start m = {.version = version,
                              .model = in->family->name,
                              .policy = policy_name.chars,
-                             .precision = dtype_name(j->train.precision),
+                             .precision = job_precision_name(j),
                              .device = j->launch.device,
                              .launched_as = j->launch.as_threads ? "threads" : "processes",
                              .mesh = axes,

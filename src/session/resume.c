@@ -33,7 +33,7 @@ static status compare_state(const job *j, const ckpt *c, text *differs, err *e)
     TRY(ckpt_text(c, "precision", &precision, e));
     TRY(ckpt_int(c, "seed", &seed, e));
     compare_words(differs, "optimizer.name", optimizer, OPTIM_NAMES[j->optimizer.rule]);
-    compare_words(differs, "train.precision", precision, dtype_name(j->train.precision));
+    compare_words(differs, "train.precision", precision, dtype_name(job_dtype(j)));
     compare_counts(differs, "train.seed", (uint64_t)seed, j->train.seed);
 done:
     return result;

@@ -17,7 +17,9 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .config = in->config,
                              .place = {.needs = in->needs},
                              .strategy = j->strategy,
-                             .precision = j->train.precision,
+                             .precision = job_dtype(j),
+                             .numerics = {.tf32 = j->train.precision == PRECISION_TF32,
+                                          .any_order = !j->train.deterministic},
                              .scaler = j->train.fp16,
                              .micro_batch = j->train.micro_batch,
                              .global_batch = j->train.global_batch,
@@ -103,7 +105,7 @@ status session_save(const session *s, const job *j, const session_inputs *in,
         [F32] = "float32", [BF16] = "bfloat16", [F16] = "float16"};
     char *generated = NULL;
     if (!config_json) {
-        TRY(model_config_write(&j->model.config, torch_dtypes[j->train.precision], &generated, e));
+        TRY(model_config_write(&j->model.config, torch_dtypes[job_dtype(j)], &generated, e));
         config_json = generated;
     }
     trainer_save_options o = {.out = j->train.out,

@@ -66,12 +66,8 @@ static double flops_of(const graph *g, const graph_node_list *l, int from, int t
     return sum;
 }
 
-// seconds[PASSES * blocks]: FLOPs of each pass of each block. Recomputation counts in the pass that
-// runs it.
-static status by_flops(const trainer_options *o, int blocks, double *seconds, err *e)
+status session_open_model(const trainer_options *o, model **out, err *e)
 {
-    status result = OK;
-    model *m = NULL;
     const int tp = o->mesh.size[AXIS_TP];
     const model_options x = {
         .mode = GRAPH_TRAIN,
@@ -84,8 +80,19 @@ static status by_flops(const trainer_options *o, int blocks, double *seconds, er
         .recompute = o->strategy.recompute,
         .tp = {.ranks = tp, .sequence = o->strategy.sequence_parallel && tp > 1},
         .cp = {.ranks = o->mesh.size[AXIS_CP]},
+        .needs = o->place.needs,
+        .numerics = o->numerics,
         .splits_backward = true};
-    TRY(model_open(o->family, o->config, &x, &m, e));
+    return model_open(o->family, o->config, &x, out, e);
+}
+
+// seconds[PASSES * blocks]: FLOPs of each pass of each block. Recomputation counts in the pass that
+// runs it.
+static status by_flops(const trainer_options *o, int blocks, double *seconds, err *e)
+{
+    status result = OK;
+    model *m = NULL;
+    TRY(session_open_model(o, &m, e));
     for (int b = 0; b < blocks; b++) {
         const graph *g = m->block[b].g;
         const graph_node_list *back = &g->backward;

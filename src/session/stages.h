@@ -16,6 +16,9 @@ typedef struct session_stages {
     const schedule **train_of, **eval_of;
 } session_stages;
 
+// Traces the training graphs of all blocks. Options as in session_stages_open; the caller closes the model.
+status session_open_model(const trainer_options *o, model **out, err *e);
+
 // `o` has no device and no communicator, as for trainer_plan. The caller closes `out`, also after a
 // failure.
 status session_stages_open(const trainer_options *o, session_stages *out, err *e);

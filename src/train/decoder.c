@@ -4,10 +4,18 @@
 #include "train/decoder.h"
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "graph/execute.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+// Memory of a run, in addition to weights and cache. It stays for the next runs. Block b writes its output into
+// boundary[b % 2].
+typedef struct decoder_scratch {
+    char *boundary[2], *workspace;
+    size_t boundary_bytes, workspace_bytes;
+} decoder_scratch;
 
 struct decoder {
     device *device;
@@ -17,8 +25,11 @@ struct decoder {
     int64_t max_tokens, position, vocab;
     int32_t ids_below; // rows of the embedding table; every id must be smaller
     device_stream *stream;
-    model *one;    // graphs for one token
-    void **weight; // [params]
+    model *one;              // graphs for one token
+    decoder_scratch scratch; // room for the longest run so far
+    char *weights;           // all weights, each aligned to DEVICE_ALIGN
+    size_t weights_bytes;
+    void **weight; // [params] in `weights`
     char *cache, *ids;
     int32_t *host_ids;    // [max_tokens] MEMORY_HOST
     size_t *cache_offset; // [blocks] in bytes
@@ -30,60 +41,81 @@ struct decoder {
     void ***block_weight; // [blocks] the weights of a block, by its parameters
 };
 
-// Memory of one run, in addition to weights and cache. Block b writes its output into
-// boundary[b % 2].
-typedef struct decoder_scratch {
-    char *boundary[2], *workspace;
-    size_t boundary_bytes, workspace_bytes;
-} decoder_scratch;
+static void scratch_close(decoder *x)
+{
+    decoder_scratch *s = &x->scratch;
+    for (int i = 0; i < 2; i++)
+        device_release(x->device, MEMORY_DEVICE, s->boundary[i], s->boundary_bytes);
+    device_release(x->device, MEMORY_DEVICE, s->workspace, s->workspace_bytes);
+    *s = (decoder_scratch){0};
+}
 
-static status decoder_scratch_open(decoder *x, const model *m, decoder_scratch *s, err *e)
+// Makes room for a run of m. No run is pending.
+static status scratch_reserve(decoder *x, const model *m, err *e)
 {
     status result = OK;
+    decoder_scratch *s = &x->scratch;
+    size_t boundary = s->boundary_bytes, workspace = s->workspace_bytes;
     for (int b = 0; b < m->blocks; b++) {
-        if (m->block[b].g->bytes.output > s->boundary_bytes)
-            s->boundary_bytes = m->block[b].g->bytes.output;
-        if (m->block[b].g->bytes.workspace > s->workspace_bytes)
-            s->workspace_bytes = m->block[b].g->bytes.workspace;
+        const size_t output = m->block[b].g->bytes.output,
+                     work = m->block[b].g->bytes.workspace + 64;
+        if (output > boundary) boundary = output;
+        if (work > workspace) workspace = work;
     }
+    if (boundary == s->boundary_bytes && workspace == s->workspace_bytes) return OK;
+    scratch_close(x);
+    s->boundary_bytes = boundary, s->workspace_bytes = workspace;
     for (int i = 0; i < 2; i++)
-        TRY(device_alloc(x->device, MEMORY_DEVICE, s->boundary_bytes, (void **)&s->boundary[i], e));
-    TRY(device_alloc(x->device, MEMORY_DEVICE, s->workspace_bytes + 64, (void **)&s->workspace, e));
+        TRY(device_alloc(x->device, MEMORY_DEVICE, boundary, (void **)&s->boundary[i], e));
+    TRY(device_alloc(x->device, MEMORY_DEVICE, workspace, (void **)&s->workspace, e));
 done:
+    if (result != OK) scratch_close(x);
     return result;
 }
 
-static void decoder_scratch_close(decoder *x, decoder_scratch *s)
+static size_t weight_bytes(const decoder *x, int p)
 {
-    for (int i = 0; i < 2; i++)
-        if (s->boundary[i])
-            device_release(x->device, MEMORY_DEVICE, s->boundary[i], s->boundary_bytes);
-    if (s->workspace)
-        device_release(x->device, MEMORY_DEVICE, s->workspace, s->workspace_bytes + 64);
+    return (size_t)x->one->param[p].count * dtype_bytes(x->type);
+}
+
+static int64_t most_elements(const model *m)
+{
+    int64_t most = 0;
+    for (int p = 0; p < m->params; p++) most = size_max(most, m->param[p].count);
+    return most;
+}
+
+static status allocate_weights(decoder *x, err *e)
+{
+    status result = OK;
+    for (int p = 0; p < x->one->params; p++)
+        x->weights_bytes += size_align(weight_bytes(x, p), DEVICE_ALIGN);
+    TRY(device_alloc(x->device, MEMORY_DEVICE, x->weights_bytes, (void **)&x->weights, e));
+    size_t offset = 0;
+    for (int p = 0; p < x->one->params; p++) {
+        x->weight[p] = x->weights + offset;
+        offset += size_align(weight_bytes(x, p), DEVICE_ALIGN);
+    }
+done:
+    return result;
 }
 
 static status load_weights(decoder *x, const safetensors *from, err *e)
 {
     status result = OK;
+    const size_t most = (size_t)most_elements(x->one);
     float *host = NULL;
     void *low = NULL;
     TRY(model_param_check_all(x->one, from, e));
+    TRY(allocate_weights(x, e));
+    TRY(alloc_array(&host, most, sizeof *host, "a parameter", e));
+    if (x->type != F32) TRY(alloc_array(&low, most, dtype_bytes(x->type), "a parameter", e));
     for (int p = 0; p < x->one->params; p++) {
-        size_t count = (size_t)x->one->param[p].count;
-        free(host);
-        free(low);
-        low = NULL;
-        host = NULL;
-        TRY(alloc_array(&host, count, sizeof *host, x->one->param[p].name, e));
         TRY(model_param_load(x->one, p, from, host, e));
-        if (x->type != F32) {
-            TRY(alloc_array(&low, count, dtype_bytes(x->type), x->one->param[p].name, e));
-            dtype_convert(low, x->type, host, F32, count);
-        }
-        TRY(device_alloc(x->device, MEMORY_DEVICE, count * dtype_bytes(x->type), &x->weight[p], e));
-        TRY(device_upload(x->stream, x->weight[p], low ? low : host, count * dtype_bytes(x->type),
-                          e));
+        if (low) dtype_convert(low, x->type, host, F32, (size_t)x->one->param[p].count);
+        TRY(device_upload_issue(x->stream, x->weight[p], low ? low : host, weight_bytes(x, p), e));
     }
+    TRY(x->device->ops->sync(x->stream, e));
 done:
     free(host);
     free(low);
@@ -171,6 +203,7 @@ status decoder_open(device *d, const model_family *f, const void *config, dtype 
     TRY(device_alloc(d, MEMORY_HOST, (size_t)x->vocab * dtype_bytes(precision), &x->host_logits,
                      e));
     TRY(alloc_zeroed(&x->logits, (size_t)x->vocab, sizeof(float), WHAT, e));
+    TRY(scratch_reserve(x, x->one, e)); // a token allocates nothing
     TRY(load_weights(x, weights, e));
     TRY(open_cache(x, e));
     TRY(open_rope(x, e));
@@ -187,10 +220,8 @@ void decoder_close(decoder *x)
     if (!x) return;
     device *d = x->device;
     d->ops->stream_close(x->stream);
-    for (int p = 0; x->one && x->weight && p < x->one->params; p++)
-        if (x->weight[p])
-            device_release(d, MEMORY_DEVICE, x->weight[p],
-                           (size_t)x->one->param[p].count * dtype_bytes(x->type));
+    scratch_close(x);
+    device_release(d, MEMORY_DEVICE, x->weights, x->weights_bytes);
     if (x->cache) device_release(d, MEMORY_DEVICE, x->cache, x->cache_bytes + 64);
     device_release(d, MEMORY_DEVICE, x->ids, (size_t)x->max_tokens * sizeof(int32_t));
     device_release(d, MEMORY_HOST, x->host_ids, (size_t)x->max_tokens * sizeof(int32_t));
@@ -220,9 +251,10 @@ void decoder_rewind(decoder *x, int64_t keep)
     if (keep < x->position) x->position = keep;
 }
 
-static status run_blocks(decoder *x, const model *m, const decoder_scratch *s, err *e)
+static status run_blocks(decoder *x, const model *m, err *e)
 {
     status result = OK;
+    const decoder_scratch *s = &x->scratch;
     for (int b = 0; b < m->blocks; b++) {
         graph_run c = {.g = m->block[b].g,
                        .stream = x->stream,
@@ -247,7 +279,6 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
     status result = OK;
     model *prompt = NULL;
     const model *m = x->one;
-    decoder_scratch s = {0};
     if (count < 1) FAIL(E_USAGE, "the prompt is empty");
     if (x->position + count > x->max_tokens)
         FAIL(E_USAGE, "%lld tokens do not fit: there is room for %lld",
@@ -260,19 +291,18 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
         TRY(open_model(x, count, &prompt, e));
         m = prompt;
     }
-    TRY(decoder_scratch_open(x, m, &s, e));
+    TRY(scratch_reserve(x, m, e));
     memcpy(x->host_ids, ids, (size_t)count * sizeof *ids);
     x->device->ops->copy(x->stream, x->ids + (size_t)x->position * sizeof(int32_t), x->host_ids,
                          (size_t)count * sizeof(int32_t));
-    TRY(run_blocks(x, m, &s, e));
-    const char *from = s.boundary[(m->blocks - 1) % 2];
+    TRY(run_blocks(x, m, e));
+    const char *from = x->scratch.boundary[(m->blocks - 1) % 2];
     x->device->ops->copy(x->stream, x->host_logits, from, (size_t)x->vocab * dtype_bytes(x->type));
     TRY(x->device->ops->sync(x->stream, e));
     dtype_convert(x->logits, F32, x->host_logits, x->type, (size_t)x->vocab);
     x->position += count;
     *logits = x->logits;
 done:
-    decoder_scratch_close(x, &s);
     model_close(prompt);
     return result;
 }

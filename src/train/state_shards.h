@@ -19,5 +19,8 @@ state_shards state_shards_of(const plan_group *g, trainer_state_kind part);
 // is staged. `will_write` says that the caller changes it, so it then goes back to its tier.
 status state_shards_find(trainer *t, const state_shards *x, const plan_row *r, bool will_write,
                          char **ptr, plan_shard *s, err *e);
+// Whether parameter p's shard passes through a staging buffer, so that work with it must end before the
+// shard of another bucket is found.
+bool state_is_staged(const trainer *t, const state_shards *x, int p);
 
 #endif

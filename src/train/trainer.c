@@ -14,6 +14,7 @@ static status open_model(const trainer_options *o, graph_mode mode, model **out,
                              .batch = o->micro_batch,
                              .seq = o->seq_len,
                              .needs = o->place.needs,
+                             .numerics = o->numerics,
                              .is_frozen = param_groups_is_frozen,
                              .type_of = param_groups_type_of,
                              .tensor_arg = &o->groups,
@@ -183,6 +184,7 @@ static status count_memory(trainer *t, err *e)
         bytes[BYTES_RUNTIME] =
             t->o.device->bytes_scratch + groups_thread_bytes(t->o.device, t->o.comm);
     own[BYTES_RUNTIME] += proc_own_bytes();
+    if (t->o.strategy.offload.host_is_apart) own[BYTES_RUNTIME] += DEVICE_STAGING_BYTES;
     if (!size_fits(plan_bytes(t->plan)) || !size_fits(plan_host_bytes(t->plan)))
         FAIL(E_FIT, "a rank needs more than 1 EiB; valid: smaller sizes of the model, a smaller "
                     "train.micro_batch, train.global_batch or data.seq_len");
@@ -361,6 +363,7 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     trainer_open_activity(t);
     TRY(open_tiers(t, e));
     memory_start(t->memory, o->device, o->comm);
+    TRY(device_staging_open(o->device, e));
     TRY(allocate(t, e));
     TRY(prepare_kernels(t, e));
     TRY(open_compressor(t, e));

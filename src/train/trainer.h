@@ -44,7 +44,8 @@ typedef struct trainer_options {
     const void *config; // of the model, as the family defines it
     mesh mesh;
     strategy strategy;
-    dtype precision;       // the compute type of weights and activations
+    dtype precision; // the compute type of weights and activations
+    kernel_numerics numerics;
     scaler_options scaler; // for F16
     int64_t micro_batch, global_batch;
     int64_t seq_len; // 1 for samples that are not sequences

@@ -38,6 +38,11 @@ static int64_t elements_before(const plan_group *g, const plan_bucket *b, plan_a
     return elements;
 }
 
+bool state_is_staged(const trainer *t, const state_shards *x, int p)
+{
+    return plan_is_swapped(&t->plan->group[t->plan->row[p].group], plan_array_state(x->array));
+}
+
 status state_shards_find(trainer *t, const state_shards *x, const plan_row *r, bool will_write,
                          char **ptr, plan_shard *s, err *e)
 {
@@ -113,9 +118,10 @@ static status put_together(trainer *t, const state_shards *x, int p, float *out,
     const plan_row *r = &t->plan->row[p];
     const mesh *m = &t->plan->o.mesh;
     const size_t count = (size_t)t->model->param[p].count;
-    float *shard = NULL;
+    const bool sharded = m->size[AXIS_TP] > 1;
+    float *shard = sharded ? NULL : out;
     char *received = NULL;
-    TRY(alloc_array(&shard, count, sizeof *shard, t->model->param[p].name, e));
+    if (sharded) TRY(alloc_array(&shard, count, sizeof *shard, t->model->param[p].name, e));
     if (x->type != F32)
         TRY(alloc_array(&received, count, dtype_bytes(x->type), t->model->param[p].name, e));
     for (int tp = 0; tp < m->size[AXIS_TP]; tp++) {
@@ -130,10 +136,10 @@ static status put_together(trainer *t, const state_shards *x, int p, float *out,
             TRY(receive_shard(t, x, r, &theirs, rank, coord, received, shard, e));
             any = true;
         }
-        if (any) model_param_put_shard(t->model, p, tp, shard, out);
+        if (any && sharded) model_param_put_shard(t->model, p, tp, shard, out);
     }
 done:
-    free(shard);
+    if (sharded) free(shard);
     free(received);
     return result;
 }
@@ -212,28 +218,51 @@ done:
 
 // ---- Writing
 
+// Converts F32 values to the type of the state, and copies them to the device.
+static status write_converted(trainer *t, dtype type, char *to, const float *from, size_t count,
+                              err *e)
+{
+    status result = OK;
+    enum { PIECE = 1 << 18 };
+    const size_t room = count < PIECE ? count : PIECE, each = dtype_bytes(type);
+    char *stored = NULL;
+    TRY(alloc_array(&stored, room, each, "a parameter", e));
+    for (size_t done = 0, piece; done < count; done += piece) {
+        piece = count - done < room ? count - done : room;
+        dtype_convert(stored, type, from + done, F32, piece);
+        TRY(device_upload_issue(trainer_stream(t, STREAM_COMPUTE), to + done * each, stored,
+                                piece * each, e));
+    }
+done:
+    free(stored);
+    return result;
+}
+
 status trainer_write_state(trainer *t, trainer_state_kind part, int p, const float *in, err *e)
 {
     status result = OK;
     const plan_row *r = &t->plan->row[p];
     const state_shards x = state_shards_of(&t->plan->group[r->group], part);
+    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
     float *tp_shard = NULL;
-    char *stored = NULL, *to;
+    char *to;
     plan_shard s;
     if (r->bucket < 0) return OK;
-    TRY(alloc_array(&tp_shard, (size_t)r->count, sizeof *tp_shard, t->model->param[p].name, e));
-    model_param_take_shard(t->model, p, t->plan->coord[AXIS_TP], in, tp_shard);
-    TRY(state_shards_find(t, &x, r, true, &to, &s, e));
-    const size_t bytes = (size_t)s.count * dtype_bytes(x.type);
-    const void *from = tp_shard + s.first;
-    if (x.type != F32) {
-        TRY(alloc_array(&stored, bytes, 1, t->model->param[p].name, e));
-        dtype_convert(stored, x.type, from, F32, (size_t)s.count);
-        from = stored;
+    if (t->plan->o.mesh.size[AXIS_TP] > 1) {
+        TRY(alloc_array(&tp_shard, (size_t)r->count, sizeof *tp_shard, t->model->param[p].name, e));
+        model_param_take_shard(t->model, p, t->plan->coord[AXIS_TP], in, tp_shard);
+        in = tp_shard;
     }
-    TRY(device_upload(trainer_stream(t, STREAM_COMPUTE), to, from, bytes, e));
+    TRY(state_shards_find(t, &x, r, true, &to, &s, e));
+    const float *from = in + s.first;
+    const size_t count = (size_t)s.count;
+    if (x.type == F32)
+        TRY(device_upload_issue(on, to, from, count * sizeof *from, e));
+    else
+        TRY(write_converted(t, x.type, to, from, count, e));
+    // The next parameter may be of another bucket, which takes this one's memory.
+    if (state_is_staged(t, &x, p)) TRY(trainer_ops(t)->sync(on, e));
 done:
     free(tp_shard);
-    free(stored);
     return result;
 }

@@ -11,13 +11,13 @@
 static status read_weights(trainer *t, err *e)
 {
     status result = OK;
+    int64_t most = 0;
     float *host = NULL;
+    for (int p = 0; p < t->model->params; p++)
+        if (t->plan->row[p].bucket >= 0) most = size_max(most, t->model->param[p].count);
+    TRY(alloc_array(&host, (size_t)most, sizeof *host, "a parameter", e));
     for (int p = 0; p < t->model->params; p++) {
         if (t->plan->row[p].bucket < 0) continue;
-        free(host);
-        host = NULL;
-        TRY(alloc_array(&host, (size_t)t->model->param[p].count, sizeof *host,
-                        t->model->param[p].name, e));
         TRY(model_param_load(t->model, p, t->o.weights, host, e));
         TRY(trainer_write_state(t, STATE_WEIGHT, p, host, e));
     }
@@ -59,7 +59,7 @@ static status draw_elements(trainer *t, const state_shards *x, int p, plan_shard
     model_param_init_shard(t->model, p, t->plan->coord[AXIS_TP], t->o.seed, want.first, want.count,
                            on, (float *)(void *)ptr);
     // Where state is swapped, the next row may be of another bucket.
-    TRY(trainer_ops(t)->sync(on, e));
+    if (state_is_staged(t, x, p)) TRY(trainer_ops(t)->sync(on, e));
 done:
     return result;
 }

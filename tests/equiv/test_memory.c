@@ -174,7 +174,6 @@ static status observe(worker_group *all, int rank, golden *g, trainer *t, err *e
     pthread_barrier_wait(&all->barrier);
     o->device_allocations[rank] = g->device->allocations - before;
     o->used[rank] = g->device->bytes_peak - g->device->bytes_scratch;
-    // Between steps a transfer may take a small buffer for a while (device/transfer.c).
     o->host_used[rank] = g->device->host_bytes_now;
     device_description about;
     TRY(device_describe("cpu", &(device_options){.threads = 1}, &about, e));

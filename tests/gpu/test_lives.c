@@ -195,6 +195,43 @@ static void test_generation_is_that_of_the_cpu(void **state)
     }
 }
 
+// Neither a transfer, of any size, nor a token allocates memory once a decoder is open.
+static void test_tokens_and_transfers_allocate_nothing(void **state)
+{
+    (void)state;
+    enum { ELEMENTS = DEVICE_STAGING_BYTES / 2 + 1000 }; // several pieces, the last one short
+    golden g = {0};
+    decoder *d = NULL;
+    device *on = NULL;
+    device_stream *s = NULL;
+    const float *logits;
+    void *memory = NULL;
+    const size_t bytes = ELEMENTS * sizeof(int32_t);
+    int32_t *sent = malloc(bytes), *back = calloc(ELEMENTS, sizeof *back);
+    golden_open(&g, "gpt2_new", 1);
+    const int32_t *prompt = (const int32_t *)golden_tensor(&g, "prompt")->data;
+    CHECK(device_open("cuda", NULL, &on, e));
+    CHECK(
+        decoder_open(on, model_family_find(g.config.family), &g.config, F32, g.weights, 6, &d, e));
+    CHECK(on->ops->stream_open(on, STREAM_COMPUTE, false, &s, e));
+    CHECK(device_alloc(on, MEMORY_DEVICE, bytes, &memory, e));
+    const uint64_t before = on->allocations;
+    for (int i = 0; i < 6; i++) CHECK(decoder_feed(d, prompt + i, 1, &logits, e));
+    for (int i = 0; i < ELEMENTS; i++) sent[i] = i;
+    CHECK(device_upload_issue(s, memory, sent, bytes, e));
+    memset(sent, 0, bytes);
+    CHECK(device_download(s, back, memory, bytes, e));
+    for (int i = 0; i < ELEMENTS; i++) assert_int_equal(back[i], i);
+    assert_int_equal(on->allocations, before);
+    on->ops->stream_close(s);
+    device_release(on, MEMORY_DEVICE, memory, bytes);
+    decoder_close(d);
+    device_close(on);
+    golden_close(&g);
+    free(sent);
+    free(back);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +240,7 @@ int main(void)
         cmocka_unit_test(test_bf16_has_the_same_bits),
         cmocka_unit_test(test_frozen_groups_have_the_same_bits),
         cmocka_unit_test(test_generation_is_that_of_the_cpu),
+        cmocka_unit_test(test_tokens_and_transfers_allocate_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

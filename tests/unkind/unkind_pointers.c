@@ -17,7 +17,7 @@ _Static_assert(KERNEL_REDUCE_RANKS == 16, "RANKS has all of them");
     }
 
 static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
-    [K_MATMUL] = ROW(AT(matmul.a), AT(matmul.b), AT(matmul.c), AT(matmul.bias)),
+    [K_MATMUL] = ROW(AT(matmul.a), AT(matmul.b), AT(matmul.c), AT(matmul.bias), AT(matmul.aux)),
     [K_BIAS_GRAD] = ROW(AT(bias_grad.dy), AT(bias_grad.db)),
     [K_EMBEDDING] =
         ROW(AT(embedding.ids), AT(embedding.tokens), AT(embedding.positions), AT(embedding.y)),

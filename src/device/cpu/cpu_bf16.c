@@ -33,6 +33,7 @@ typedef uint32_t cpu_bf16_pair;
 
 // A block of c, and the scratch memory of the thread that computes it.
 typedef struct cpu_bf16_block {
+    const cpu_context *x;
     const kernel_matmul_args *p;
     int64_t row, rows, col, cols;
     cpu_bf16_pair *a, *b; // GROUP panels of a; all panels of b
@@ -251,16 +252,17 @@ static inline __m512 widened(__mmask16 lanes, const uint16_t *from)
     return _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
 }
 
-// c = sums [rows, COLS] (+ bias) (+ c), for `rows` rows from row i0 of the block on.
+// c = epilogue of sums [rows, COLS] (+ bias) (+ c), for `rows` rows from row i0 of the block on.
 static void finish(const cpu_bf16_block *k, int64_t i0, int64_t rows, const float *sums)
 {
     const kernel_matmul_args *p = k->p;
     const uint16_t *bias = p->bias;
+    void *c = kernel_matmul_sums(p);
     const bool narrow = p->c_type != F32;
     for (int64_t i = 0; i < rows; i++) {
         const int64_t first = (k->row + i0 + i) * p->ldc + k->col;
-        float *full = (float *)p->c + first;
-        uint16_t *low = (uint16_t *)p->c + first;
+        float *full = (float *)c + first;
+        uint16_t *low = (uint16_t *)c + first;
         for (int64_t j = 0; j < k->cols; j += SIDE) {
             const __mmask16 lanes = (__mmask16)first_lanes(size_min(k->cols - j, SIDE));
             __m512 sum = _mm512_loadu_ps(sums + i * COLS + j);
@@ -274,6 +276,7 @@ static void finish(const cpu_bf16_block *k, int64_t i0, int64_t rows, const floa
                 _mm512_mask_storeu_ps(full + j, lanes, sum);
         }
     }
+    cpu_epilogue(k->x, p, k->row + i0, rows, k->col, k->cols);
 }
 
 // The panel of a that begins i rows after row `row`, from l of k on: packed, or in place.
@@ -347,7 +350,7 @@ static void multiply_item(const void *arg, int64_t item, int thread)
     _Static_assert(4 * (PANEL_PAIRS * (GROUP + COLS / PANEL) + ROWS * COLS) <= CPU_SCRATCH_BYTES,
                    "the scratch memory of a thread holds a block");
     const cpu_bf16_grid *g = arg;
-    cpu_bf16_block k = {.p = g->p, .tiles = g->x->level == CPU_AMX};
+    cpu_bf16_block k = {.x = g->x, .p = g->p, .tiles = g->x->level == CPU_AMX};
     int64_t i = item % g->down, j = item / g->down; // consecutive items share columns of b
     k.row = piece_begin(k.p->m, i, g->down), k.col = piece_begin(k.p->n, j, g->across);
     k.rows = piece_begin(k.p->m, i + 1, g->down) - k.row;

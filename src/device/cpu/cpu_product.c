@@ -69,17 +69,18 @@ static void multiply_packed(product_scratch *s, int64_t rows, int64_t cols, int6
                           (const float(*)[TILE_M])s->a[i], (const float(*)[TILE_N])s->b[j], depth);
 }
 
-// The part of c at (row, col) = the piece (+ bias) (+ c)
+// The part of the sums at (row, col) = the piece (+ bias) (+ c)
 static void store_piece(const product_scratch *s, const kernel_matmul_args *p, int64_t row,
                         int64_t rows, int64_t col, int64_t cols)
 {
+    void *c = kernel_matmul_sums(p);
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t j = 0; j < cols; j++) {
             const int64_t at = (row + i) * p->ldc + col + j;
             float sum = s->c[i][j];
             if (p->bias) sum += ref_load(p->bias, col + j, p->type);
-            if (p->accumulate) sum += ref_load(p->c, at, p->c_type);
-            ref_store(p->c, at, p->c_type, sum);
+            if (p->accumulate) sum += ref_load(c, at, p->c_type);
+            ref_store(c, at, p->c_type, sum);
         }
     }
 }
@@ -108,6 +109,7 @@ static void multiply_piece(const void *arg, int64_t item, int thread)
         multiply_packed(s, rows, cols, depth);
     }
     store_piece(s, p, row, rows, col, cols);
+    cpu_epilogue(w->x, p, row, rows, col, cols);
 }
 
 void cpu_product(const cpu_context *x, const kernel_matmul_args *p)

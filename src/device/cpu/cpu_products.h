@@ -13,7 +13,23 @@ enum {
     VEC_FEW_ROWS = 8, // up to so many rows of A it does not pay to pack B
 };
 
-// c = op(a) · op(b) (+ bias) (+ c), any types; m, n > 0. The others also ask for k > 0.
+// The last step of a product with an epilogue, of rows row … row+rows-1 and columns col … col+cols-1, whose
+// sums lie in kernel_matmul_sums(p): activates them by the kernel of this CPU's level, so that the bits are
+// its. Nothing to do without an activation. The products call it for parts that are still in the cache.
+void cpu_epilogue(const cpu_context *x, const kernel_matmul_args *p, int64_t row, int64_t rows,
+                  int64_t col, int64_t cols);
+
+// The inside of K_ACTIVATION and K_ACTIVATION_GRAD (vec_activation.c): elements first … last-1.
+void vec_activation_part_avx2(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                              int thread);
+void vec_activation_part_avx512(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                                int thread);
+void vec_activation_grad_part_avx2(const cpu_context *x, const void *args, int64_t first,
+                                   int64_t last, int thread);
+void vec_activation_grad_part_avx512(const cpu_context *x, const void *args, int64_t first,
+                                     int64_t last, int thread);
+
+// c = epilogue of op(a) · op(b) (+ bias) (+ c), any types; m, n > 0. The others also ask for k > 0.
 void cpu_product(const cpu_context *x, const kernel_matmul_args *args);
 void vec_product_avx2(const cpu_context *x, const kernel_matmul_args *args);
 void vec_product_avx512(const cpu_context *x, const kernel_matmul_args *args);

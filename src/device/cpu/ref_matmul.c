@@ -2,6 +2,17 @@
 // double, in order of k.
 #include "device/cpu/ref.h"
 
+// The epilogue of element `at`, whose sum is stored.
+static void activate(const kernel_matmul_args *p, int64_t at)
+{
+    const ref_real sum = ref_load(kernel_matmul_sums(p), at, p->c_type);
+    if (p->epilogue == EPILOGUE_ACTIVATION)
+        ref_store(p->c, at, p->c_type, (ref_real)ref_activate(p->act, sum));
+    if (p->epilogue == EPILOGUE_ACTIVATION_GRAD)
+        ref_store(p->c, at, p->c_type,
+                  (ref_real)(ref_activate_slope(p->act, ref_load(p->aux, at, p->c_type)) * sum));
+}
+
 void ref_matmul(const cpu_context *x, const void *args)
 {
     (void)x;
@@ -15,7 +26,8 @@ void ref_matmul(const cpu_context *x, const void *args)
                 sum += (double)a * b;
             }
             if (p->accumulate) sum += ref_load(p->c, i * p->ldc + j, p->c_type);
-            ref_store(p->c, i * p->ldc + j, p->c_type, (float)sum);
+            ref_store(kernel_matmul_sums(p), i * p->ldc + j, p->c_type, (float)sum);
+            activate(p, i * p->ldc + j);
         }
     }
 }

@@ -1,4 +1,5 @@
 // vec_activation.c -- vector form of activations and gated activations, with their gradients.
+#include "device/cpu/cpu_products.h"
 #include "device/cpu/vec.h"
 #include "device/cpu/vec_math.h"
 
@@ -80,8 +81,9 @@ VEC_INLINE void activation_grad_range(const kernel_activation_args *p, int64_t f
 #undef APPLY_GRAD
 }
 
-static void activation_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
-                            int thread)
+// Products call the two parts, too: one machine code gives one result.
+void VEC(activation_part)(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                          int thread)
 {
     (void)x, (void)thread;
     const kernel_activation_args *p = args;
@@ -90,8 +92,8 @@ static void activation_part(const cpu_context *x, const void *args, int64_t firs
 #undef CALL
 }
 
-static void activation_grad_part(const cpu_context *x, const void *args, int64_t first,
-                                 int64_t last, int thread)
+void VEC(activation_grad_part)(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                               int thread)
 {
     (void)x, (void)thread;
     const kernel_activation_args *p = args;
@@ -103,13 +105,13 @@ static void activation_grad_part(const cpu_context *x, const void *args, int64_t
 void VEC(activation)(const cpu_context *x, const void *args)
 {
     const kernel_activation_args *p = args;
-    VEC(share)(x, p, p->count, VEC_WORTH, activation_part);
+    VEC(share)(x, p, p->count, VEC_WORTH, VEC(activation_part));
 }
 
 void VEC(activation_grad)(const cpu_context *x, const void *args)
 {
     const kernel_activation_args *p = args;
-    VEC(share)(x, p, p->count, VEC_WORTH, activation_grad_part);
+    VEC(share)(x, p, p->count, VEC_WORTH, VEC(activation_grad_part));
 }
 
 VEC_INLINE void glu_rows(const kernel_glu_args *p, int64_t first, int64_t last,

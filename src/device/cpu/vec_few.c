@@ -150,7 +150,7 @@ static const vec_few_strip strips[ROWS] = {strip_1, strip_2, strip_3, strip_4,
 VEC_INLINE void finish_row(const kernel_matmul_args *p, int64_t row, int64_t col, int64_t cols,
                            const float *y, dtype type, dtype c_type)
 {
-    void *to = vec_at(p->c, row * p->ldc + col, c_type);
+    void *to = vec_at(kernel_matmul_sums(p), row * p->ldc + col, c_type);
 #define FINISH(c, n)                                                                               \
     do {                                                                                           \
         vf sum = v_load(y, c, F32);                                                                \
@@ -187,6 +187,7 @@ static void multiply_item(const void *arg, int64_t item, int thread)
         int64_t cols = size_min(width, last - col);
         strips[p->m - 1](f, col, cols, y, width);
         finish(p, col, cols, y, width);
+        cpu_epilogue(f->x, p, 0, p->m, col, cols);
     }
 }
 

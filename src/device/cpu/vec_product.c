@@ -21,6 +21,7 @@ enum {
 
 // A block of c, and the scratch memory of the thread that computes it.
 typedef struct vec_block {
+    const cpu_context *x;
     const kernel_matmul_args *p;
     int64_t row, rows, col, cols;
     float *a;    // one strip of a: [rows, DEPTH], or [depth, STRIP] with trans_a
@@ -36,7 +37,7 @@ static bool is_narrow(const vec_block *k)
 
 static void *block_of_c(const vec_block *k)
 {
-    return vec_at(k->p->c, k->row * k->p->ldc + k->col, k->p->c_type);
+    return vec_at(kernel_matmul_sums(k->p), k->row * k->p->ldc + k->col, k->p->c_type);
 }
 
 // The fp32 sums of the block, and the number of floats from row to row: c itself, or scratch
@@ -147,6 +148,16 @@ static void multiply_strip(const vec_block *k, int64_t i, int64_t rows, int64_t 
     }
 }
 
+// Writes rows i … i+rows-1 of the block from their complete sums.
+static void finish_strip(const vec_block *k, int64_t i, int64_t rows)
+{
+    const kernel_matmul_args *p = k->p;
+    if (is_narrow(k)) VEC(tile_unpack)
+    (vec_at(block_of_c(k), i * p->ldc, p->c_type), p->ldc, k->c + i * BLOCK, BLOCK, rows, k->cols,
+     1, p->c_type);
+    cpu_epilogue(k->x, p, k->row + i, rows, k->col, k->cols);
+}
+
 static void multiply_block(const vec_block *k)
 {
     const kernel_matmul_args *p = k->p;
@@ -158,10 +169,9 @@ static void multiply_block(const vec_block *k)
             int64_t rows = size_min(STRIP, k->rows - i);
             pack_a(k, i, rows, l, depth);
             multiply_strip(k, i, rows, depth, add);
+            if (l + depth == p->k) finish_strip(k, i, rows);
         }
     }
-    if (is_narrow(k))
-        VEC(tile_unpack)(block_of_c(k), p->ldc, k->c, BLOCK, k->rows, k->cols, 1, p->c_type);
 }
 
 // Where piece `piece` of `pieces` equal pieces of n begins, at a multiple of `grain`.
@@ -190,7 +200,7 @@ static void multiply_item(const void *arg, int64_t item, int thread)
     _Static_assert(4 * (STRIP * DEPTH + BLOCK * DEPTH + STRIP * PANEL + BLOCK * BLOCK) <=
                        CPU_SCRATCH_BYTES,
                    "the scratch memory of a thread holds a block");
-    multiply_block(&(vec_block){p, row, last_row - row, col, last_col - col, a, b, edge,
+    multiply_block(&(vec_block){g->x, p, row, last_row - row, col, last_col - col, a, b, edge,
                                 edge + STRIP * PANEL});
 }
 

@@ -53,8 +53,8 @@ typedef struct cuda_kernel_row {
 } cuda_kernel_row;
 
 extern const cuda_kernel_row CUDA_KERNELS[KERNELS];
-// What plans must know of the device's kernels. Static.
-extern const kernel_needs CUDA_NEEDS;
+// What plans must know of the device's kernels, and the same on a machine without cuDNN. Static.
+extern const kernel_needs CUDA_NEEDS, CUDA_NEEDS_WITHOUT_CUDNN;
 
 // The host sides. Each is in cuda_STEM.cu with the stem of the cpu device's file.
 void cuda_matmul(const cuda_context *x, const void *args);

@@ -1,10 +1,13 @@
 // cuda_attention_grad.cu -- the gradients of attention: which form runs, delta, and dq by tensor cores.
 // cuda_attention_grad_keys.cu has dk and dv.
 //
+// cuDNN's gradient runs first, where sums may be added in any order (cuda_dnn.h).
+//
 // The kernel of dq: a block does GRAD_ROWS queries of one head and goes through the keys that they see.
 // The queries and their output gradients stay in registers; keys and values of the next tile are copied
 // while a tile is used.
 #include "device/cuda/cuda_attention_grad.h"
+#include "device/cuda/cuda_dnn.h"
 
 constexpr int DELTA_THREADS = 128, DELTA_LANES = 8; // lanes of a row
 
@@ -230,6 +233,7 @@ extern "C" void cuda_attention_grad(const cuda_context *x, const void *args)
 {
     const kernel_attention_grad_args *g = static_cast<const kernel_attention_grad_args *>(args);
     if (g->fwd.batch <= 0 || g->fwd.heads <= 0) return;
+    if (cuda_dnn_attention_grad(x, g)) return;
     launch_delta(x, g);
     if (attention_grad_has_tiles(g)) {
         attention_with_tiles(&g->fwd, [=]<typename T, int D>() {
@@ -244,6 +248,5 @@ extern "C" void cuda_attention_grad(const cuda_context *x, const void *args)
 
 extern "C" size_t cuda_attention_grad_workspace(const void *args)
 {
-    (void)args;
-    return 0;
+    return cuda_dnn_attention_grad_workspace(static_cast<const kernel_attention_grad_args *>(args));
 }

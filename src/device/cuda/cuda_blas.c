@@ -50,7 +50,8 @@ static const cuda_symbol SYMBOLS[] = {CUDA_BLAS_FUNCTIONS(SYMBOL)};
 typedef struct blas_key {
     int64_t m, n, k, lda, ldb, ldc;
     uint64_t workspace_bytes;
-    uint8_t type, c_type, trans_a, trans_b, bias;
+    uint16_t epilogue; // the library's word
+    uint8_t type, c_type, trans_a, trans_b, tf32;
     uint8_t align_a, align_b, align_c; // bytes that divide the addresses
 } blas_key;
 
@@ -60,6 +61,7 @@ typedef struct blas_product {
     cublasLtMatmulDesc_t op; // NULL: an empty place of the table
     cublasLtMatrixLayout_t a, b, c;
     cublasLtMatmulAlgo_t algo;
+    bool is_refused; // the library has no algorithm for it together with its activation
 } blas_product;
 
 struct cuda_blas {
@@ -80,6 +82,36 @@ static uint8_t alignment(const void *p)
     return (uint8_t)(a & -a);
 }
 
+// The library adds the bias, writes or reads aux, and computes the GELU, in that order.
+static uint16_t epilogue_of(const kernel_matmul_args *p)
+{
+    const int bias = p->bias ? CUBLASLT_EPILOGUE_BIAS : 0;
+    switch (p->epilogue) {
+    case EPILOGUE_ACTIVATION:
+        return (uint16_t)((p->aux ? CUBLASLT_EPILOGUE_GELU_AUX : CUBLASLT_EPILOGUE_GELU) | bias);
+    case EPILOGUE_ACTIVATION_GRAD:
+        return CUBLASLT_EPILOGUE_DGELU;
+    case EPILOGUE_NONE:
+        break;
+    }
+    return (uint16_t)(bias ? bias : CUBLASLT_EPILOGUE_DEFAULT);
+}
+
+static bool has_bias(const blas_key *k)
+{
+    return k->epilogue & CUBLASLT_EPILOGUE_BIAS;
+}
+
+static bool has_activation(const blas_key *k)
+{
+    return k->epilogue != CUBLASLT_EPILOGUE_DEFAULT && k->epilogue != CUBLASLT_EPILOGUE_BIAS;
+}
+
+static bool has_aux(const blas_key *k)
+{
+    return has_activation(k) && (k->epilogue & ~CUBLASLT_EPILOGUE_BIAS) != CUBLASLT_EPILOGUE_GELU;
+}
+
 static blas_key key_of(const kernel_matmul_args *p)
 {
     blas_key k;
@@ -88,7 +120,9 @@ static blas_key key_of(const kernel_matmul_args *p)
     k.lda = p->lda, k.ldb = p->ldb, k.ldc = p->ldc;
     k.workspace_bytes = cuda_matmul_workspace(p);
     k.type = (uint8_t)p->type, k.c_type = (uint8_t)p->c_type;
-    k.trans_a = p->trans_a, k.trans_b = p->trans_b, k.bias = p->bias != NULL;
+    k.trans_a = p->trans_a, k.trans_b = p->trans_b;
+    k.epilogue = epilogue_of(p);
+    k.tf32 = p->tf32 && p->type == F32;
     k.align_a = alignment(p->a), k.align_b = alignment(p->b), k.align_c = alignment(p->c);
     return k;
 }
@@ -148,19 +182,25 @@ static status describe_operation(const struct cuda_blas *b, blas_product *q, err
     const blas_key *k = &q->key;
     const int32_t trans_a = k->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
     const int32_t trans_b = k->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const uint32_t epilogue = k->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    TRY(LT(b, cublasLtMatmulDescCreate, &q->op, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    const uint32_t epilogue = k->epilogue;
+    // The heuristic reads addresses for their alignment only.
+    const void *aligned = (const void *)(uintptr_t)ALIGN_MOST;
+    const cublasComputeType_t math = k->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    TRY(LT(b, cublasLtMatmulDescCreate, &q->op, math, CUDA_R_32F));
     TRY(LT(b, cublasLtMatmulDescSetAttribute, q->op, CUBLASLT_MATMUL_DESC_TRANSA, &trans_a,
            sizeof trans_a));
     TRY(LT(b, cublasLtMatmulDescSetAttribute, q->op, CUBLASLT_MATMUL_DESC_TRANSB, &trans_b,
            sizeof trans_b));
     TRY(LT(b, cublasLtMatmulDescSetAttribute, q->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
            sizeof epilogue));
-    if (k->bias) {
-        // The heuristic reads the address for its alignment only.
-        const void *aligned = (const void *)(uintptr_t)ALIGN_MOST;
+    if (has_bias(k))
         TRY(LT(b, cublasLtMatmulDescSetAttribute, q->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                &aligned, sizeof aligned));
+    if (has_aux(k)) {
+        TRY(LT(b, cublasLtMatmulDescSetAttribute, q->op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+               &aligned, sizeof aligned));
+        TRY(LT(b, cublasLtMatmulDescSetAttribute, q->op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+               &k->ldc, sizeof k->ldc));
     }
 done:
     return result;
@@ -232,7 +272,9 @@ static status choose_algorithm(const struct cuda_blas *b, blas_product *q, err *
     const cublasStatus_t s = b->f.cublasLtMatmulAlgoGetHeuristic(
         b->handle, q->op, q->a, q->b, q->c, q->c, wish, PROPOSALS, proposed, &count);
     while (s == CUBLAS_STATUS_SUCCESS && i < count && !is_usable(b, &proposed[i], k)) i++;
-    if (s != CUBLAS_STATUS_SUCCESS || i == count)
+    const bool found = s == CUBLAS_STATUS_SUCCESS && i < count;
+    q->is_refused = !found && has_activation(k);
+    if (!found && !q->is_refused)
         FAIL(E_INTERNAL,
              "cuBLASLt has no algorithm for m=%ld n=%ld k=%ld lda=%ld ldb=%ld ldc=%ld of %s to %s "
              "(%s, "
@@ -240,7 +282,7 @@ static status choose_algorithm(const struct cuda_blas *b, blas_product *q, err *
              (long)k->m, (long)k->n, (long)k->k, (long)k->lda, (long)k->ldb, (long)k->ldc,
              dtype_name((dtype)k->type), dtype_name((dtype)k->c_type),
              b->f.cublasLtGetStatusString(s), count);
-    q->algo = proposed[i].algo;
+    if (found) q->algo = proposed[i].algo;
 done:
     if (wish) b->f.cublasLtMatmulPreferenceDestroy(wish);
     return result;
@@ -267,13 +309,32 @@ done:
     return result;
 }
 
+status cuda_blas_joins(struct cuda_blas *b, const kernel_matmul_args *p, bool *joins, err *e)
+{
+    status result = OK;
+    blas_product *q = NULL;
+    *joins = false;
+    if (!cuda_matmul_may_join(p)) return OK;
+    TRY(find(b, p, &q, e));
+    *joins = !q->is_refused;
+done:
+    return result;
+}
+
 status cuda_blas_prepare(struct cuda_blas *b, const kernel_call *c, err *e)
 {
+    status result = OK;
     kernel_matmul_args product;
     blas_product *found;
+    bool joins = false;
     if (c->kind != K_MATMUL || c->u.matmul.m <= 0 || c->u.matmul.n <= 0) return OK;
-    cuda_matmul_split(&c->u.matmul, &product);
-    return product.k > 0 ? find(b, &product, &found, e) : OK;
+    TRY(cuda_blas_joins(b, &c->u.matmul, &joins, e));
+    if (joins) return OK;
+    const kernel_matmul_args plain = cuda_matmul_without_epilogue(&c->u.matmul);
+    cuda_matmul_split(&plain, &product);
+    if (product.k > 0) TRY(find(b, &product, &found, e));
+done:
+    return result;
 }
 
 // The library loads the code of a kernel when it is first launched. A thread that records may not do that,
@@ -304,6 +365,9 @@ status cuda_blas_multiply(const cuda_context *x, const kernel_matmul_args *p, er
     if (p->bias)
         TRY(LT(b, cublasLtMatmulDescSetAttribute, q->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                &p->bias, sizeof p->bias));
+    if (has_aux(&q->key))
+        TRY(LT(b, cublasLtMatmulDescSetAttribute, q->op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+               &p->aux, sizeof p->aux));
     TRY(check(b, launch(x, p, q), "cublasLtMatmul", e));
 done:
     return result;

@@ -20,7 +20,12 @@ void cuda_blas_close(struct cuda_blas *b); // may be NULL
 // an address counts as its alignment, and one that is NULL as aligned.
 status cuda_blas_prepare(struct cuda_blas *b, const kernel_call *c, err *e);
 
-// Issues a product with m, n, k >= 1. A bias must be of c_type and aligned to 16 bytes. A shape that was
+// Does the library compute the product together with its activation? It does where cuda_matmul_may_join and
+// has an algorithm for it; which shapes those are depends on its version and on the GPU.
+status cuda_blas_joins(struct cuda_blas *b, const kernel_matmul_args *p, bool *joins, err *e);
+
+// Issues a product with m, n, k >= 1, with an activation only where cuda_blas_joins. A bias must be of c_type
+// and aligned to 16 bytes. A shape that was
 // not prepared is prepared. E_INTERNAL where cuBLASLt has no algorithm for it.
 status cuda_blas_multiply(const cuda_context *x, const kernel_matmul_args *p, err *e);
 
@@ -30,6 +35,10 @@ void cuda_matmul_bias(const cuda_context *x, const kernel_matmul_args *p);
 // Splits a call into what cuda_matmul_bias and what cuBLASLt computes. Returns whether the first has
 // something to do; *product then adds to c, and its k may be 0.
 bool cuda_matmul_split(const kernel_matmul_args *p, kernel_matmul_args *product);
+// May the library be asked to compute the product together with its activation? A rule of the shape.
+bool cuda_matmul_may_join(const kernel_matmul_args *p);
+// The product that leaves its sums as they are.
+kernel_matmul_args cuda_matmul_without_epilogue(const kernel_matmul_args *p);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,12 @@
 // cuda_describe.c -- what plans and checks know of the cuda device before a rank opens it. Called by
 // registry.c, in processes that fork the ranks later: it starts no CUDA in this one.
+#include "base/text.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/cuda_dnn.h"
 #include "device/cuda/cuda_gpus.h"
 #include "device/cuda/cuda_own.h"
+
+#include <stdio.h>
 
 // Our kernels use what Ampere brought: copies from global to shared memory, and bf16.
 enum { LEAST_MAJOR = 8 };
@@ -11,6 +15,7 @@ status cuda_device_describe(const device_options *o, device_description *out, er
 {
     status result = OK;
     cuda_gpus all;
+    err lacks = {0};
     TRY(cuda_gpus_read(&all, e));
     const cuda_gpu *g = &all.gpu[o->index >= 0 && o->index < all.count ? o->index : 0];
     if (g->major < LEAST_MAJOR)
@@ -20,7 +25,13 @@ status cuda_device_describe(const device_options *o, device_description *out, er
                                 .count = all.count,
                                 .free_bytes = g->free_bytes,
                                 .own_bytes = cuda_own_bytes(),
+                                .has_tf32 = true, // Ampere brought it, too
                                 .needs = &CUDA_NEEDS};
+    if (cuda_dnn_find(&lacks) != OK) {
+        out->needs = &CUDA_NEEDS_WITHOUT_CUDNN;
+        snprintf(out->note, sizeof out->note,
+                 "device cuda: %.*s; own kernels compute all attention", TEXT_CUT(lacks.text, 300));
+    }
 done:
     if (result != OK) err_prefix(e, "device cuda: ");
     return result;

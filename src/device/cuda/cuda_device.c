@@ -144,6 +144,7 @@ status cuda_device_open(const device_options *o, device **out, err *e)
     TRY(cuda_share_open(d, &d->share, e));
     TRY(cuda_blas_open(&d->blas, e));
     TRY(cuda_dnn_open(&d->dnn, NULL, e));
+    if (!d->dnn) d->base.needs = &CUDA_NEEDS_WITHOUT_CUDNN;
     d->base.bytes_scratch = cuda_own_bytes();
     device_count_taken(&d->base, d->base.bytes_scratch);
     *out = &d->base;

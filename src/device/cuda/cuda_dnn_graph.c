@@ -1,301 +1,176 @@
-// cuda_dnn_graph.c -- makes the graph and the plan of cuda_dnn_graph.h from the library's descriptors.
-#include "device/cuda/cuda_dnn_graph.h"
+// cuda_dnn_graph.c -- the graphs of attention and of its gradient (cuda_dnn_graph.h), and their plans. The
+// library knows these patterns of operations, and runs each as one kernel or two.
+#include "device/cuda/cuda_dnn_build.h"
 
-#include "base/alloc.h"
-
-#include <stdlib.h>
-
-enum { DIMS = 4, OPERATIONS_MOST = 16, PROPOSALS_MOST = 16, TENSOR_ALIGN = 16 };
-
-// A graph under construction. After a failure the functions below do nothing.
-typedef struct builder {
-    const dnn_target *t;
-    const dnn_shape *s;
-    dnn_pool *pool;
-    cudnnBackendDescriptor_t operations[OPERATIONS_MOST];
-    int64_t operation_count, next_uid;
-    status result;
-    err *e;
-} builder;
-
-void dnn_pool_clear(const dnn_functions *f, dnn_pool *pool)
+static cudnnDataType_t type_of(const dnn_shape *s)
 {
-    while (pool->count > 0) f->cudnnBackendDestroyDescriptor(pool->items[--pool->count]);
-    free(pool->items);
-    *pool = (dnn_pool){0};
+    return s->type == BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
 }
 
-static void check(builder *b, cudnnStatus_t s, const char *what)
-{
-    if (b->result != OK || s == CUDNN_STATUS_SUCCESS) return;
-    b->result = err_set(b->e, E_USAGE, "cuDNN: %s gave %s", what, b->t->f->cudnnGetErrorString(s));
-}
-
-static cudnnBackendDescriptor_t create(builder *b, cudnnBackendDescriptorType_t type)
-{
-    cudnnBackendDescriptor_t d = NULL;
-    if (b->result == OK)
-        b->result = alloc_grow(&b->pool->items, &b->pool->room, b->pool->count + 1, sizeof(d),
-                               "the descriptors of a plan", b->e);
-    if (b->result != OK) return NULL;
-    check(b, b->t->f->cudnnBackendCreateDescriptor(type, &d), "a new descriptor");
-    if (d) b->pool->items[b->pool->count++] = d;
-    return d;
-}
-
-static void set(builder *b, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
-                cudnnBackendAttributeType_t type, int64_t count, const void *values)
-{
-    if (b->result == OK)
-        check(b, b->t->f->cudnnBackendSetAttribute(d, name, type, count, values), "an attribute");
-}
-
-static void set_descriptor(builder *b, cudnnBackendDescriptor_t d, cudnnBackendAttributeName_t name,
-                           cudnnBackendDescriptor_t value)
-{
-    set(b, d, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
-}
-
-static void finalize(builder *b, cudnnBackendDescriptor_t d, const char *what)
-{
-    if (b->result == OK) check(b, b->t->f->cudnnBackendFinalize(d), what);
-}
-
-// A tensor [batch, heads, rows, columns]. `uid` DNN_INNER: one inside of the graph, with a number of its own.
-static cudnnBackendDescriptor_t tensor(builder *b, int64_t uid, cudnnDataType_t type,
-                                       const int64_t dims[DIMS], const int64_t strides[DIMS])
-{
-    cudnnBackendDescriptor_t d = create(b, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    const int64_t align = TENSOR_ALIGN;
-    const bool is_inner = uid == DNN_INNER, by_value = uid == DNN_SCALE || uid == DNN_MASKED;
-    if (is_inner) uid = b->next_uid++;
-    set(b, d, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    set(b, d, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, DIMS, dims);
-    set(b, d, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, DIMS, strides);
-    set(b, d, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid);
-    set(b, d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &align);
-    if (is_inner) set(b, d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_inner);
-    if (by_value) set(b, d, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value);
-    finalize(b, d, "a tensor");
-    return d;
-}
-
-// Of the shape of the scores, [batch, heads, tq, tk].
-static cudnnBackendDescriptor_t scores(builder *b, cudnnDataType_t type)
+// Queries, their gradient, outputs and their gradient.
+static cudnnBackendDescriptor_t query_rows(dnn_builder *b, int64_t uid, int64_t stride)
 {
     const dnn_shape *s = b->s;
-    return tensor(b, DNN_INNER, type, (int64_t[]){s->batch, s->heads, s->tq, s->tk},
-                  (int64_t[]){s->heads * s->tq * s->tk, s->tq * s->tk, s->tk, 1});
+    return dnn_tensor(b, uid, type_of(s), (int64_t[]){s->batch, s->heads, s->tq, s->head_dim},
+                      (int64_t[]){s->tq * stride, s->head_dim, stride, 1});
 }
 
-// One number for each row of the scores.
-static cudnnBackendDescriptor_t row_numbers(builder *b, int64_t uid)
+// Keys or values, or their gradient.
+static cudnnBackendDescriptor_t key_rows(dnn_builder *b, int64_t uid, int64_t batch, int64_t stride)
 {
     const dnn_shape *s = b->s;
-    return tensor(b, uid, CUDNN_DATA_FLOAT, (int64_t[]){s->batch, s->heads, s->tq, 1},
-                  (int64_t[]){s->heads * s->tq, s->tq, 1, 1});
+    return dnn_tensor(b, uid, type_of(s), (int64_t[]){s->batch, s->kv_heads, s->tk, s->head_dim},
+                      (int64_t[]){batch, s->head_dim, stride, 1});
 }
 
-static cudnnBackendDescriptor_t number(builder *b, int64_t uid)
+// The same as their transpose, which products read.
+static cudnnBackendDescriptor_t key_columns(dnn_builder *b, int64_t uid, int64_t batch,
+                                            int64_t stride)
 {
-    const int64_t ones[DIMS] = {1, 1, 1, 1};
-    return tensor(b, uid, CUDNN_DATA_FLOAT, ones, ones);
+    const dnn_shape *s = b->s;
+    return dnn_tensor(b, uid, type_of(s), (int64_t[]){s->batch, s->kv_heads, s->head_dim, s->tk},
+                      (int64_t[]){batch, s->head_dim, 1, stride});
 }
 
-static void add_operation(builder *b, cudnnBackendDescriptor_t d)
+// scale * q · k^T, masked where causal.
+static cudnnBackendDescriptor_t scaled_scores(dnn_builder *b, cudnnBackendDescriptor_t q,
+                                              cudnnBackendDescriptor_t k,
+                                              cudnnBackendDescriptor_t scale)
 {
-    finalize(b, d, "an operation");
-    b->operations[b->operation_count++] = d;
-}
-
-// y = mode(x, second, third); second and third may be NULL. `axis` is read by GEN_INDEX only.
-static void pointwise(builder *b, cudnnPointwiseMode_t mode, cudnnDataType_t math, int64_t axis,
-                      cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t second,
-                      cudnnBackendDescriptor_t third, cudnnBackendDescriptor_t y)
-{
-    cudnnBackendDescriptor_t p = create(b, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    set(b, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    set(b, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &math);
-    if (mode == CUDNN_POINTWISE_GEN_INDEX)
-        set(b, p, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &axis);
-    finalize(b, p, "a pointwise operation");
-    cudnnBackendDescriptor_t d = create(b, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    set_descriptor(b, d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p);
-    set_descriptor(b, d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
-    if (second) set_descriptor(b, d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, second);
-    if (third) set_descriptor(b, d, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, third);
-    set_descriptor(b, d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-    add_operation(b, d);
-}
-
-// y = x's rows, reduced to one number each.
-static void reduce(builder *b, cudnnReduceTensorOp_t how, cudnnBackendDescriptor_t x,
-                   cudnnBackendDescriptor_t y)
-{
-    const cudnnDataType_t math = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t r = create(b, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
-    set(b, r, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &math);
-    set(b, r, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &how);
-    finalize(b, r, "a reduction");
-    cudnnBackendDescriptor_t d = create(b, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-    set_descriptor(b, d, CUDNN_ATTR_OPERATION_REDUCTION_DESC, r);
-    set_descriptor(b, d, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
-    set_descriptor(b, d, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
-    add_operation(b, d);
-}
-
-static void multiply(builder *b, cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t y,
-                     cudnnBackendDescriptor_t out)
-{
-    const cudnnDataType_t math = CUDNN_DATA_FLOAT;
-    cudnnBackendDescriptor_t m = create(b, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-    set(b, m, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &math);
-    finalize(b, m, "a product");
-    cudnnBackendDescriptor_t d = create(b, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-    set_descriptor(b, d, CUDNN_ATTR_OPERATION_MATMUL_ADESC, x);
-    set_descriptor(b, d, CUDNN_ATTR_OPERATION_MATMUL_BDESC, y);
-    set_descriptor(b, d, CUDNN_ATTR_OPERATION_MATMUL_CDESC, out);
-    set_descriptor(b, d, CUDNN_ATTR_OPERATION_MATMUL_DESC, m);
-    add_operation(b, d);
-}
-
-// A key later than the query counts as minus infinity.
-static cudnnBackendDescriptor_t mask(builder *b, cudnnBackendDescriptor_t x)
-{
-    cudnnBackendDescriptor_t row = scores(b, CUDNN_DATA_INT32),
-                             column = scores(b, CUDNN_DATA_INT32);
-    cudnnBackendDescriptor_t seen = scores(b, CUDNN_DATA_BOOLEAN), y = scores(b, CUDNN_DATA_FLOAT);
-    pointwise(b, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, 2, x, NULL, NULL, row);
-    pointwise(b, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, 3, x, NULL, NULL, column);
-    pointwise(b, CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN, 0, row, column, NULL, seen);
-    pointwise(b, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, 0, x, number(b, DNN_MASKED), seen,
-              y);
-    return y;
+    cudnnBackendDescriptor_t product = dnn_scores(b, CUDNN_DATA_FLOAT);
+    cudnnBackendDescriptor_t scaled = dnn_scores(b, CUDNN_DATA_FLOAT);
+    dnn_multiply(b, q, k, product);
+    dnn_pointwise(b, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, 0, product, scale, NULL, scaled);
+    return b->s->causal ? dnn_mask(b, scaled) : scaled;
 }
 
 // The softmax of the rows of x, and the logarithm of its sums in DNN_LSE.
-static cudnnBackendDescriptor_t softmax(builder *b, cudnnBackendDescriptor_t x,
+static cudnnBackendDescriptor_t softmax(dnn_builder *b, cudnnBackendDescriptor_t x,
                                         cudnnDataType_t type)
 {
-    cudnnBackendDescriptor_t max = row_numbers(b, DNN_INNER), sum = row_numbers(b, DNN_INNER);
-    cudnnBackendDescriptor_t log = row_numbers(b, DNN_INNER), lse = row_numbers(b, DNN_LSE);
-    cudnnBackendDescriptor_t shifted = scores(b, CUDNN_DATA_FLOAT);
-    cudnnBackendDescriptor_t power = scores(b, CUDNN_DATA_FLOAT), y = scores(b, type);
-    reduce(b, CUDNN_REDUCE_TENSOR_MAX, x, max);
-    pointwise(b, CUDNN_POINTWISE_SUB, CUDNN_DATA_FLOAT, 0, x, max, NULL, shifted);
-    pointwise(b, CUDNN_POINTWISE_EXP, CUDNN_DATA_FLOAT, 0, shifted, NULL, NULL, power);
-    reduce(b, CUDNN_REDUCE_TENSOR_ADD, power, sum);
-    pointwise(b, CUDNN_POINTWISE_LOG, CUDNN_DATA_FLOAT, 0, sum, NULL, NULL, log);
-    pointwise(b, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, 0, max, log, NULL, lse);
-    pointwise(b, CUDNN_POINTWISE_DIV, CUDNN_DATA_FLOAT, 0, power, sum, NULL, y);
+    cudnnBackendDescriptor_t max = dnn_row_numbers(b, DNN_INNER),
+                             sum = dnn_row_numbers(b, DNN_INNER);
+    cudnnBackendDescriptor_t log = dnn_row_numbers(b, DNN_INNER), lse = dnn_row_numbers(b, DNN_LSE);
+    cudnnBackendDescriptor_t shifted = dnn_scores(b, CUDNN_DATA_FLOAT);
+    cudnnBackendDescriptor_t power = dnn_scores(b, CUDNN_DATA_FLOAT), y = dnn_scores(b, type);
+    dnn_reduce(b, CUDNN_REDUCE_TENSOR_MAX, x, max);
+    dnn_pointwise(b, CUDNN_POINTWISE_SUB, CUDNN_DATA_FLOAT, 0, x, max, NULL, shifted);
+    dnn_pointwise(b, CUDNN_POINTWISE_EXP, CUDNN_DATA_FLOAT, 0, shifted, NULL, NULL, power);
+    dnn_reduce(b, CUDNN_REDUCE_TENSOR_ADD, power, sum);
+    dnn_pointwise(b, CUDNN_POINTWISE_LOG, CUDNN_DATA_FLOAT, 0, sum, NULL, NULL, log);
+    dnn_pointwise(b, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, 0, max, log, NULL, lse);
+    dnn_pointwise(b, CUDNN_POINTWISE_DIV, CUDNN_DATA_FLOAT, 0, power, sum, NULL, y);
     return y;
 }
 
-static cudnnBackendDescriptor_t build_graph(builder *b)
+static void build_forward(dnn_builder *b)
 {
     const dnn_shape *s = b->s;
-    const int64_t width = s->head_dim;
-    const cudnnDataType_t type = s->type == BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF;
-    cudnnBackendDescriptor_t q =
-        tensor(b, DNN_Q, type, (int64_t[]){s->batch, s->heads, s->tq, width},
-               (int64_t[]){s->tq * s->q_stride, width, s->q_stride, 1});
-    // As its transpose, which the product reads.
-    cudnnBackendDescriptor_t k =
-        tensor(b, DNN_K, type, (int64_t[]){s->batch, s->kv_heads, width, s->tk},
-               (int64_t[]){s->k_batch, width, 1, s->k_stride});
-    cudnnBackendDescriptor_t v =
-        tensor(b, DNN_V, type, (int64_t[]){s->batch, s->kv_heads, s->tk, width},
-               (int64_t[]){s->v_batch, width, s->v_stride, 1});
-    cudnnBackendDescriptor_t o =
-        tensor(b, DNN_O, type, (int64_t[]){s->batch, s->heads, s->tq, width},
-               (int64_t[]){s->tq * s->o_stride, width, s->o_stride, 1});
-    cudnnBackendDescriptor_t product = scores(b, CUDNN_DATA_FLOAT);
-    cudnnBackendDescriptor_t scaled = scores(b, CUDNN_DATA_FLOAT);
-    multiply(b, q, k, product);
-    pointwise(b, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, 0, product, number(b, DNN_SCALE), NULL,
-              scaled);
-    multiply(b, softmax(b, s->causal ? mask(b, scaled) : scaled, type), v, o);
-    cudnnBackendDescriptor_t graph = create(b, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-    set(b, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, b->operation_count,
-        b->operations);
-    if (b->t->handle)
-        set(b, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &b->t->handle);
-    finalize(b, graph, "the graph of attention");
-    return graph;
+    cudnnBackendDescriptor_t q = query_rows(b, DNN_Q, s->q_stride);
+    cudnnBackendDescriptor_t k = key_columns(b, DNN_K, s->k_batch, s->k_stride);
+    cudnnBackendDescriptor_t v = key_rows(b, DNN_V, s->v_batch, s->v_stride);
+    cudnnBackendDescriptor_t o = query_rows(b, DNN_O, s->o_stride);
+    cudnnBackendDescriptor_t x = scaled_scores(b, q, k, dnn_number(b, DNN_SCALE));
+    dnn_multiply(b, softmax(b, x, type_of(s)), v, o);
 }
 
-// Asks the library for configurations of engines, the best first.
-static int64_t propose(builder *b, cudnnBackendDescriptor_t graph,
-                       cudnnBackendDescriptor_t proposed[PROPOSALS_MOST])
+// ---- The gradient
+
+// mode(x, second) in F32, of the shape of the scores.
+static cudnnBackendDescriptor_t on_scores(dnn_builder *b, cudnnPointwiseMode_t mode,
+                                          cudnnBackendDescriptor_t x,
+                                          cudnnBackendDescriptor_t second)
 {
-    const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
-    int64_t count = 0;
-    cudnnBackendDescriptor_t h = create(b, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    set_descriptor(b, h, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
-    set(b, h, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
-    if (b->t->device) set_descriptor(b, h, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, b->t->device);
-    finalize(b, h, "the choice of an engine");
-    for (int i = 0; i < PROPOSALS_MOST; i++)
-        proposed[i] = create(b, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    if (b->result == OK)
-        check(b,
-              b->t->f->cudnnBackendGetAttribute(h, CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                                CUDNN_TYPE_BACKEND_DESCRIPTOR, PROPOSALS_MOST,
-                                                &count, proposed),
-              "the list of engines");
-    return b->result == OK ? count : 0;
+    cudnnBackendDescriptor_t y = dnn_scores(b, CUDNN_DATA_FLOAT);
+    dnn_pointwise(b, mode, CUDNN_DATA_FLOAT, 0, x, second, NULL, y);
+    return y;
 }
 
-// Does the engine say that two runs may differ? So does one that does not answer.
-static bool is_nondeterministic(builder *b, cudnnBackendDescriptor_t config)
+// For each query, the sum of the elements of o * d_o.
+static cudnnBackendDescriptor_t sum_of_outputs(dnn_builder *b, cudnnBackendDescriptor_t o,
+                                               cudnnBackendDescriptor_t d_o,
+                                               cudnnBackendDescriptor_t one)
 {
-    const dnn_functions *f = b->t->f;
-    cudnnBackendDescriptor_t engine = create(b, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
-    int64_t count = 0;
-    if (b->result != OK ||
-        f->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE,
-                                    CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
-                                    &engine) != CUDNN_STATUS_SUCCESS ||
-        f->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                                    CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
-                                    &count, notes) != CUDNN_STATUS_SUCCESS)
-        return true;
-    for (int64_t i = 0; i < count; i++)
-        if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) return true;
-    return false;
+    const dnn_shape *s = b->s;
+    cudnnBackendDescriptor_t sum = dnn_row_numbers(b, DNN_INNER);
+    cudnnBackendDescriptor_t delta = dnn_row_numbers(b, DNN_INNER);
+    cudnnBackendDescriptor_t product = dnn_tensor(
+        b, DNN_INNER, CUDNN_DATA_FLOAT, (int64_t[]){s->batch, s->heads, s->tq, s->head_dim},
+        (int64_t[]){s->heads * s->tq * s->head_dim, s->tq * s->head_dim, s->heads * s->head_dim,
+                    1});
+    dnn_pointwise(b, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, 0, d_o, o, NULL, product);
+    dnn_reduce(b, CUDNN_REDUCE_TENSOR_ADD, product, sum);
+    dnn_pointwise(b, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, 0, sum, one, NULL, delta);
+    return delta;
 }
 
-// The plan of a configuration. NULL where it does not compile or needs more workspace.
-static cudnnBackendDescriptor_t compile(builder *b, cudnnBackendDescriptor_t config,
-                                        size_t workspace_most)
+// out = x^T · y: the gradient of keys or values, summed over the heads that share them.
+static void multiply_transposed(dnn_builder *b, cudnnBackendDescriptor_t x,
+                                cudnnBackendDescriptor_t y, cudnnBackendDescriptor_t out)
 {
-    int64_t bytes = 0, count = 0;
-    cudnnBackendDescriptor_t plan = create(b, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    if (b->t->handle)
-        set(b, plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &b->t->handle);
-    else
-        set_descriptor(b, plan, CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, b->t->device);
-    set_descriptor(b, plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-    if (b->result != OK || b->t->f->cudnnBackendFinalize(plan) != CUDNN_STATUS_SUCCESS) return NULL;
-    check(b,
-          b->t->f->cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                            CUDNN_TYPE_INT64, 1, &count, &bytes),
-          "the workspace of a plan");
-    return b->result == OK && (uint64_t)bytes <= workspace_most ? plan : NULL;
+    const dnn_shape *s = b->s;
+    cudnnBackendDescriptor_t turned =
+        dnn_tensor(b, DNN_INNER, type_of(s), (int64_t[]){s->batch, s->heads, s->tk, s->tq},
+                   (int64_t[]){s->heads * s->tq * s->tk, s->tq * s->tk, 1, s->tk});
+    dnn_reshape(b, x, turned);
+    if (s->heads == s->kv_heads) {
+        dnn_multiply(b, turned, y, out);
+        return;
+    }
+    cudnnBackendDescriptor_t each = dnn_tensor(
+        b, DNN_INNER, type_of(s), (int64_t[]){s->batch, s->heads, s->tk, s->head_dim},
+        (int64_t[]){s->heads * s->tk * s->head_dim, s->tk * s->head_dim, s->head_dim, 1});
+    dnn_multiply(b, turned, y, each);
+    dnn_reduce(b, CUDNN_REDUCE_TENSOR_ADD, each, out);
+}
+
+// dq = ds · k, by way of sums in F32, to which blocks of keys add in any order.
+static void multiply_to_queries(dnn_builder *b, cudnnBackendDescriptor_t ds,
+                                cudnnBackendDescriptor_t k)
+{
+    const dnn_shape *s = b->s;
+    cudnnBackendDescriptor_t turned = key_rows(b, DNN_INNER, s->k_batch, s->k_stride);
+    cudnnBackendDescriptor_t sum = dnn_tensor(
+        b, DNN_DQ_SUM, CUDNN_DATA_FLOAT, (int64_t[]){s->batch, s->heads, s->tq, s->head_dim},
+        (int64_t[]){s->heads * s->tq * s->head_dim, s->tq * s->head_dim, s->head_dim, 1});
+    cudnnBackendDescriptor_t dq = query_rows(b, DNN_DQ, s->q_stride);
+    dnn_reshape(b, k, turned);
+    dnn_multiply(b, ds, turned, sum);
+    dnn_pointwise(b, CUDNN_POINTWISE_IDENTITY, CUDNN_DATA_FLOAT, 0, sum, NULL, NULL, dq);
+}
+
+static void build_gradient(dnn_builder *b)
+{
+    const dnn_shape *s = b->s;
+    cudnnBackendDescriptor_t q = query_rows(b, DNN_Q, s->q_stride);
+    cudnnBackendDescriptor_t k = key_columns(b, DNN_K, s->k_batch, s->k_stride);
+    cudnnBackendDescriptor_t v = key_columns(b, DNN_V, s->v_batch, s->v_stride);
+    cudnnBackendDescriptor_t o = query_rows(b, DNN_O, s->o_stride);
+    cudnnBackendDescriptor_t d_o = query_rows(b, DNN_DO, s->o_stride);
+    cudnnBackendDescriptor_t one = dnn_number(b, DNN_ONE), scale = dnn_number(b, DNN_SCALE);
+    cudnnBackendDescriptor_t delta = sum_of_outputs(b, o, d_o, one);
+    cudnnBackendDescriptor_t x = scaled_scores(b, q, k, scale);
+    x = on_scores(b, CUDNN_POINTWISE_SUB, x, dnn_row_numbers(b, DNN_LSE));
+    cudnnBackendDescriptor_t p = on_scores(b, CUDNN_POINTWISE_EXP, x, NULL);
+    multiply_transposed(b, p, d_o, key_rows(b, DNN_DV, s->v_batch, s->v_stride));
+    cudnnBackendDescriptor_t dp = dnn_scores(b, CUDNN_DATA_FLOAT);
+    dnn_multiply(b, d_o, v, dp);
+    cudnnBackendDescriptor_t ds = on_scores(b, CUDNN_POINTWISE_MUL, dp, one);
+    ds = on_scores(b, CUDNN_POINTWISE_SUB, ds, delta);
+    ds = on_scores(b, CUDNN_POINTWISE_MUL, ds, p);
+    ds = on_scores(b, CUDNN_POINTWISE_MUL, ds, scale);
+    multiply_transposed(b, ds, q, key_rows(b, DNN_DK, s->k_batch, s->k_stride));
+    multiply_to_queries(b, ds, k);
 }
 
 status dnn_attention_plan(const dnn_target *t, const dnn_shape *s, size_t workspace_most,
                           dnn_pool *pool, cudnnBackendDescriptor_t *plan, err *e)
 {
-    builder b = {.t = t, .s = s, .pool = pool, .next_uid = DNN_INNER, .e = e};
-    cudnnBackendDescriptor_t proposed[PROPOSALS_MOST], graph = build_graph(&b);
-    const int64_t count = propose(&b, graph, proposed);
-    *plan = NULL;
-    for (int64_t i = 0; i < count && !*plan; i++)
-        if (!is_nondeterministic(&b, proposed[i])) *plan = compile(&b, proposed[i], workspace_most);
-    if (b.result == OK && !*plan)
-        return err_set(e, E_USAGE, "cuDNN has no engine for this attention (%ld proposed)",
-                       (long)count);
+    dnn_builder b = {.t = t, .s = s, .pool = pool, .next_uid = DNN_INNER, .e = e};
+    if (s->gradient)
+        build_gradient(&b);
+    else
+        build_forward(&b);
+    *plan = dnn_plan_of_graph(&b, workspace_most, s->gradient);
     return b.result;
 }

@@ -4,6 +4,10 @@
 // cuDNN recognises the pattern of operations and runs it as one kernel; no score is stored:
 //   scores = scale * (q · k^T), masked where causal; lse = max + ln(sum(exp(scores - max)))
 //   o      = (exp(scores - max) / sum) · v
+// and, as the gradient, with lse as the forward pass gave it:
+//   p  = exp(scores - lse)                      dv = p^T · d_o
+//   ds = scale * p * (d_o · v^T - sum(o * d_o))   dk = ds^T · q   dq = ds · k
+// Blocks of keys add to dq by atomics, in F32 (DNN_DQ_SUM, zeros at first), so two runs differ.
 #ifndef TRIREME_DEVICE_CUDA_CUDA_DNN_GRAPH_H
 #define TRIREME_DEVICE_CUDA_CUDA_DNN_GRAPH_H
 
@@ -40,11 +44,27 @@ typedef struct dnn_functions {
 typedef struct dnn_shape {
     int64_t batch, tq, tk, heads, kv_heads, head_dim;
     int64_t q_stride, k_stride, v_stride, o_stride, k_batch, v_batch;
-    int64_t type, causal; // a dtype, a bool
+    int64_t type, causal, gradient; // a dtype, two bools
 } dnn_shape;
 
 // The numbers by which the pack of addresses names tensors. Others are inside of the graph.
-enum { DNN_Q = 1, DNN_K, DNN_V, DNN_O, DNN_LSE, DNN_SCALE, DNN_MASKED, DNN_INNER };
+enum {
+    DNN_Q = 1,
+    DNN_K,
+    DNN_V,
+    DNN_O,
+    DNN_LSE,
+    DNN_SCALE,
+    DNN_MASKED,
+    // Of the gradient:
+    DNN_DO,
+    DNN_DQ,
+    DNN_DK,
+    DNN_DV,
+    DNN_DQ_SUM, // [batch, heads, tq, head_dim] F32, in an order of the library's own
+    DNN_ONE,    // 1
+    DNN_INNER
+};
 
 // Descriptors that live as long as the plan that refers to them.
 typedef struct dnn_pool {
@@ -63,7 +83,7 @@ typedef struct dnn_target {
 } dnn_target;
 
 // Makes a plan of attention, by the first engine that the library proposes, compiles, needs at most
-// `workspace_most` bytes for, and says to be deterministic. E_USAGE where the library has none; the line
+// `workspace_most` bytes for, and, but for a gradient, says to be deterministic. E_USAGE where the library has none; the line
 // says what it answered. The caller clears the pool in both cases.
 status dnn_attention_plan(const dnn_target *t, const dnn_shape *s, size_t workspace_most,
                           dnn_pool *pool, cudnnBackendDescriptor_t *plan, err *e);

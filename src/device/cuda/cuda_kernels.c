@@ -1,6 +1,7 @@
 // cuda_kernels.c -- the table of the cuda device's kernels, and what plans must know of them. A kernel is
 // one row. Read by the device, which launches, and by kernel_needs.h for plans. It knows no kernel's inside.
 #include "device/cuda/cuda.h"
+#include "device/cuda/cuda_dnn.h"
 
 const cuda_kernel_row CUDA_KERNELS[KERNELS] = {
     [K_MATMUL] = {cuda_matmul, cuda_matmul_workspace},
@@ -39,7 +40,25 @@ static size_t workspace_bytes(const kernel_call *c)
     return row->workspace ? row->workspace(&c->u) : 0;
 }
 
+static const char *own_kernel(const kernel_call *c)
+{
+    (void)c;
+    return "own kernel";
+}
+
+static const char *computed_by(const kernel_call *c)
+{
+    const bool taken = c->kind == K_ATTENTION
+                           ? cuda_dnn_attention_workspace(&c->u.attention) > 0
+                           : cuda_dnn_attention_grad_workspace(&c->u.attention_grad) > 0;
+    return taken ? "cuDNN" : own_kernel(c);
+}
+
 // Rows of logits at multiples of 8 elements: a 16-bit row then starts at 16 bytes, which cuBLASLt's fastest
 // algorithms ask for. The loss takes wide chunks, because a product of few rows leaves most of a GPU idle.
-const kernel_needs CUDA_NEEDS = {
-    .workspace_bytes = workspace_bytes, .logits_align = 8, .loss_rows = 4096};
+#define NEEDS(by)                                                                                  \
+    {                                                                                              \
+        .workspace_bytes = workspace_bytes, .logits_align = 8, .loss_rows = 4096,                  \
+        .computed_by = (by)                                                                        \
+    }
+const kernel_needs CUDA_NEEDS = NEEDS(computed_by), CUDA_NEEDS_WITHOUT_CUDNN = NEEDS(own_kernel);

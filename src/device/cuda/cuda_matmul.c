@@ -1,5 +1,5 @@
-// cuda_matmul.c -- K_MATMUL of the cuda device: which part cuBLASLt computes, and which part the kernel of
-// cuda_matmul_bias.cu. Called through the kernel table. cuda_blas.c has the algorithms.
+// cuda_matmul.c -- K_MATMUL of the cuda device: which part cuBLASLt computes, which part the kernel of
+// cuda_matmul_bias.cu, and which part the kernels of activations. Called through the kernel table. cuda_blas.c has the algorithms.
 #include "base/size.h"
 #include "device/cuda/cuda_blas.h"
 
@@ -34,13 +34,67 @@ bool cuda_matmul_split(const kernel_matmul_args *p, kernel_matmul_args *product)
     return p->bias || !p->accumulate;
 }
 
+// cuBLASLt has the tanh form of GELU. Its leading dimension of aux is a multiple of 8 elements, and how
+// exactly it computes is not documented: F32 keeps our kernels, whose errors are those of F32.
+bool cuda_matmul_may_join(const kernel_matmul_args *p)
+{
+    return p->epilogue != EPILOGUE_NONE && p->act == ACT_GELU_TANH && p->k > 0 &&
+           p->c_type == p->type && p->type != F32 && p->n % 8 == 0 && p->ldc == p->n &&
+           (uintptr_t)p->aux % 16 == 0 && (uintptr_t)p->bias % 16 == 0;
+}
+
+kernel_matmul_args cuda_matmul_without_epilogue(const kernel_matmul_args *p)
+{
+    kernel_matmul_args plain = *p;
+    plain.c = kernel_matmul_sums(p);
+    plain.aux = NULL;
+    plain.epilogue = EPILOGUE_NONE;
+    return plain;
+}
+
+static status multiply(const cuda_context *x, const kernel_matmul_args *p, err *e)
+{
+    kernel_matmul_args product;
+    if (cuda_matmul_split(p, &product)) cuda_matmul_bias(x, p);
+    return product.k > 0 ? cuda_blas_multiply(x, &product, e) : OK;
+}
+
+// The activation of the sums, in a launch of its own.
+static void activate(const cuda_context *x, const kernel_matmul_args *p)
+{
+    const bool grad = p->epilogue == EPILOGUE_ACTIVATION_GRAD;
+    const kernel_activation_args a = {.count = p->m * p->n,
+                                      .x = grad ? p->aux : kernel_matmul_sums(p),
+                                      .dy = p->c,
+                                      .y = p->c,
+                                      .act = p->act,
+                                      .type = p->c_type};
+    (grad ? cuda_activation_grad : cuda_activation)(x, &a);
+}
+
+static status multiply_and_activate(const cuda_context *x, const kernel_matmul_args *p, err *e)
+{
+    status result = OK;
+    bool joins = false;
+    TRY(cuda_blas_joins(x->blas, p, &joins, e));
+    if (joins) {
+        TRY(cuda_blas_multiply(x, p, e));
+    } else {
+        const kernel_matmul_args plain = cuda_matmul_without_epilogue(p);
+        TRY(multiply(x, &plain, e));
+    }
+    // The library's activation has other bits than ours.
+    if (!joins || p->act_of_aux) activate(x, p);
+done:
+    return result;
+}
+
 void cuda_matmul(const cuda_context *x, const void *args)
 {
     const kernel_matmul_args *p = args;
-    kernel_matmul_args product;
     if (p->m <= 0 || p->n <= 0) return;
-    if (cuda_matmul_split(p, &product)) cuda_matmul_bias(x, p);
-    if (product.k <= 0) return;
     err e = {0};
-    if (cuda_blas_multiply(x, &product, &e) != OK) cuda_failed(x, "matmul", e.text);
+    const bool plain = p->epilogue == EPILOGUE_NONE;
+    if ((plain ? multiply : multiply_and_activate)(x, p, &e) != OK)
+        cuda_failed(x, "matmul", e.text);
 }

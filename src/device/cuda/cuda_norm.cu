@@ -39,6 +39,22 @@ static __device__ inline float norm_apply(float x, float mean, float rstd, float
     return fmaf(gpu_mul(gpu_add(x, -mean), rstd), gain, bias);
 }
 
+// Columns c … c+7 of row r of y, from those of x.
+template <typename T, typename R, bool ALIGNED>
+static __device__ inline void norm_write(const kernel_norm_args &p, int64_t r, int c,
+                                         const norm_pack<R> &x, float mean, float rstd)
+{
+    const int cols = (int)p.cols;
+    const norm_pack<T> gain = norm_load<ALIGNED>((const T *)p.gain, c, cols);
+    const norm_pack<T> bias = norm_load<ALIGNED>((const T *)p.bias, c, p.bias ? cols : 0);
+    norm_pack<T> out;
+    GPU_UNROLL
+    for (int j = 0; j < NORM_PACK; j++)
+        out.v[j] = gpu_from_float<T>(norm_apply(gpu_to_float(x.v[j]), mean, rstd,
+                                                gpu_to_float(gain.v[j]), gpu_to_float(bias.v[j])));
+    norm_store<ALIGNED>((T *)p.y + r * p.cols, c, cols, out);
+}
+
 template <typename T, typename R, bool ALIGNED, bool ADDS>
 static __global__ void __launch_bounds__(NORM_BLOCK) norm_kernel(kernel_norm_args p, int warps)
 {
@@ -84,75 +100,75 @@ static __global__ void __launch_bounds__(NORM_BLOCK) norm_kernel(kernel_norm_arg
         p.rstd[r] = rstd;
     }
     GPU_UNROLL
-    for (int k = 0; k < NORM_PACKS; k++) {
-        const int c = (k * threads + thread) * NORM_PACK;
-        const norm_pack<T> gain = norm_load<ALIGNED>((const T *)p.gain, c, cols);
-        const norm_pack<T> bias = norm_load<ALIGNED>((const T *)p.bias, c, p.bias ? cols : 0);
-        norm_pack<T> out;
-        GPU_UNROLL
-        for (int j = 0; j < NORM_PACK; j++)
-            out.v[j] =
-                gpu_from_float<T>(norm_apply(gpu_to_float(in[k].v[j]), mean, rstd,
-                                             gpu_to_float(gain.v[j]), gpu_to_float(bias.v[j])));
-        norm_store<ALIGNED>((T *)p.y + r * p.cols, c, cols, out);
-    }
+    for (int k = 0; k < NORM_PACKS; k++)
+        norm_write<T, R, ALIGNED>(p, r, (k * threads + thread) * NORM_PACK, in[k], mean, rstd);
 }
 
 // A row of any width. Each thread reads again only what it has written itself.
-template <typename T, typename R, bool ADDS>
+template <typename T, typename R, bool ALIGNED, bool ADDS>
 static __global__ void __launch_bounds__(NORM_BLOCK) norm_wide_kernel(kernel_norm_args p)
 {
-    constexpr int step = NORM_BLOCK;
+    constexpr int step = NORM_BLOCK * NORM_PACK;
+    const int cols = (int)p.cols, first = (int)threadIdx.x * NORM_PACK;
     const int64_t r = blockIdx.x;
     float *shared = gpu_shared<float>();
     const R *x = (const R *)p.x + r * p.cols;
     float mean = 0, spread = 0;
     if (ADDS) {
         R *sum = (R *)p.sum + r * p.cols;
-        const T *addend = (const T *)p.addend + r * p.cols;
-        for (int64_t c = threadIdx.x; c < p.cols; c += step) sum[c] = norm_add(p, x[c], addend[c]);
+        for (int c = first; c < cols; c += step) {
+            norm_pack<R> in = norm_load<ALIGNED>(x, c, cols);
+            const norm_pack<T> addend =
+                norm_load<ALIGNED>((const T *)p.addend + r * p.cols, c, cols);
+            GPU_UNROLL
+            for (int j = 0; j < NORM_PACK; j++) in.v[j] = norm_add(p, in.v[j], addend.v[j]);
+            norm_store<ALIGNED>(sum, c, cols, in);
+        }
         x = sum;
     }
     if (!p.is_rms) {
-        for (int64_t c = threadIdx.x; c < p.cols; c += step)
-            mean = gpu_add(mean, gpu_to_float(x[c]));
+        for (int c = first; c < cols; c += step) {
+            const norm_pack<R> in = norm_load<ALIGNED>(x, c, cols);
+            GPU_UNROLL
+            for (int j = 0; j < NORM_PACK; j++) mean = gpu_add(mean, gpu_to_float(in.v[j]));
+        }
         mean = norm_row_sum(mean, NORM_MOST_WARPS, shared) / (float)p.cols;
     }
-    for (int64_t c = threadIdx.x; c < p.cols; c += step) {
-        const float d = gpu_add(gpu_to_float(x[c]), -mean);
-        spread = fmaf(d, d, spread);
+    for (int c = first; c < cols; c += step) {
+        const norm_pack<R> in = norm_load<ALIGNED>(x, c, cols);
+        GPU_UNROLL
+        for (int j = 0; j < NORM_PACK; j++) {
+            const float d = gpu_add(gpu_to_float(in.v[j]), -mean);
+            if (c + (ALIGNED ? 0 : j) < cols) spread = fmaf(d, d, spread);
+        }
     }
     const float rstd = norm_rstd(p, norm_row_sum(spread, NORM_MOST_WARPS, shared));
     if (threadIdx.x == 0) {
         if (!p.is_rms) p.mean[r] = mean;
         p.rstd[r] = rstd;
     }
-    for (int64_t c = threadIdx.x; c < p.cols; c += step) {
-        const float gain = gpu_to_float(((const T *)p.gain)[c]);
-        const float bias = p.bias ? gpu_to_float(((const T *)p.bias)[c]) : 0;
-        ((T *)p.y)[r * p.cols + c] =
-            gpu_from_float<T>(norm_apply(gpu_to_float(x[c]), mean, rstd, gain, bias));
-    }
+    for (int c = first; c < cols; c += step)
+        norm_write<T, R, ALIGNED>(p, r, c, norm_load<ALIGNED>(x, c, cols), mean, rstd);
 }
 
 template <typename T, typename R, bool ADDS>
 static void norm_launch(const cuda_context *x, const kernel_norm_args *p)
 {
     const size_t shared = NORM_MOST_WARPS * sizeof(float);
-    if (p->cols > NORM_MOST_WARPS * NORM_WARP_COLS) {
-        gpu_launch(x, "norm", norm_wide_kernel<T, R, ADDS>, dim3((unsigned)p->rows),
-                   dim3(NORM_BLOCK), shared, *p);
-        return;
-    }
+    const bool wide = p->cols > NORM_MOST_WARPS * NORM_WARP_COLS;
     const int warps = norm_warps(p->cols, NORM_WARP_COLS, NORM_MOST_WARPS);
     const int rows = warps == 1 ? NORM_SMALL_ROWS : 1; // of a block
     const bool aligned = norm_is_aligned(p->x, p->cols) && norm_is_aligned(p->y, p->cols) &&
                          gpu_is_aligned16(p->gain) && gpu_is_aligned16(p->bias) &&
                          gpu_is_aligned16(p->addend) && gpu_is_aligned16(p->sum);
     norm_with_flag(aligned, [&](auto flag) {
-        gpu_launch(x, "norm", norm_kernel<T, R, decltype(flag)::value, ADDS>,
-                   dim3((unsigned)((p->rows + rows - 1) / rows)),
-                   dim3((unsigned)(rows * warps * GPU_WARP)), shared, *p, warps);
+        if (wide)
+            gpu_launch(x, "norm", norm_wide_kernel<T, R, decltype(flag)::value, ADDS>,
+                       dim3((unsigned)p->rows), dim3(NORM_BLOCK), shared, *p);
+        else
+            gpu_launch(x, "norm", norm_kernel<T, R, decltype(flag)::value, ADDS>,
+                       dim3((unsigned)((p->rows + rows - 1) / rows)),
+                       dim3((unsigned)(rows * warps * GPU_WARP)), shared, *p, warps);
     });
 }
 

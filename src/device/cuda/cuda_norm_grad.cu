@@ -91,7 +91,8 @@ struct grad_place {
 // What a thread reads of a row.
 template <typename T, typename R> struct grad_row {
     norm_pack<T> dy[GRAD_PACKS];
-    norm_pack<R> x[GRAD_PACKS], old[GRAD_PACKS]; // old: dx before the call
+    norm_pack<R> x[GRAD_PACKS];
+    norm_pack<R> old[GRAD_PACKS]; // dx before the call, where it was copied ahead
 };
 struct grad_stats {
     float mean, rstd;
@@ -112,12 +113,10 @@ static __device__ inline grad_row<T, R> grad_read(const kernel_norm_grad_args &p
     grad_row<T, R> row;
     const int64_t first = r * p.cols + place.first_col;
     const int of_dy = valid ? place.cols : 0, of_x = p.dx || p.dgain ? of_dy : 0;
-    const int of_old = p.accumulate_dx ? of_x : 0;
     GPU_UNROLL
     for (int k = 0; k < GRAD_PACKS; k++) {
         row.dy[k] = norm_load<ALIGNED>((const T *)p.dy + first, place.column(k), of_dy);
         row.x[k] = norm_load<ALIGNED>((const R *)p.x + first, place.column(k), of_x);
-        row.old[k] = norm_load<ALIGNED>((const R *)p.dx + first, place.column(k), of_old);
     }
     return row;
 }
@@ -233,12 +232,16 @@ static __device__ inline void grad_write_dx(const kernel_norm_grad_args &p, cons
     GPU_UNROLL
     for (int k = 0; k < GRAD_PACKS; k++) {
         norm_pack<R> out;
+        // Read only now, so that it takes no registers before.
+        const norm_pack<R> old =
+            ALIGNED ? row.old[k]
+                    : norm_load<false>(dx, place.column(k), p.accumulate_dx ? place.cols : 0);
         GPU_UNROLL
         for (int j = 0; j < NORM_PACK; j++) {
             const float g = gpu_mul(gpu_to_float(row.dy[k].v[j]), gpu_to_float(gain[k].v[j]));
             const float hat = grad_hat(row, stats, k, j);
             float v = gpu_mul(stats.rstd, fmaf(-hat, means.y, gpu_add(g, -means.x)));
-            if (p.accumulate_dx) v = gpu_add(v, gpu_to_float(row.old[k].v[j]));
+            if (p.accumulate_dx) v = gpu_add(v, gpu_to_float(old.v[j]));
             out.v[j] = gpu_from_float<R>(v);
         }
         norm_store<ALIGNED>(dx, place.column(k), place.cols, out);

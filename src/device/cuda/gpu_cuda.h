@@ -16,14 +16,19 @@ template <typename T> static __device__ inline T *gpu_shared()
 
 // Launches `kernel` on the context's stream: gpu_launch(x, "norm", kernel, grid, block, bytes, args …).
 // Nothing is launched for a grid with an empty dimension. A failure is noted in the context under `what`.
+// CUDA loads the code of a kernel when it is first launched. A thread that records may do that only in the
+// relaxed mode.
 template <typename... P, typename... A>
 static void gpu_launch(const cuda_context *x, const char *what, void (*kernel)(P...), dim3 grid,
                        dim3 block, size_t shared_bytes, A... args)
 {
     if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+    cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
     cuda_allow_shared(reinterpret_cast<const void *>(kernel), shared_bytes);
     kernel<<<grid, block, shared_bytes, x->stream>>>(static_cast<P>(args)...);
     cuda_check_launch(x, what);
+    (void)cudaThreadExchangeStreamCaptureMode(&mode);
 }
 
 // 16-bit numbers as bits; gpu_types.h has their types.

@@ -8,7 +8,8 @@
 // the addresses of the device into the call, and launches it with exactly the workspace that it needs:
 //   - once with arrays aligned to 256 bytes, and once with arrays aligned to their elements only, which end
 //     where the allocation does (or one element before)
-//   - each time twice or more, the workspace filled with other bytes; all launches must give equal bits
+//   - each time twice or more, the workspace filled with other bytes; all launches must give equal bits, but
+//     for a call that lets the device add in any order
 //   - no byte outside an output may change, and outputs must be within the tolerance (case_compare.c)
 #ifndef TRIREME_TESTS_CASE_H
 #define TRIREME_TESTS_CASE_H
@@ -42,6 +43,8 @@ typedef struct space {
 
 // An array of `count` elements, all bytes 0xff: NaN in every type. With a name it is an output, and
 // outputs are compared. Types of whole numbers are compared bit by bit.
+// An output of that name is scratch memory: it may be written, and is not compared.
+#define SPACE_SCRATCH "scratch"
 void *space_array_of(space *s, int64_t count, dtype type, const char *name);
 // An array of uniform numbers of mean 0 and variance 1, times `scale`.
 void *space_random(space *s, int64_t count, dtype type, float scale, const char *name);
@@ -61,6 +64,12 @@ typedef kernel_call (*case_describe)(space *s, const void *shape);
 // Checks one call, as above. The text names the shape in messages.
 void case_check(case_run *r, case_describe describe, const void *shape, const char *text, ...)
     __attribute__((format(printf, 4, 5)));
+
+// Checks that one sequence of a batch does not depend on the others, nor on their number: `one` describes the
+// same arrays as `batch`, and a call on sequence `index` of `sequences`. It writes there the bits that `batch`
+// writes, and nothing elsewhere. Outputs have the sequences one after another.
+void case_check_sequence(case_run *r, case_describe batch, case_describe one, const void *shape,
+                         int sequences, int index, const char *text);
 
 // Runs a call over arrays of the host by the reference, for inputs that another kernel makes.
 void case_reference(kernel_call *call);

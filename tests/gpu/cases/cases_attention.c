@@ -180,8 +180,71 @@ static void check_decode(case_run *r)
     check_forward(r, (shape){1, 1, 40, 1, 1, 1040, true, 0, 0, 0, 0, F16});
 }
 
+// ---- One sequence of a batch
+
+typedef struct sequence {
+    shape batch; // first: describe_forward and describe_backward take it
+    int64_t index;
+} sequence;
+
+static void take_sequence(kernel_attention_args *p, int64_t index)
+{
+    const int64_t tq = p->queries.seq, size = (int64_t)dtype_bytes(p->type);
+    p->batch = 1;
+    p->q = (const unsigned char *)p->q + size * index * tq * p->q_stride;
+    p->k = (const unsigned char *)p->k + size * index * p->k_batch;
+    p->v = (const unsigned char *)p->v + size * index * p->v_batch;
+    p->o = (unsigned char *)p->o + size * index * tq * p->o_stride;
+    p->lse += index * p->heads * tq;
+    p->dropout.draw.row0 += (uint64_t)(index * p->queries.full_seq);
+}
+
+static kernel_call describe_forward_alone(space *s, const void *args)
+{
+    kernel_call call = describe_forward(s, args);
+    take_sequence(&call.u.attention, ((const sequence *)args)->index);
+    return call;
+}
+
+static kernel_call describe_backward_alone(space *s, const void *args)
+{
+    const int64_t index = ((const sequence *)args)->index;
+    kernel_call call = describe_backward(s, args);
+    kernel_attention_grad_args *p = &call.u.attention_grad;
+    const int64_t tq = p->fwd.queries.seq, size = (int64_t)dtype_bytes(p->fwd.type);
+    take_sequence(&p->fwd, index);
+    p->d_o = (const unsigned char *)p->d_o + size * index * tq * p->fwd.o_stride;
+    p->dq = (unsigned char *)p->dq + size * index * tq * p->fwd.q_stride;
+    p->dk = (unsigned char *)p->dk + size * index * p->fwd.k_batch;
+    p->dv = (unsigned char *)p->dv + size * index * p->fwd.v_batch;
+    p->delta += index * p->fwd.heads * tq;
+    return call;
+}
+
+// The bits of a sequence are its own, in every kernel: tiles, plain, and decoding.
+static void check_alone(case_run *r)
+{
+    static const shape ALL[] = {
+        {3, 70, 70, 2, 1, 64, true, 0.3f, 0, 0, 0, BF16},
+        {3, 40, 40, 2, 2, 128, false, 0, 0, 0, 0, F16},
+        {3, 35, 35, 2, 1, 24, true, 0.2f, 0, 0, 0, F32},
+        {3, 1, 520, 2, 1, 64, true, 0, 0, 0, 0, BF16},
+        {3, 2, 300, 2, 1, 32, true, 0, 0, 0, 0, F32},
+    };
+    for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++)
+        for (int index = 0; index < 3; index++) {
+            const sequence h = {ALL[i], index};
+            case_check_sequence(r, describe_forward, describe_forward_alone, &h, 3, index,
+                                text_of(&h.batch));
+            if (h.batch.tq == h.batch.tk)
+                case_check_sequence(r, describe_backward, describe_backward_alone, &h, 3, index,
+                                    text_of(&h.batch));
+        }
+}
+
 void cases_run(case_run *r)
 {
+    check_alone(r);
     check_widths(r);
     check_lengths(r);
     check_dropout(r);

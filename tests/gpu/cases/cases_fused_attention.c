@@ -1,4 +1,4 @@
-// cases_fused_attention.c -- cases of K_ATTENTION that the device prepares, so that a library's fused kernels
+// cases_fused_attention.c -- cases of K_ATTENTION and K_ATTENTION_GRAD that the device prepares, so that a library's fused kernels
 // may compute it. cases_attention.c has the shapes of our own kernels.
 #include "case.h"
 
@@ -43,6 +43,40 @@ static kernel_call describe(space *s, const void *args)
                         .type = h->type}};
 }
 
+// The gradient, whose sums may be added in any order, of outputs that the reference computed: lse has the
+// same meaning for every kernel.
+static kernel_call describe_gradient(space *s, const void *args)
+{
+    const shape *h = args;
+    const bool fused = h->tq == h->tk;
+    kernel_call call = describe(s, args);
+    const kernel_attention_args p = call.u.attention;
+    const int64_t q_rows = h->batch * h->tq, outputs = q_rows * p.o_stride;
+    const size_t size = dtype_bytes(h->type);
+    for (int i = 0; i < s->used; i++) s->array[i].name = NULL; // inputs from now on
+    case_reference(&call);
+    char *dq = space_random(s, q_rows * p.q_stride, h->type, 1, "dq");
+    char *dk = fused ? dq + (size_t)(h->heads * h->head_dim) * size
+                     : (char *)space_random(s, h->batch * p.k_batch, h->type, 1, "dk and dv");
+    return (kernel_call){.kind = K_ATTENTION_GRAD,
+                         .u.attention_grad = {.fwd = p,
+                                              .d_o = space_random(s, outputs, h->type, 1, NULL),
+                                              .dq = dq,
+                                              .dk = dk,
+                                              .dv = dk + (size_t)(h->kv_heads * h->head_dim) * size,
+                                              .delta = space_random(s, h->batch * h->heads * h->tq,
+                                                                    F32, 1, SPACE_SCRATCH),
+                                              .any_order = true}};
+}
+
+static void check(case_run *r, const shape *h, case_describe what, const char *name)
+{
+    case_check(r, what, h, "prepared %s B=%lld Tq=%lld Tk=%lld H=%lld KV=%lld D=%lld %s%s", name,
+               (long long)h->batch, (long long)h->tq, (long long)h->tk, (long long)h->heads,
+               (long long)h->kv_heads, (long long)h->head_dim, dtype_name(h->type),
+               h->causal ? " causal" : "");
+}
+
 void cases_run(case_run *r)
 {
     static const shape shapes[] = {
@@ -53,11 +87,7 @@ void cases_run(case_run *r)
     };
     case_prepare(r);
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        const shape *h = &shapes[i];
-        case_check(r, describe, h,
-                   "prepared attention B=%lld Tq=%lld Tk=%lld H=%lld KV=%lld D=%lld %s%s",
-                   (long long)h->batch, (long long)h->tq, (long long)h->tk, (long long)h->heads,
-                   (long long)h->kv_heads, (long long)h->head_dim, dtype_name(h->type),
-                   h->causal ? " causal" : "");
+        check(r, &shapes[i], describe, "attention");
+        check(r, &shapes[i], describe_gradient, "attention_grad");
     }
 }

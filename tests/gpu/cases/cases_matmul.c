@@ -1,12 +1,31 @@
-// cases_matmul.c -- cases of K_MATMUL: layouts, padded rows, a few rows, sums over nothing, bias, accumulation.
+// cases_matmul.c -- cases of K_MATMUL: layouts, padded rows, a few rows, sums over nothing, bias, accumulation, and
+// every activation at the end of a product.
 #include "case.h"
 
 typedef struct shape {
     int64_t m, n, k;
     int64_t pad; // elements between the rows of every matrix
     dtype type, c_type;
-    bool trans_a, trans_b, bias, accumulate;
+    bool trans_a, trans_b, bias, accumulate, tf32;
 } shape;
+
+// Numbers that TF32 has, so that products of them are exact with it, too.
+static void *tf32_numbers(space *s, int64_t count)
+{
+    float *x = space_random(s, count, F32, 1, NULL);
+    for (int64_t i = 0; i < count; i++) {
+        uint32_t bits;
+        memcpy(&bits, &x[i], sizeof bits);
+        bits &= ~UINT32_C(0x1fff);
+        memcpy(&x[i], &bits, sizeof bits);
+    }
+    return x;
+}
+
+static void *factors(space *s, const shape *h, int64_t count)
+{
+    return h->tf32 ? tf32_numbers(s, count) : space_random(s, count, h->type, 1, NULL);
+}
 
 static kernel_call describe_matmul(space *s, const void *args)
 {
@@ -20,8 +39,8 @@ static kernel_call describe_matmul(space *s, const void *args)
         .u.matmul = {.m = h->m,
                      .n = h->n,
                      .k = h->k,
-                     .a = space_random(s, a_rows * lda, h->type, 1, NULL),
-                     .b = space_random(s, b_rows * ldb, h->type, 1, NULL),
+                     .a = factors(s, h, a_rows * lda),
+                     .b = factors(s, h, b_rows * ldb),
                      .c = space_random(s, h->m * ldc, h->c_type, 1, "c"),
                      .bias = h->bias ? space_random(s, h->n, h->type, 1, NULL) : NULL,
                      .lda = lda,
@@ -31,15 +50,17 @@ static kernel_call describe_matmul(space *s, const void *args)
                      .c_type = h->c_type,
                      .trans_a = h->trans_a,
                      .trans_b = h->trans_b,
-                     .accumulate = h->accumulate}};
+                     .accumulate = h->accumulate,
+                     .tf32 = h->tf32}};
 }
 
 static void check(case_run *r, const shape *h)
 {
-    case_check(r, describe_matmul, h, "matmul m=%lld n=%lld k=%lld pad=%lld %s to %s %c%c%s%s",
+    case_check(r, describe_matmul, h, "matmul m=%lld n=%lld k=%lld pad=%lld %s to %s %c%c%s%s%s",
                (long long)h->m, (long long)h->n, (long long)h->k, (long long)h->pad,
                dtype_name(h->type), dtype_name(h->c_type), h->trans_a ? 't' : 'n',
-               h->trans_b ? 't' : 'n', h->bias ? " bias" : "", h->accumulate ? " accumulate" : "");
+               h->trans_b ? 't' : 'n', h->bias ? " bias" : "", h->accumulate ? " accumulate" : "",
+               h->tf32 ? " tf32" : "");
 }
 
 // Every combination of layout, epilogue and type of one size.
@@ -99,6 +120,91 @@ static void check_random(case_run *r)
     }
 }
 
+// Layouts and epilogues of products in TF32.
+static void check_tf32(case_run *r)
+{
+    for (int flags = 0; flags < 16; flags++)
+        check(r, &(shape){.m = 40,
+                          .n = 24,
+                          .k = 272,
+                          .pad = 8,
+                          .trans_a = flags & 1,
+                          .trans_b = flags & 2,
+                          .bias = flags & 4,
+                          .accumulate = flags & 8,
+                          .tf32 = true});
+    check(r, &(shape){.m = 17, .n = 33, .k = 9, .pad = 3, .tf32 = true});
+}
+
+typedef struct joined {
+    int64_t m, n, k;
+    dtype type, c_type;
+    kernel_epilogue epilogue;
+    kernel_activation act;
+    bool bias, aux, act_of_aux;
+} joined;
+
+static kernel_call describe_joined(space *s, const void *args)
+{
+    const joined *h = args;
+    const bool grad = h->epilogue == EPILOGUE_ACTIVATION_GRAD;
+    kernel_matmul_args a = {.m = h->m,
+                            .n = h->n,
+                            .k = h->k,
+                            .a = space_random(s, h->m * h->k, h->type, 1, NULL),
+                            .b = space_random(s, h->n * h->k, h->type, 1, NULL),
+                            .c = space_array_of(s, h->m * h->n, h->c_type, "c"),
+                            .lda = h->k,
+                            .ldb = grad ? h->n : h->k,
+                            .ldc = h->n,
+                            .type = h->type,
+                            .c_type = h->c_type,
+                            .epilogue = h->epilogue,
+                            .act = h->act,
+                            .trans_b = !grad,
+                            .act_of_aux = h->act_of_aux};
+    if (h->bias) a.bias = space_random(s, h->n, h->type, 1, NULL);
+    if (grad) a.aux = space_random(s, h->m * h->n, h->c_type, 2, NULL);
+    if (h->aux) a.aux = space_array_of(s, h->m * h->n, h->c_type, "aux");
+    return (kernel_call){.kind = K_MATMUL, .u.matmul = a};
+}
+
+// The forward pass with and without bias and aux, and the gradient.
+static void check_joined(case_run *r, int64_t m, int64_t n, int64_t k, dtype type, dtype c_type,
+                         kernel_activation act)
+{
+    for (int i = 0; i < 7; i++) {
+        const joined h = {.m = m,
+                          .n = n,
+                          .k = k,
+                          .type = type,
+                          .c_type = c_type,
+                          .epilogue = i < 6 ? EPILOGUE_ACTIVATION : EPILOGUE_ACTIVATION_GRAD,
+                          .act = act,
+                          .bias = i < 6 && i % 2,
+                          .aux = i < 6 && i >= 2,
+                          .act_of_aux = i == 4 || i == 5};
+        case_check(r, describe_joined, &h,
+                   "matmul m=%lld n=%lld k=%lld %s to %s, activation %d, %d", (long long)m,
+                   (long long)n, (long long)k, dtype_name(type), dtype_name(c_type), act, i);
+    }
+}
+
+static void check_activations(case_run *r)
+{
+    for (dtype type = F32; type <= F16; type++) {
+        for (kernel_activation act = 0; act < ACTIVATIONS; act++)
+            check_joined(r, 24, 40, 24, type, type, act);
+        check_joined(r, 9, 20, 12, type, type,
+                     ACT_GELU_TANH); // rows that the library does not take
+        check_joined(r, 17, 8, 16, type, type, ACT_GELU_TANH); // so few that it has no algorithm
+        check_joined(r, 6, 16, 0, type, type, ACT_GELU_TANH);
+        check_joined(r, 16, 24, 16, type, F32, ACT_GELU_TANH);
+        check_joined(r, 64, 48, 600, type, type, ACT_GELU_TANH); // sums that may be split
+        check_joined(r, 0, 8, 8, type, type, ACT_GELU_TANH);
+    }
+}
+
 void cases_run(case_run *r)
 {
     check(r, &(shape){.m = 1, .n = 1, .k = 1, .type = F32, .c_type = F32});
@@ -122,5 +228,7 @@ void cases_run(case_run *r)
                           .c_type = type,
                           .trans_b = true});
     }
+    check_tf32(r);
     check_random(r);
+    check_activations(r);
 }

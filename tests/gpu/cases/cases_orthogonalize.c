@@ -33,5 +33,6 @@ void cases_run(case_run *r)
     check(r, 301, 7, false);
     check(r, 1500, 3, true);
     check(r, 60, 37, false);
+    check(r, 260, 140, false); // hundreds of both, in more than one block
     for (int i = 0; i < 3; i++) check(r, case_pick(r, 20, 900), case_pick(r, 1, 12), false);
 }

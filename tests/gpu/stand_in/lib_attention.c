@@ -8,24 +8,28 @@
 #include "tape.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { TENSORS = 24, OPERATIONS = 16, WIDTH_MOST = 128 };
+enum { TENSORS = 48, OPERATIONS = 32, WIDTH_MOST = 128 };
 
 typedef struct tensor {
     int64_t uid;
     int64_t type; // cudnnDataType_t
     int64_t align;
     bool is_virtual, by_value;
+    bool is_reordered; // sums to which the library adds, in an order of its own
     int64_t dim[CUDNN_DIMS], stride[CUDNN_DIMS];
     void *address;
-    float value;   // by_value
-    float *buffer; // of one batch and head: [dim[2], dim[3]]; of virtual tensors
+    float value; // by_value
+    float *
+        buffer; // of one batch and head: [dim[2], dim[3]]; of virtual tensors and of sums over heads
 } tensor;
 
 typedef struct operation {
-    char kind;      // M product, x and s reductions, others pointwise
+    char
+        kind; // M product, x and s reductions of rows, h sum over heads, T transpose, others pointwise
     int64_t axis;   // of G
     int in[3], out; // tensors; -1: none
 } operation;
@@ -43,6 +47,11 @@ typedef struct attention {
 // The library's fused kernels: scaled scores, perhaps masked, softmax with its statistics, product.
 static const char PLAIN[] = "M*x-esl+/M", CAUSAL[] = "M*GG>?x-esl+/M";
 
+// Where the operations of the gradient's pattern are: those of the mask and of the sums over heads may lack.
+typedef struct gradient_places {
+    int scores, stats, dv, dp, dk, dq;
+} gradient_places;
+
 static int add_tensor(attention *a, const cudnn_descriptor *d)
 {
     tensor t = {.uid = cudnn_number(d, CUDNN_ATTR_TENSOR_UNIQUE_ID),
@@ -52,6 +61,9 @@ static int add_tensor(attention *a, const cudnn_descriptor *d)
                    cudnn_number(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL);
     t.by_value = cudnn_find(d, CUDNN_ATTR_TENSOR_IS_BY_VALUE) &&
                  cudnn_number(d, CUDNN_ATTR_TENSOR_IS_BY_VALUE);
+    t.is_reordered =
+        cudnn_find(d, CUDNN_ATTR_TENSOR_REORDERING_MODE) &&
+        cudnn_number(d, CUDNN_ATTR_TENSOR_REORDERING_MODE) == CUDNN_TENSOR_REORDERING_F16x16;
     memcpy(t.dim, cudnn_find(d, CUDNN_ATTR_TENSOR_DIMENSIONS)->values, sizeof t.dim);
     memcpy(t.stride, cudnn_find(d, CUDNN_ATTR_TENSOR_STRIDES)->values, sizeof t.stride);
     for (int i = 0; i < a->tensor_count; i++)
@@ -87,6 +99,8 @@ static char pointwise_kind(int64_t mode)
         return '+';
     case CUDNN_POINTWISE_DIV:
         return '/';
+    case CUDNN_POINTWISE_IDENTITY:
+        return '=';
     }
     return '!';
 }
@@ -105,6 +119,11 @@ static operation read_operation(attention *a, const cudnn_descriptor *d)
             cudnn_number(r, CUDNN_ATTR_REDUCTION_OPERATOR) == CUDNN_REDUCE_TENSOR_MAX ? 'x' : 's';
         o.in[0] = add_tensor(a, cudnn_link(d, CUDNN_ATTR_OPERATION_REDUCTION_XDESC));
         o.out = add_tensor(a, cudnn_link(d, CUDNN_ATTR_OPERATION_REDUCTION_YDESC));
+        if (o.kind == 's' && a->tensors[o.out].dim[3] > 1) o.kind = 'h';
+    } else if (d->type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR) {
+        o.kind = 'T';
+        o.in[0] = add_tensor(a, cudnn_link(d, CUDNN_ATTR_OPERATION_RESHAPE_XDESC));
+        o.out = add_tensor(a, cudnn_link(d, CUDNN_ATTR_OPERATION_RESHAPE_YDESC));
     } else if (d->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) {
         const cudnn_descriptor *p = cudnn_link(d, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
         o.kind = pointwise_kind(cudnn_number(p, CUDNN_ATTR_POINTWISE_MODE));
@@ -146,15 +165,66 @@ static bool is_matrix(const tensor *t, int64_t type, int dense)
            t->dim[dense] <= WIDTH_MOST && t->align >= 16;
 }
 
-bool lib_attention_supports(const cudnn_descriptor *graph, const char **why)
+// The kernels of the gradient: delta, probabilities, dv, gradients of scores, dk, dq.
+static bool is_gradient(const attention *a, gradient_places *x)
+{
+    for (int causal = 0; causal < 2; causal++)
+        for (int groups = 0; groups < 2; groups++) {
+            char pattern[OPERATIONS + 1];
+            const char *mask = causal ? "GG>?" : "", *sum = groups ? "h" : "";
+            snprintf(pattern, sizeof pattern, "*s*M*%s-eTM%sM*-**TM%sTM=", mask, sum, sum);
+            const int stats = 5 + 4 * causal, dv = stats + 3 + groups;
+            *x = (gradient_places){.scores = 3,
+                                   .stats = stats,
+                                   .dv = dv,
+                                   .dp = dv + 1,
+                                   .dk = dv + 7 + groups,
+                                   .dq = dv + 10 + groups};
+            if (strcmp(a->pattern, pattern) == 0) return true;
+        }
+    return false;
+}
+
+bool lib_attention_is_gradient(const cudnn_descriptor *graph)
 {
     attention a;
+    gradient_places x;
     read_graph(&a, graph);
-    *why = "the pattern of operations is not one of attention";
-    if (strcmp(a.pattern, PLAIN) != 0 && strcmp(a.pattern, CAUSAL) != 0) return false;
-    const int last = a.operation_count - 1;
-    const tensor *q = input(&a, 0, 0), *k = input(&a, 0, 1), *p = input(&a, last, 0);
-    const tensor *v = input(&a, last, 1), *o = output(&a, last), *lse = output(&a, last - 2);
+    return is_gradient(&a, &x);
+}
+
+static bool supports_gradient(const attention *a, const gradient_places *x, const char **why)
+{
+    const tensor *d_o = input(a, 0, 0), *o = input(a, 0, 1), *q = input(a, x->scores, 0);
+    const tensor *k = input(a, x->scores, 1), *v = input(a, x->dp, 1), *dv = output(a, x->dv);
+    const tensor *lse = input(a, x->stats, 1), *dk = output(a, x->dk), *dq = output(a, x->dq);
+    const tensor *sums = input(a, x->dq, 0);
+    const tensor *const rows[] = {d_o, o, q, dv, dk, dq};
+    *why = "a type, a width or a stride that the engine does not take";
+    if (q->type != CUDNN_DATA_BFLOAT16 && q->type != CUDNN_DATA_HALF) return false;
+    for (int i = 0; i < 6; i++)
+        if (!is_matrix(rows[i], q->type, 3) || rows[i]->is_virtual) return false;
+    if (!is_matrix(k, q->type, 2) || !is_matrix(v, q->type, 2) || lse->type != CUDNN_DATA_FLOAT ||
+        lse->is_virtual)
+        return false;
+    *why = "the sums of dq are not in the library's order, or not in memory";
+    if (!sums->is_reordered || sums->is_virtual || sums->type != CUDNN_DATA_FLOAT) return false;
+    *why = "shapes that do not belong together";
+    return memcmp(q->dim, o->dim, sizeof q->dim) == 0 &&
+           memcmp(q->dim, d_o->dim, sizeof q->dim) == 0 &&
+           memcmp(q->dim, dq->dim, sizeof q->dim) == 0 &&
+           memcmp(q->dim, sums->dim, sizeof q->dim) == 0 &&
+           memcmp(dk->dim, dv->dim, sizeof dk->dim) == 0 &&
+           memcmp(k->dim, v->dim, sizeof k->dim) == 0 && k->dim[1] == dk->dim[1] &&
+           k->dim[2] == dk->dim[3] && k->dim[3] == dk->dim[2] && q->dim[3] == k->dim[2] &&
+           q->dim[1] % k->dim[1] == 0 && lse->dim[2] == q->dim[2] && lse->dim[3] == 1;
+}
+
+static bool supports_forward(const attention *a, const char **why)
+{
+    const int last = a->operation_count - 1;
+    const tensor *q = input(a, 0, 0), *k = input(a, 0, 1), *p = input(a, last, 0);
+    const tensor *v = input(a, last, 1), *o = output(a, last), *lse = output(a, last - 2);
     *why = "a type, a width or a stride that the engine does not take";
     if (q->type != CUDNN_DATA_BFLOAT16 && q->type != CUDNN_DATA_HALF) return false;
     if (!is_matrix(q, q->type, 3) || !is_matrix(k, q->type, 2) || !is_matrix(v, q->type, 3) ||
@@ -164,6 +234,17 @@ bool lib_attention_supports(const cudnn_descriptor *graph, const char **why)
     return q->dim[3] == k->dim[2] && k->dim[3] == v->dim[2] && k->dim[1] == v->dim[1] &&
            q->dim[1] % k->dim[1] == 0 && memcmp(q->dim, o->dim, sizeof q->dim) == 0 &&
            lse->dim[2] == q->dim[2] && lse->dim[3] == 1 && !lse->is_virtual && !o->is_virtual;
+}
+
+bool lib_attention_supports(const cudnn_descriptor *graph, const char **why)
+{
+    attention a;
+    gradient_places x;
+    read_graph(&a, graph);
+    if (is_gradient(&a, &x)) return supports_gradient(&a, &x, why);
+    *why = "the pattern of operations is not one of attention";
+    if (strcmp(a.pattern, PLAIN) != 0 && strcmp(a.pattern, CAUSAL) != 0) return false;
+    return supports_forward(&a, why);
 }
 
 static int64_t offset(const tensor *t, int64_t b, int64_t h, int64_t i, int64_t j)
@@ -210,9 +291,13 @@ static void run_product(const tensor *x, const tensor *y, const tensor *out, int
     if (!right || !sum) stand_in_die("cuDNN: no memory");
     for (int64_t l = 0; l < k; l++)
         for (int64_t j = 0; j < n; j++) right[l * n + j] = load(y, b, h, heads, l, j);
+    // Sums in the library's own order are added to what is there, beginning anywhere.
+    const int64_t first = out->is_reordered ? (int64_t)(stand_in_random() % (uint64_t)k) : 0;
     for (int64_t i = 0; i < m; i++) {
-        memset(sum, 0, sizeof *sum * (size_t)n);
-        for (int64_t l = 0; l < k; l++) {
+        for (int64_t j = 0; j < n; j++)
+            sum[j] = out->is_reordered ? load(out, b, h, heads, i, j) : 0;
+        for (int64_t turn = 0; turn < k; turn++) {
+            const int64_t l = (first + turn) % k;
             const float left = load(x, b, h, heads, i, l);
             for (int64_t j = 0; j < n; j++) sum[j] += left * right[l * n + j];
         }
@@ -235,6 +320,25 @@ static void run_reduction(char kind, const tensor *x, const tensor *out, int64_t
     }
 }
 
+static void run_transpose(const tensor *x, const tensor *out, int64_t b, int64_t h, int64_t heads)
+{
+    for (int64_t i = 0; i < out->dim[2]; i++)
+        for (int64_t j = 0; j < out->dim[3]; j++)
+            store(out, b, h, i, j, load(x, b, h, heads, j, i));
+}
+
+// The sum over the heads that share a head of the output; the buffer has it in F32.
+static void run_head_sum(const tensor *x, const tensor *out, int64_t b, int64_t h, int64_t heads)
+{
+    const int64_t shared = heads / out->dim[1];
+    for (int64_t i = 0; i < out->dim[2]; i++)
+        for (int64_t j = 0; j < out->dim[3]; j++) {
+            float *sum = &out->buffer[i * out->dim[3] + j];
+            *sum = (h % shared ? *sum : 0) + load(x, b, h, heads, i, j);
+            store(out, b, h / shared, i, j, *sum);
+        }
+}
+
 static float apply(char kind, float x, float second, float third)
 {
     switch (kind) {
@@ -252,6 +356,8 @@ static float apply(char kind, float x, float second, float third)
         return logf(x);
     case '+':
         return x + second;
+    case '=':
+        return x;
     }
     return x / second;
 }
@@ -286,12 +392,12 @@ static void check_memory(const attention *a)
 static void run_attention(void *state)
 {
     attention *a = state;
-    const tensor *q = input(a, 0, 0);
+    const tensor *q = input(a, 0, 0); // or d_o, of the same dimensions
     check_memory(a);
     for (int i = 0; i < a->tensor_count; i++) {
         tensor *t = &a->tensors[i];
-        if (t->is_virtual) t->buffer = malloc(sizeof(float) * (size_t)(t->dim[2] * t->dim[3]));
-        if (t->is_virtual && !t->buffer) stand_in_die("cuDNN: no memory");
+        t->buffer = malloc(sizeof(float) * (size_t)(t->dim[2] * t->dim[3]));
+        if (!t->buffer) stand_in_die("cuDNN: no memory");
     }
     for (int64_t b = 0; b < q->dim[0]; b++)
         for (int64_t h = 0; h < q->dim[1]; h++)
@@ -302,6 +408,10 @@ static void run_attention(void *state)
                     run_product(&t[o->in[0]], &t[o->in[1]], &t[o->out], b, h, q->dim[1]);
                 else if (o->kind == 'x' || o->kind == 's')
                     run_reduction(o->kind, &t[o->in[0]], &t[o->out], b, h, q->dim[1]);
+                else if (o->kind == 'h')
+                    run_head_sum(&t[o->in[0]], &t[o->out], b, h, q->dim[1]);
+                else if (o->kind == 'T')
+                    run_transpose(&t[o->in[0]], &t[o->out], b, h, q->dim[1]);
                 else
                     run_pointwise(o, t, b, h, q->dim[1]);
             }
@@ -311,16 +421,21 @@ static void run_attention(void *state)
 
 static void write_tape(const attention *a)
 {
+    gradient_places x;
     const int last = a->operation_count - 1;
-    const tensor *q = input(a, 0, 0), *k = input(a, 0, 1), *v = input(a, last, 1),
-                 *o = output(a, last);
-    tape_write(
-        "attention type=%s batch=%ld heads=%ld kv_heads=%ld tq=%ld tk=%ld head_dim=%ld causal=%d "
-        "q_stride=%ld k_stride=%ld v_stride=%ld o_stride=%ld k_batch=%ld v_batch=%ld",
-        q->type == CUDNN_DATA_BFLOAT16 ? "bf16" : "fp16", (long)q->dim[0], (long)q->dim[1],
-        (long)k->dim[1], (long)q->dim[2], (long)k->dim[3], (long)q->dim[3],
-        strcmp(a->pattern, CAUSAL) == 0, (long)q->stride[2], (long)k->stride[3], (long)v->stride[2],
-        (long)o->stride[2], (long)k->stride[0], (long)v->stride[0]);
+    const bool gradient = is_gradient(a, &x);
+    const tensor *q = input(a, gradient ? x.scores : 0, 0),
+                 *k = input(a, gradient ? x.scores : 0, 1);
+    const tensor *v = input(a, gradient ? x.dp : last, 1);
+    const tensor *o = gradient ? input(a, 0, 1) : output(a, last);
+    tape_write("%s type=%s batch=%ld heads=%ld kv_heads=%ld tq=%ld tk=%ld head_dim=%ld causal=%d "
+               "q_stride=%ld k_stride=%ld v_stride=%ld o_stride=%ld k_batch=%ld v_batch=%ld",
+               gradient ? "attention_grad" : "attention",
+               q->type == CUDNN_DATA_BFLOAT16 ? "bf16" : "fp16", (long)q->dim[0], (long)q->dim[1],
+               (long)k->dim[1], (long)q->dim[2], (long)k->dim[3], (long)q->dim[3],
+               strchr(a->pattern, '?') != NULL, (long)q->stride[2], (long)k->stride[3],
+               (long)v->stride[gradient ? 3 : 2], (long)o->stride[2], (long)k->stride[0],
+               (long)v->stride[0]);
 }
 
 // Gives each tensor that is not inside of the graph its address.

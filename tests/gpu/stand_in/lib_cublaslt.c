@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORKSPACE_ALIGN = 256, VECTOR_ALIGN = 16, SPLIT_FROM = 256 };
+enum { WORKSPACE_ALIGN = 256, VECTOR_ALIGN = 16, SPLIT_FROM = 256, GELU_FROM = 16 };
 
 enum { LOADED_MOST = 4096 };
 struct cublasLtContext {
@@ -231,6 +231,7 @@ static cublasStatus_t check_epilogue(const cublasLtMatmulDesc_t op, uint64_t m)
     const uint64_t epilogue = op->data[DESC_EPILOGUE], aux = op->data[DESC_AUX];
     const bool bias = epilogue & 4;
     if (epilogue != CUBLASLT_EPILOGUE_DEFAULT && epilogue != CUBLASLT_EPILOGUE_BIAS &&
+        epilogue != CUBLASLT_EPILOGUE_GELU && epilogue != CUBLASLT_EPILOGUE_GELU_BIAS &&
         epilogue != CUBLASLT_EPILOGUE_GELU_AUX && epilogue != CUBLASLT_EPILOGUE_GELU_AUX_BIAS &&
         epilogue != CUBLASLT_EPILOGUE_DGELU)
         return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -263,9 +264,10 @@ static cublasStatus_t describe(const cublasLtMatmulDesc_t op, cublasLtMatrixLayo
     p->ldd = (int64_t)d->data[LAYOUT_LD];
     p->type = type_of(a->data[LAYOUT_TYPE]), p->d_type = type_of(d->data[LAYOUT_TYPE]);
     p->trans_a = ta, p->trans_b = tb;
+    p->tf32 = op->data[DESC_COMPUTE] == CUBLAS_COMPUTE_32F_FAST_TF32;
     p->ld_aux = (int64_t)op->data[DESC_AUX_LD];
     p->epilogue = op->data[DESC_EPILOGUE] == CUBLASLT_EPILOGUE_DGELU ? LIB_GELU_GRAD
-                  : op->data[DESC_EPILOGUE] & 128                    ? LIB_GELU
+                  : op->data[DESC_EPILOGUE] & CUBLASLT_EPILOGUE_GELU ? LIB_GELU
                                                                      : LIB_PLAIN;
     return check_epilogue(op, m);
 }
@@ -319,6 +321,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     *count = 0;
     const cublasStatus_t s = describe(op, a, b, c, d, &p);
     if (s != CUBLAS_STATUS_SUCCESS) return s;
+    // Not every shape has an algorithm with an activation, and no list says which.
+    if (p.epilogue != LIB_PLAIN && p.m < GELU_FROM) return CUBLAS_STATUS_NOT_SUPPORTED;
     const uint64_t shape = shape_hash(op, &p), mask = pref->data[PREF_MASK];
     const uint64_t outputs = (uint64_t)(p.m * p.n), splits = p.k >= 4 * SPLIT_FROM ? 4 : 2;
     const uint64_t partial = (splits * outputs * sizeof(float) + 255) / 256 * 256;

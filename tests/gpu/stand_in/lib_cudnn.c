@@ -33,6 +33,12 @@ static const rule RULES[] = {
     {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, true},
     {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, false},
     {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, false},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_REORDERING_MODE,
+     CUDNN_TYPE_TENSOR_REORDERING_MODE, 1, false},
+    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_XDESC,
+     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, true},
+    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_YDESC,
+     CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, true},
     {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1,
      true},
     {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1,
@@ -164,7 +170,9 @@ static size_t type_bytes(int type)
 {
     return type == CUDNN_TYPE_BOOLEAN ? sizeof(bool)
            : type == CUDNN_TYPE_DATA_TYPE || type == CUDNN_TYPE_HEUR_MODE ||
-                   type == CUDNN_TYPE_POINTWISE_MODE || type == CUDNN_TYPE_REDUCTION_OPERATOR_TYPE
+                   type == CUDNN_TYPE_POINTWISE_MODE ||
+                   type == CUDNN_TYPE_REDUCTION_OPERATOR_TYPE ||
+                   type == CUDNN_TYPE_TENSOR_REORDERING_MODE
                ? sizeof(int)
                : 8;
 }
@@ -302,7 +310,8 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     lib_attention_pack pack = {.count = 0};
     if (!handle || !p || !v) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
     if (!p->finalized || !v->finalized) return CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED;
-    if (p->engine == ENGINE_UNORDERED) stand_in_die("cuDNN: the engine gives other bits each time");
+    if (p->engine == ENGINE_UNORDERED && !lib_attention_is_gradient(p->graph))
+        stand_in_die("cuDNN: the engine gives other bits each time");
     const cudnn_attribute *uids = cudnn_find(v, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
     const cudnn_attribute *addresses = cudnn_find(v, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
     const cudnn_attribute *workspace = cudnn_find(v, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CUDNN_ATTRIBUTES = 10, CUDNN_VALUES = 16, CUDNN_DIMS = 4 };
+enum { CUDNN_ATTRIBUTES = 10, CUDNN_VALUES = 32, CUDNN_DIMS = 4 };
 
 // An attribute that was set: its values, up to CUDNN_VALUES of 8 bytes.
 typedef struct cudnn_attribute {
@@ -34,6 +34,9 @@ cudnn_descriptor *cudnn_link(const cudnn_descriptor *d, int name);
 
 // Does the library have an engine for the graph? If not, *why says what it cannot compute.
 bool lib_attention_supports(const cudnn_descriptor *graph, const char **why);
+
+// Is it a graph of gradients, which no engine computes in a fixed order?
+bool lib_attention_is_gradient(const cudnn_descriptor *graph);
 
 // The addresses of a call, by the numbers of their tensors.
 typedef struct lib_attention_pack {

@@ -17,6 +17,16 @@ static float load(const void *p, dtype t, int64_t i)
     return t == BF16 ? bf16_to_float(bits) : fp16_to_float(bits);
 }
 
+// Rounds to TF32, which has 10 bits of mantissa: to nearest, ties away from zero, as cvt.rna does.
+static float to_tf32(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if ((bits & 0x7f800000u) != 0x7f800000u) bits = (bits + 0x1000u) & ~0x1fffu;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 static void store(void *p, dtype t, int64_t i, float x)
 {
     if (t == F32)
@@ -69,7 +79,7 @@ static void finish(const lib_product *p, const float *sum, int64_t i0, int64_t r
         if (p->beta != 0) x += p->beta * load(p->d, p->d_type, j * p->ldd + i);
         if (p->bias) x += load(p->bias, p->d_type, i);
         if (p->epilogue == LIB_GELU) {
-            store(p->aux, p->d_type, j * p->ld_aux + i, x);
+            if (p->aux) store(p->aux, p->d_type, j * p->ld_aux + i, x);
             x = gelu(x);
         } else if (p->epilogue == LIB_GELU_GRAD) {
             x *= gelu_slope(load(p->aux, p->d_type, j * p->ld_aux + i));
@@ -108,6 +118,8 @@ void lib_product_run(const lib_product *p)
     if (!a || !b) abort();
     widen(a, p->a, p->type, p->m, p->k, p->lda, p->trans_a);
     widen(b, p->b, p->type, p->k, p->n, p->ldb, p->trans_b);
+    for (int64_t i = 0; p->tf32 && i < p->m * p->k; i++) a[i] = to_tf32(a[i]);
+    for (int64_t i = 0; p->tf32 && i < p->k * p->n; i++) b[i] = to_tf32(b[i]);
     for (int64_t i = 0; i < p->m; i += TILE) run_tile(p, a, b, i, size_min(TILE, p->m - i));
     free(a);
     free(b);

@@ -10,7 +10,7 @@
 
 typedef enum lib_epilogue {
     LIB_PLAIN,
-    LIB_GELU,      // aux = the sum; d = gelu(sum), the tanh form
+    LIB_GELU,      // aux = the sum, unless it is NULL; d = gelu(sum), the tanh form
     LIB_GELU_GRAD, // d = the sum * gelu'(aux)
 } lib_epilogue;
 
@@ -25,6 +25,7 @@ typedef struct lib_product {
     float alpha, beta;
     dtype type, d_type;
     bool trans_a, trans_b;
+    bool tf32; // a and b, which are F32, are rounded to TF32
     lib_epilogue epilogue;
     int splits;     // of k; their sums lie in `partial` and are added in order
     float *partial; // [splits, n, m]; NULL if splits is 1

@@ -5,17 +5,16 @@
 namespace stand_in
 {
 
-std::vector<size_t> ready_nodes(const graph_run &r)
+void start_node(graph_run &r, size_t node)
 {
-    std::vector<size_t> out;
-    for (size_t i = 0; i < r.nodes->size(); i++) {
-        if (r.started[i]) continue;
-        const graph_node &n = (*r.nodes)[i];
-        bool ready = n.op.kind != op_kind::WAIT_VALUE || is_value_reached(n.op);
-        for (size_t before : n.after) ready = ready && r.done[before];
-        if (ready) out.push_back(i);
-    }
-    return out;
+    std::erase(r.ready, node);
+}
+
+void finish_node(graph_run &r, size_t node)
+{
+    r.left--;
+    for (size_t next : (*r.nodes)[node].next)
+        if (--r.missing[next] == 0) r.ready.push_back(next);
 }
 
 // True if a node before this one may write the source of its copy: then the host does not own it.
@@ -37,11 +36,12 @@ static std::shared_ptr<graph_run> start_run(const CUgraphExec_st &x)
     auto run = std::make_shared<graph_run>();
     const size_t count = x.nodes->size();
     run->nodes = x.nodes;
-    run->started.resize(count);
-    run->done.resize(count);
     run->marks.resize(count);
     run->left = count;
-    for (const graph_node &n : *x.nodes) {
+    for (size_t i = 0; i < count; i++) {
+        const graph_node &n = (*x.nodes)[i];
+        run->missing.push_back(n.after.size());
+        if (n.after.empty()) run->ready.push_back(i);
         const bool owned = n.op.kind == op_kind::COPY && !writes_source(*x.nodes, n.op);
         run->source_hash.push_back(owned ? hash_source(n.op) : 0);
     }
@@ -127,6 +127,9 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsign
 {
     ENTER;
     if (!out || !graphs().count(graph) || flags > 15) return report(cudaErrorInvalidValue);
+    for (graph_node &n : *graph->nodes) n.next.clear();
+    for (size_t i = 0; i < graph->nodes->size(); i++)
+        for (size_t before : (*graph->nodes)[i].after) (*graph->nodes)[before].next.push_back(i);
     *out = new CUgraphExec_st{current_device(), graph->nodes, nullptr};
     executables().insert(*out);
     return cudaSuccess;

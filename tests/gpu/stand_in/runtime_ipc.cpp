@@ -101,8 +101,7 @@ static cudaError_t map_block(const handle &h, int fd, void **out)
     b.live = true;
     b.opened = 1;
     b.shared = page;
-    the().blocks[(uintptr_t)pages] = b;
-    the().blocks_now++;
+    add_block(b);
     *out = b.start;
     return cudaSuccess;
 }
@@ -134,10 +133,9 @@ static cudaError_t close_block(block &b)
     remove_opener(b.shared);
     munmap(b.shared, b.page_bytes + PAGE);
     b.shared = nullptr;
-    b.live = false;
+    end_block(b);
     mmap(b.pages, b.page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
          -1, 0);
-    the().blocks_now++;
     return cudaSuccess;
 }
 

@@ -52,6 +52,21 @@ block *find_block(const void *ptr)
     return (const char *)ptr < b.pages + b.page_bytes ? &b : nullptr;
 }
 
+void add_block(const block &b)
+{
+    process &p = the();
+    block &own = p.blocks[(uintptr_t)b.pages] = b;
+    p.usable.push_back(&own);
+    p.blocks_now++;
+}
+
+void end_block(block &b)
+{
+    b.live = false;
+    std::erase(the().usable, &b);
+    the().blocks_now++;
+}
+
 cudaError_t add_device_block(int index, size_t bytes, void **out)
 {
     device &d = the().devices[index];
@@ -79,8 +94,7 @@ cudaError_t add_device_block(int index, size_t bytes, void **out)
     b.shared->start = offset + PAGE + pages - payload;
     d.pool.used += pages + 2 * PAGE;
     d.used += payload;
-    the().blocks[(uintptr_t)b.pages] = b;
-    the().blocks_now++;
+    add_block(b);
     *out = b.start;
     return cudaSuccess;
 }
@@ -120,7 +134,7 @@ static cudaError_t free_device_block(block &b)
             stand_in_die("cudaFree: process %d has the allocation of %zu bytes open by "
                          "cudaIpcOpenMemHandle",
                          pid, b.bytes);
-    b.live = false;
+    end_block(b);
     b.shared->freed = 1;
     device &d = the().devices[b.device];
     d.used -= round_up(b.bytes, ALIGN);
@@ -128,7 +142,6 @@ static cudaError_t free_device_block(block &b)
     // The page in front stays: a process that still has the handle reads there that it is too late.
     fallocate(d.pool.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(b.offset + PAGE),
               (off_t)b.page_bytes);
-    the().blocks_now++;
     return cudaSuccess;
 }
 

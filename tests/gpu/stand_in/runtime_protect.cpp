@@ -82,11 +82,8 @@ void open_memory(int device)
 {
     process &p = the();
     if (p.open_for == device && p.blocks_open == p.blocks_now) return;
-    for (auto &entry : p.blocks) {
-        const block &b = entry.second;
-        if (!b.live || !is_of_device(b)) continue;
-        protect(b, is_visible_to(b, device) ? PROT_READ | PROT_WRITE : PROT_NONE);
-    }
+    for (const block *b : p.usable)
+        protect(*b, is_visible_to(*b, device) ? PROT_READ | PROT_WRITE : PROT_NONE);
     p.open_for = device;
     p.blocks_open = p.blocks_now;
 }
@@ -95,8 +92,7 @@ void close_memory()
 {
     process &p = the();
     if (p.open_for < 0) return;
-    for (auto &entry : p.blocks)
-        if (entry.second.live && is_of_device(entry.second)) protect(entry.second, PROT_NONE);
+    for (const block *b : p.usable) protect(*b, PROT_NONE);
     p.open_for = -1;
 }
 

@@ -3,6 +3,7 @@
 // stand_in_pause; then other threads, or helpers that are started for it, run the work of others.
 #include "runtime_state.h"
 
+#include <algorithm>
 #include <thread>
 
 namespace
@@ -12,7 +13,8 @@ using namespace stand_in;
 
 const int64_t PATIENCE_NS = 20000000; // until a helper runs what nobody waits for
 const int MOST_HELPERS = 64;
-const auto POLL = std::chrono::microseconds(50);
+const auto POLL = std::chrono::microseconds(50); // of what other processes change
+const int LONGEST_POLLS = 8;
 
 struct candidate {
     CUstream_st *stream;
@@ -42,7 +44,10 @@ void add_candidates(CUstream_st *s, candidates &out)
         if (may_start(head)) out.push_back({s, -1});
         return;
     }
-    for (size_t n : ready_nodes(*head.op.run)) out.push_back({s, (long)n});
+    for (size_t n : head.op.run->ready) {
+        const op &o = (*head.op.run->nodes)[n].op;
+        if (o.kind != op_kind::WAIT_VALUE || is_value_reached(o)) out.push_back({s, (long)n});
+    }
 }
 
 // Positions that waiting threads need, by stream.
@@ -197,13 +202,30 @@ void finish_item(CUstream_st *s)
 void run_node(guard &g, CUstream_st *s, size_t node)
 {
     const std::shared_ptr<graph_run> run = s->items.front().op.run;
-    run->started[node] = true;
+    start_node(*run, node);
     const graph_node &n = (*run->nodes)[node];
     op o = n.op;
     if (o.kind == op_kind::MARK) o.mark = run->marks[node]; // NULL: the event is no more
     run_op(g, n.device, o, run->source_hash[node]);
-    run->done[node] = true;
-    if (--run->left == 0) finish_item(s);
+    finish_node(*run, node);
+    if (run->left == 0) finish_item(s);
+}
+
+bool are_reached(const goals &what)
+{
+    for (const goal &one : what)
+        if (one.stream->done < one.position) return false;
+    return true;
+}
+
+// Wakes the other threads if there is something for one of them to do: the thread that ran work runs more,
+// and the others would only contend for the mutex.
+void wake()
+{
+    process &p = the();
+    bool useful = p.paused > 0;
+    for (const goals *waiting : p.waiting) useful = useful || are_reached(*waiting);
+    if (useful) p.changed.notify_all();
 }
 
 void run_candidate(guard &g, const candidate &c)
@@ -217,14 +239,7 @@ void run_candidate(guard &g, const candidate &c)
         c.stream->running = false;
         finish_item(c.stream);
     }
-    the().changed.notify_all();
-}
-
-bool are_reached(const goals &what)
-{
-    for (const goal &one : what)
-        if (one.stream->done < one.position) return false;
-    return true;
+    wake();
 }
 
 // ---- helpers
@@ -266,6 +281,7 @@ void help()
         p.idle_helpers--;
         run_candidate(g, c);
         p.idle_helpers++;
+        p.changed.notify_all(); // threads that wait go on in the helper's place
     }
     p.idle_helpers--;
     p.helpers--;
@@ -318,15 +334,19 @@ cudaError_t issue(guard &, CUstream_st *s, op o)
 void await(guard &g, const goals &what)
 {
     process &p = the();
+    int polls = 1;
     p.waiting.push_back(&what);
     while (!are_reached(what)) {
         candidate c;
-        if (p.busy)
+        if (p.busy) {
             p.changed.wait_for(g, POLL * 20);
-        else if (choose(&c))
+        } else if (choose(&c)) {
             run_candidate(g, c);
-        else
-            p.changed.wait_for(g, POLL);
+            polls = 1;
+        } else {
+            p.changed.wait_for(g, POLL * polls);
+            polls = std::min(2 * polls, LONGEST_POLLS);
+        }
     }
     std::erase(p.waiting, &what);
     p.waited_ns = now_ns();

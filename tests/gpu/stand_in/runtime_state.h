@@ -105,6 +105,7 @@ struct op {
 struct graph_node {
     stand_in::op op;
     std::vector<size_t> after; // indices of nodes
+    std::vector<size_t> next;  // of the nodes that have this one in `after`; of an executable graph
     int device;
 };
 
@@ -112,8 +113,9 @@ struct graph_run {
     std::shared_ptr<std::vector<graph_node>> nodes;
     std::vector<uint64_t> source_hash;        // of each node
     std::vector<std::shared_ptr<mark>> marks; // of the nodes that record an event; else NULL
-    std::vector<bool> started, done;
-    size_t left;
+    std::vector<size_t> missing; // of each node, the number of those before it that are not done
+    std::vector<size_t> ready;   // nodes that have not started, and miss none
+    size_t left;                 // nodes that are not done
 };
 
 struct item {
@@ -161,6 +163,7 @@ struct process {
     uint64_t seed = 0, random = 0;
     std::vector<device> devices;
     std::map<uintptr_t, block> blocks; // by the address of `pages`; dead ones explain faults
+    std::vector<block *> usable;       // the live ones of devices, and of other processes
     std::set<CUstream_st *> streams;   // those destroyed, too, while they have work
     std::vector<CUstream_st *> ended;  // the others
     std::set<CUevent_st *> events;
@@ -227,6 +230,9 @@ int current_device();
 // runtime_memory.cpp
 uint64_t next_random();
 block *find_block(const void *p); // live or not, in whose pages p lies; NULL: none
+// A block of a device, or of another process, exists from now on; it is no more.
+void add_block(const block &b);
+void end_block(block &b);
 cudaError_t add_device_block(int device, size_t bytes, void **out);
 // The address at which the stand-in itself reads or writes [p, p + bytes), which must lie in a live block or
 // in pageable memory; else ends the process, with `call`.
@@ -276,7 +282,8 @@ cudaError_t invalidate(capture &c, cudaError_t error);
 uint64_t thread_id();
 
 // runtime_graph.cpp
-std::vector<size_t> ready_nodes(const graph_run &r);
+void start_node(graph_run &r, size_t node);
+void finish_node(graph_run &r, size_t node);
 void add_graph(CUgraph_st *graph);
 
 } // namespace stand_in

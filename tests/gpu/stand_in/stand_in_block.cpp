@@ -67,11 +67,7 @@ static void choose_orders(engine *x)
 
 static void choose_starts(engine *x)
 {
-    const size_t n = x->fibers.size();
-    x->starts.resize(n);
-    std::iota(x->starts.begin(), x->starts.end(), 0);
-    if (x->descending)
-        for (size_t i = 0; i < n / 2; i++) std::swap(x->starts[i], x->starts[n - 1 - i]);
+    const size_t n = x->starts.size();
     if (stand_in_order() < 2) return;
     for (size_t i = n; i > 1; i--) std::swap(x->starts[i - 1], x->starts[(size_t)below(x, i)]);
 }
@@ -125,7 +121,7 @@ static void resume(engine *x, int number)
 {
     fiber *f = &x->fibers[(size_t)number];
     if (!f->stack.memory) {
-        if (x->stacks.empty()) x->stacks.push_back(fiber_stack_open());
+        if (x->stacks.empty()) x->stacks.push_back(fiber_stack_open(x->stacks_opened++));
         f->stack = x->stacks.back();
         x->stacks.pop_back();
         fiber_prepare(&f->context, &f->stack, fiber_main);
@@ -179,27 +175,36 @@ void stand_in_barrier(stand_in_site site)
 
 // ---- Blocks
 
-static void start_block(engine *x, dim3 block)
+// What all blocks of a launch have.
+static void start_launch(engine *x)
 {
     const dim3 b = x->launch->block;
-    x->fibers.resize((size_t)b.x * b.y * b.z);
+    const size_t n = (size_t)b.x * b.y * b.z;
+    x->fibers.resize(n);
+    x->starts.resize(n);
+    for (size_t i = 0; i < n; i++) {
+        const unsigned k = (unsigned)i;
+        x->fibers[i].thread = dim3(k % b.x, k / b.x % b.y, k / b.x / b.y);
+        x->starts[i] = (int)(x->descending ? n - 1 - i : i);
+    }
+}
+
+static void start_block(engine *x, dim3 block)
+{
     x->warp_waiting.assign(x->fibers.size() / STAND_IN_LANES, 0);
     x->ready.clear();
     x->ready_head = 0;
     x->at_barrier = x->paused = x->done = 0;
     x->running = -1;
-    for (size_t i = 0; i < x->fibers.size(); i++) {
-        const unsigned n = (unsigned)i;
-        fiber *f = &x->fibers[i];
-        f->thread = dim3(n % b.x, n / b.x % b.y, n / b.x / b.y);
-        f->state = FIBER_READY;
-        f->copies.clear();
-        f->groups.clear();
+    for (fiber &f : x->fibers) {
+        f.state = FIBER_READY;
+        f.copies.clear();
+        f.groups.clear();
     }
     choose_starts(x);
     make_all_ready(x, FIBER_READY);
     engine_shared_poison(x);
-    stand_in_now = {dim3(0, 0, 0), block, b, x->launch->grid};
+    stand_in_now = {dim3(0, 0, 0), block, x->launch->block, x->launch->grid};
 }
 
 static void run_block(engine *x, dim3 block)
@@ -248,6 +253,7 @@ void stand_in_run_grid(const stand_in_grid *launch, void (*thread)(const void *c
     x->outer = engine_now;
     x->shared = x->shared_end - (launch->shared_bytes + 127) / 128 * 128;
     choose_orders(x.get());
+    start_launch(x.get());
     engine_now = x.get();
     run_blocks(x.get(), launch->grid);
     engine_now = x->outer;

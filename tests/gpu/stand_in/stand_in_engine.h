@@ -53,7 +53,8 @@ struct engine {
     unsigned char *shared; // of the block
     unsigned char *shared_end;
     std::vector<fiber_stack> stacks; // free ones
-    engine *outer;                   // of the kernel that this one runs within, while that waits
+    size_t stacks_opened;
+    engine *outer; // of the kernel that this one runs within, while that waits
 };
 
 // The engine of the calling thread; NULL: it runs no kernel.

@@ -12,7 +12,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-fiber_stack fiber_stack_open()
+fiber_stack fiber_stack_open(size_t number)
 {
     const size_t guard = (size_t)sysconf(_SC_PAGESIZE);
     void *p =
@@ -21,7 +21,7 @@ fiber_stack fiber_stack_open()
     unsigned char *memory = (unsigned char *)p + guard;
     if (mprotect(memory, FIBER_STACK_BYTES, PROT_READ | PROT_WRITE) != 0)
         stand_in_broken("the machine has no memory for the stack of a thread");
-    return {memory, guard};
+    return {memory, guard, number * 7 % 64 * 64};
 }
 
 void fiber_stack_close(fiber_stack *s)
@@ -103,7 +103,7 @@ stand_in_switch_stacks:
 void fiber_prepare(fiber_context *c, const fiber_stack *s, void (*entry)())
 {
     fresh(s);
-    void **top = (void **)(s->memory + FIBER_STACK_BYTES);
+    void **top = (void **)(s->memory + FIBER_STACK_BYTES - s->unused);
     // The entry finds the stack as after a call: its own return address is none.
     *--top = nullptr;
     *--top = (void *)entry;

@@ -20,9 +20,12 @@ enum { FIBER_STACK_BYTES = 64 * 1024 };
 struct fiber_stack {
     unsigned char *memory; // FIBER_STACK_BYTES
     size_t guard_bytes;    // below it
+    size_t unused;         // bytes at its top
 };
 
-fiber_stack fiber_stack_open();
+// Stacks with different numbers begin at different lines of a cache, or its sets would be too few for the
+// threads of a block.
+fiber_stack fiber_stack_open(size_t number);
 void fiber_stack_close(fiber_stack *s);
 bool fiber_stack_guards(const fiber_stack *s, const void *p);
 

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SKIPPED = 77, LINE_BYTES = 1024, WORKSPACE_MOST = 64 << 10 };
+// The calls of the tape are small; cuda_dnn.c bounds the workspace of each by its shape.
+enum { SKIPPED = 77, LINE_BYTES = 1024, WORKSPACE_MOST = 64 << 10, GRADIENT_MOST = 2 << 20 };
 
 // An H100 (compute capability 9.0) and an A100 (8.0), in the members that the library asks for.
 static const char *const DEVICES[] = {
@@ -46,14 +47,15 @@ static bool describe(const dnn_functions *f, const char *text, cudnnBackendDescr
 
 static bool read_shape(const char *line, dnn_shape *s)
 {
-    char type[8];
+    char what[16], type[8];
     long batch, heads, kv, tq, tk, width, causal, qs, ks, vs, os, kb, vb;
     if (sscanf(line,
-               "attention type=%7s batch=%ld heads=%ld kv_heads=%ld tq=%ld tk=%ld head_dim=%ld "
+               "%15s type=%7s batch=%ld heads=%ld kv_heads=%ld tq=%ld tk=%ld head_dim=%ld "
                "causal=%ld "
                "q_stride=%ld k_stride=%ld v_stride=%ld o_stride=%ld k_batch=%ld v_batch=%ld",
-               type, &batch, &heads, &kv, &tq, &tk, &width, &causal, &qs, &ks, &vs, &os, &kb,
-               &vb) != 14)
+               what, type, &batch, &heads, &kv, &tq, &tk, &width, &causal, &qs, &ks, &vs, &os, &kb,
+               &vb) != 15 ||
+        strncmp(what, "attention", 9) != 0)
         return false;
     *s = (dnn_shape){.batch = batch,
                      .tq = tq,
@@ -68,7 +70,8 @@ static bool read_shape(const char *line, dnn_shape *s)
                      .k_batch = kb,
                      .v_batch = vb,
                      .type = strcmp(type, "bf16") == 0 ? BF16 : F16,
-                     .causal = causal};
+                     .causal = causal,
+                     .gradient = strcmp(what, "attention_grad") == 0};
     return true;
 }
 
@@ -84,7 +87,8 @@ static int check_file(const dnn_target *t, const char *path, int *plans)
         cudnnBackendDescriptor_t plan;
         err e = {0};
         if (!read_shape(line, &s)) continue;
-        if (dnn_attention_plan(t, &s, WORKSPACE_MOST, &pool, &plan, &e) != OK) {
+        if (dnn_attention_plan(t, &s, s.gradient ? GRADIENT_MOST : WORKSPACE_MOST, &pool, &plan,
+                               &e) != OK) {
             printf("%s    %s\n", line, e.text);
             failures++;
         }

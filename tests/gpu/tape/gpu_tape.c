@@ -8,6 +8,7 @@
 #include "device/cuda/cuda_blas.h"
 #include "device/cuda/cuda_dnn.h"
 
+#include <cublasLt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +118,9 @@ static void run(replay *r, const kernel_call *c, size_t workspace_bytes)
                             .failure = &failure};
     if (c->kind == K_MATMUL) {
         if (cuda_blas_prepare(r->blas, c, &e) == OK) cuda_matmul(&x, &c->u.matmul);
-    } else if (cuda_dnn_prepare(r->dnn, c, &e) == OK && !cuda_dnn_attention(&x, &c->u.attention)) {
+    } else if (cuda_dnn_prepare(r->dnn, c, &e) == OK &&
+               !(c->kind == K_ATTENTION ? cuda_dnn_attention(&x, &c->u.attention)
+                                        : cuda_dnn_attention_grad(&x, &c->u.attention_grad))) {
         err_set(&e, E_INTERNAL, "cuDNN has no plan for it");
     }
     check_cuda(cudaDeviceSynchronize());
@@ -131,6 +134,41 @@ static void compare(replay *r, const pair *p, dtype type, double limit)
     char text[96];
     snprintf(text, sizeof text, "differs by %g; at most %g is valid", d, limit);
     if (!(d <= limit)) fail(r, text);
+}
+
+_Static_assert((int)LIB_GELU == EPILOGUE_ACTIVATION &&
+                   (int)LIB_GELU_GRAD == EPILOGUE_ACTIVATION_GRAD,
+               "both enums have one order");
+
+static kernel_epilogue epilogue_of(int word)
+{
+    return word == CUBLASLT_EPILOGUE_DGELU ? EPILOGUE_ACTIVATION_GRAD
+           : word & CUBLASLT_EPILOGUE_GELU ? EPILOGUE_ACTIVATION
+                                           : EPILOGUE_NONE;
+}
+
+// Of sums of k products below 1, in another order, and one rounding.
+static double product_limit(long long k, dtype type)
+{
+    return 1e-6 * (double)k + rounding(type) * (2 + 3 * sqrt((double)k));
+}
+
+static void replay_product(replay *r, const kernel_call *c, long long workspace)
+{
+    if ((long long)cuda_matmul_workspace(&c->u.matmul) != workspace)
+        fail(r, "the workspace of this shape is another now");
+    run(r, c, cuda_matmul_workspace(&c->u.matmul));
+}
+
+static void compare_product(replay *r, pair *d, pair *aux, long long k, dtype type)
+{
+    compare(r, d, type, product_limit(k, type));
+    if (aux) compare(r, aux, type, product_limit(k, type));
+}
+
+static bool uses_aux(int epilogue)
+{
+    return epilogue & CUBLASLT_EPILOGUE_GELU_AUX & ~CUBLASLT_EPILOGUE_GELU;
 }
 
 // The library's matrices are column-major: its A is our b.
@@ -149,23 +187,28 @@ static void replay_matmul(replay *r)
         stop("a line of a product cannot be read");
     const dtype type = type_named(from), c_type = type_named(to);
     pair a = make((ta == 'T' ? m : k) * lda, type, align_a), d = make(n * ldd, c_type, align_d);
-    pair b = make((tb == 'T' ? k : n) * ldb, type, align_b), bias = make(m, c_type, 0);
-    kernel_call c = {.kind = K_MATMUL};
-    c.u.matmul = (kernel_matmul_args){.m = n,
-                                      .n = m,
-                                      .k = k,
-                                      .a = b.device,
-                                      .b = a.device,
-                                      .c = d.device,
-                                      .bias = epilogue & 4 ? bias.device : NULL,
-                                      .lda = ldb,
-                                      .ldb = lda,
-                                      .ldc = ldd,
-                                      .type = type,
-                                      .c_type = c_type,
-                                      .trans_a = tb == 'T',
-                                      .trans_b = ta == 'T',
-                                      .accumulate = beta != 0};
+    pair b = make((tb == 'T' ? k : n) * ldb, type, align_b);
+    pair bias = make(m, c_type, 0), aux = make(n * ldd, c_type, 0);
+    kernel_call c = {.kind = K_MATMUL,
+                     .u.matmul = {.m = n,
+                                  .n = m,
+                                  .k = k,
+                                  .a = b.device,
+                                  .b = a.device,
+                                  .c = d.device,
+                                  .bias = epilogue & 4 ? bias.device : NULL,
+                                  .lda = ldb,
+                                  .ldb = lda,
+                                  .ldc = ldd,
+                                  .type = type,
+                                  .c_type = c_type,
+                                  .trans_a = tb == 'T',
+                                  .trans_b = ta == 'T',
+                                  .aux = uses_aux(epilogue) ? aux.device : NULL,
+                                  .epilogue = epilogue_of(epilogue),
+                                  .act = ACT_GELU_TANH,
+                                  .accumulate = beta != 0,
+                                  .tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32}};
     const lib_product want = {.m = m,
                               .n = n,
                               .k = k,
@@ -182,46 +225,95 @@ static void replay_matmul(replay *r)
                               .d_type = c_type,
                               .trans_a = ta == 'T',
                               .trans_b = tb == 'T',
+                              .tf32 = compute == CUBLAS_COMPUTE_32F_FAST_TF32,
+                              .aux = uses_aux(epilogue) ? aux.host : NULL,
+                              .ld_aux = ld_aux,
+                              .epilogue = (lib_epilogue)epilogue_of(epilogue),
                               .splits = 1};
-    if ((long long)cuda_matmul_workspace(&c.u.matmul) != workspace)
-        fail(r, "the workspace of this shape is another now");
-    run(r, &c, cuda_matmul_workspace(&c.u.matmul));
+    replay_product(r, &c, workspace);
     lib_product_run(&want);
-    // Sums of k products below 1, in another order, and one rounding.
-    compare(r, &d, c_type, 1e-6 * (double)k + rounding(c_type) * (2 + 3 * sqrt((double)k)));
-    drop(&a), drop(&b), drop(&d), drop(&bias);
+    compare_product(r, &d, uses_aux(epilogue) ? &aux : NULL, k, c_type);
+    drop(&aux), drop(&a), drop(&b), drop(&d), drop(&bias);
 }
 
-static void replay_attention(replay *r)
+// A line of attention: its arguments, and "_grad" or nothing.
+static kernel_attention_args read_attention(const replay *r, char what[16])
 {
     char name[8];
     int causal;
     kernel_attention_args p = {.scale = 0.3f};
     long batch, heads, kv, tq, tk, width, qs, ks, vs, os, kb, vb;
     if (sscanf(r->line,
-               "attention type=%7s batch=%ld heads=%ld kv_heads=%ld tq=%ld tk=%ld head_dim=%ld "
+               "%15s type=%7s batch=%ld heads=%ld kv_heads=%ld tq=%ld tk=%ld head_dim=%ld "
                "causal=%d "
                "q_stride=%ld k_stride=%ld v_stride=%ld o_stride=%ld k_batch=%ld v_batch=%ld",
-               name, &batch, &heads, &kv, &tq, &tk, &width, &causal, &qs, &ks, &vs, &os, &kb,
-               &vb) != 14)
+               what, name, &batch, &heads, &kv, &tq, &tk, &width, &causal, &qs, &ks, &vs, &os, &kb,
+               &vb) != 15)
         stop("a line of attention cannot be read");
     p.batch = batch, p.heads = heads, p.kv_heads = kv, p.tk = tk, p.head_dim = width;
     p.queries = kernel_tokens_from(tq, 0);
     p.q_stride = qs, p.k_stride = ks, p.v_stride = vs, p.o_stride = os, p.k_batch = kb,
     p.v_batch = vb;
     p.causal = causal, p.type = type_named(name);
-    pair q = make(batch * tq * qs, p.type, 0), o = make(batch * tq * os, p.type, 0);
-    pair k = make((batch - 1) * kb + tk * ks, p.type, 0),
-         v = make((batch - 1) * vb + tk * vs, p.type, 0);
-    pair lse = make(batch * heads * tq, F32, 0);
+    return p;
+}
+
+// The gradient of outputs that the host has computed. o and lse are on the device, too.
+static void replay_gradient(replay *r, kernel_attention_args here, kernel_attention_args there)
+{
+    const int64_t rows = here.batch * here.queries.seq;
+    pair d_o = make(rows * here.o_stride, here.type, 0),
+         dq = make(rows * here.q_stride, here.type, 0);
+    pair dk = make(here.batch * here.k_batch, here.type, 0),
+         dv = make(here.batch * here.v_batch, here.type, 0);
+    pair delta = make(here.heads * rows, F32, 0);
+    ref_attention_grad(&r->host, &(kernel_attention_grad_args){.fwd = here,
+                                                               .d_o = d_o.host,
+                                                               .dq = dq.host,
+                                                               .dk = dk.host,
+                                                               .dv = dv.host,
+                                                               .delta = delta.host});
+    kernel_call c = {.kind = K_ATTENTION_GRAD,
+                     .u.attention_grad = {.fwd = there,
+                                          .d_o = d_o.device,
+                                          .dq = dq.device,
+                                          .dk = dk.device,
+                                          .dv = dv.device,
+                                          .delta = (float *)delta.device,
+                                          .any_order = true}};
+    run(r, &c, cuda_dnn_attention_grad_workspace(&c.u.attention_grad));
+    // Gradients of keys are sums over all queries.
+    const double limit = 4 * rounding(here.type) * sqrt((double)here.queries.seq);
+    compare(r, &dq, here.type, limit);
+    compare(r, &dk, here.type, limit);
+    compare(r, &dv, here.type, limit);
+    drop(&d_o), drop(&dq), drop(&dk), drop(&dv), drop(&delta);
+}
+
+static void replay_attention(replay *r)
+{
+    char what[16];
+    kernel_attention_args p = read_attention(r, what);
+    const bool gradient = strcmp(what, "attention_grad") == 0;
+    const int64_t rows = p.batch * p.queries.seq;
+    pair q = make(rows * p.q_stride, p.type, 0), o = make(rows * p.o_stride, p.type, 0);
+    pair k = make((p.batch - 1) * p.k_batch + p.tk * p.k_stride, p.type, 0),
+         v = make((p.batch - 1) * p.v_batch + p.tk * p.v_stride, p.type, 0);
+    pair lse = make(rows * p.heads, F32, 0);
     p.q = q.host, p.k = k.host, p.v = v.host, p.o = o.host, p.lse = lse.host;
     ref_attention(&r->host, &p);
     kernel_call c = {.kind = K_ATTENTION, .u.attention = p};
     c.u.attention.q = q.device, c.u.attention.k = k.device, c.u.attention.v = v.device;
     c.u.attention.o = o.device, c.u.attention.lse = (float *)lse.device;
-    run(r, &c, cuda_dnn_attention_workspace(&p));
-    compare(r, &o, p.type, 4 * rounding(p.type));
-    compare(r, &lse, F32, 1e-3);
+    if (gradient) {
+        check_cuda(cudaMemcpy(o.device, o.host, o.bytes, cudaMemcpyHostToDevice));
+        check_cuda(cudaMemcpy(lse.device, lse.host, lse.bytes, cudaMemcpyHostToDevice));
+        replay_gradient(r, p, c.u.attention);
+    } else {
+        run(r, &c, cuda_dnn_attention_workspace(&p));
+        compare(r, &o, p.type, 4 * rounding(p.type));
+        compare(r, &lse, F32, 1e-3);
+    }
     drop(&q), drop(&k), drop(&v), drop(&o), drop(&lse);
 }
 
@@ -236,7 +328,7 @@ static void replay_file(replay *r, const char *path)
         r->lines++;
         if (strncmp(line, "matmul ", 7) == 0)
             replay_matmul(r);
-        else if (strncmp(line, "attention ", 10) == 0)
+        else if (strncmp(line, "attention", 9) == 0)
             replay_attention(r);
         else
             fail(r, "a line of an unknown call");

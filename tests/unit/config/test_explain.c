@@ -187,7 +187,7 @@ static void every_value_of_an_enum_has_a_word(void **state)
         int values;
     } all[] = {{"model.family", FAMILIES},
                {"data.order", ORDERS},
-               {"train.precision", F16 + 1},
+               {"train.precision", PRECISION_WORDS},
                {"train.reduce_dtype", F16 + 1},
                {"optimizer.name", UPDATE_RULES},
                {"optimizer.lr_scaling", LR_SCALES},

@@ -301,7 +301,7 @@ static void groups_follow_a_changed_copy_of_the_job(void **state)
     job *j = good_job(THREE, "");
     job changed = *j;
     changed.strategy.dp.inner = *policy_find("zero2");
-    changed.train.precision = BF16;
+    changed.train.precision = PRECISION_BF16;
     param_group *g = groups_of(&changed);
     assert_string_equal(g[0].dp.inner.name, "zero2");
     assert_string_equal(g[1].dp.inner.name, "zero3");
@@ -434,7 +434,7 @@ static void rows_of_an_entry_fit_those_of_the_job(void **state)
         const job_key *own = key_find(k->inherits);
         assert_non_null(own);
         assert_int_equal(own->type, k->type);
-        for (int w = 0; k->words && (k->words[w] || own->words[w]); w++)
+        for (int w = 0; k->words && k->words[w]; w++) // the job may have more, behind them
             assert_string_equal(k->words[w], own->words[w]);
     }
     text_clear(&t);

@@ -122,6 +122,46 @@ static void linear_gradients(void **state)
     free(x), free(w), free(b), free(y), free(dy), free(dx), free(dw), free(db);
 }
 
+// ---- a linear layer that ends with its activation, before another layer of equal width ----
+
+static void joined_gradients(void **state)
+{
+    (void)state;
+    float *x = harness_random(M * K, 1), *w = harness_random(N * K, 2), *b = harness_random(N, 3);
+    float *y = harness_zeros(M * N), *z = harness_zeros(M * N), *dz = harness_zeros(M * N);
+    float *g = harness_random(M * K, 4), *v = harness_random(K * N, 5), *dy = harness_zeros(M * N);
+    float *dx = harness_zeros(M * K), *db = harness_zeros(N);
+    const kernel_matmul_args forward = {.m = M,
+                                        .n = N,
+                                        .k = K,
+                                        .a = x,
+                                        .b = w,
+                                        .c = y,
+                                        .bias = b,
+                                        .aux = z,
+                                        .lda = K,
+                                        .ldb = K,
+                                        .ldc = N,
+                                        .epilogue = EPILOGUE_ACTIVATION,
+                                        .act = ACT_GELU_TANH,
+                                        .trans_b = true};
+    kernel_matmul_args back = {
+        .m = M, .n = N, .k = K, .a = g, .b = v, .c = dy, .lda = K, .ldb = N, .ldc = N};
+    run(K_MATMUL, &back); // the gradient of y
+    linear l = {forward, dy};
+    linear_loss(&l); // z
+    back.c = dz, back.aux = z, back.epilogue = EPILOGUE_ACTIVATION_GRAD, back.act = ACT_GELU_TANH;
+    run(K_MATMUL, &back);
+    run(K_MATMUL,
+        &(kernel_matmul_args){
+            .m = M, .n = K, .k = N, .a = dz, .b = w, .c = dx, .lda = N, .ldb = K, .ldc = K});
+    run(K_BIAS_GRAD, &(kernel_bias_grad_args){.rows = M, .cols = N, .dy = dz, .db = db});
+    assert_gradient(&(claim){linear_loss, &l, x, dx, M * K});
+    assert_gradient(&(claim){linear_loss, &l, b, db, N});
+    free(x), free(w), free(b), free(y), free(z), free(dz), free(g), free(v), free(dy);
+    free(dx), free(db);
+}
+
 // ---- embedding ----
 
 enum { ROWS = 10, SEQ = 5, COLS = 6, VOCAB = 7, MAX_SEQ = 8 };
@@ -534,6 +574,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(linear_gradients),
+        cmocka_unit_test(joined_gradients),
         cmocka_unit_test(embedding_gradients),
         cmocka_unit_test(norm_gradients),
         cmocka_unit_test(rope_gradient_is_the_inverse_rotation),

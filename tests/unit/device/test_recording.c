@@ -185,17 +185,22 @@ static void test_an_event_of_a_recording_ends_with_it(void **state)
     rig_close(&r);
 }
 
-// Another stream that waits for nothing runs before the replay, or beside it.
+// Another stream that waits for nothing runs before the replay, or beside it. Here it runs before: the replay
+// follows a kernel of the compute stream, which runs when no other stream has work.
 static void test_only_the_replaying_stream_waits(void **state)
 {
     (void)state;
     rig r = rig_open(LATE_OTHERS_FIRST);
     fill(r.host, 3);
+    r.d->ops->copy(r.compute, r.x, r.back, BYTES);
+    r.d->ops->copy(r.compute, r.y, r.back, BYTES);
+    sync(&r, r.compute);
     begin(&r);
     order(&r, r.compute, r.copy);
     r.d->ops->copy(r.copy, r.x, r.host, BYTES);
     order(&r, r.copy, r.compute);
     device_recording *x = end(&r);
+    add(&r, r.y, r.y, 1);
     replay(&r, x);
     r.d->ops->copy(r.copy, r.back, r.x, BYTES); // does not wait for the recorded copy
     r.d->ops->record(r.event, r.copy);

@@ -1,6 +1,7 @@
 // test_fuse.c -- a dropout and the sum that reads it become one node, which has the bits of the two and
 // leaves the random numbers of later nodes as they are. Where something else reads the dropout, or the
-// sum has factors, the two stay. A sum and the norm that follows it become one node too.
+// sum has factors, the two stay. A sum and the norm that follows it become one node too, and so do a linear
+// layer and an activation, and the gradients of both.
 #include "run_graph.h"
 
 #include "base/recompute.h"
@@ -178,6 +179,85 @@ static void a_sum_and_its_norm_have_the_bits_of_two(void **state)
     }
 }
 
+// An MLP of two layers. Apart: another op stands between the first layer and its activation, and the result
+// of the activation is read once more, by a sum that adds nothing. Everything else is the same.
+static graph *open_mlp(bool apart, const graph_options *o, recompute_mode recompute)
+{
+    graph *g = NULL;
+    err e;
+    assert_int_equal(graph_open(o, &g, NULL), OK);
+    graph_value *x = build_residual(g, COLS), *z;
+    graph_value *w = build_weight(g, "first.{}", COLS, COLS, INIT_NORMAL, 0.02);
+    graph_value *v = build_weight(g, "second.{}", COLS, COLS, INIT_NORMAL, 0.02);
+    graph_value *gain = build_weight(g, "gain.{}", COLS, 0, INIT_ONES, 0);
+    graph_value *bias = build_weight(g, "bias.{}", COLS, 0, INIT_NORMAL, 0.5);
+    graph_value *h = build_linear(g, build_rms_norm(g, x, gain, 1e-5), w, bias);
+    if (apart) z = build_activation(g, x, ACT_TANH);
+    graph_value *y = build_activation(g, h, ACT_GELU_TANH);
+    if (!apart) z = build_activation(g, x, ACT_TANH);
+    h = build_linear(g, y, v, bias);
+    if (apart) h = build_add(g, h, y, 1, 0);
+    build_output(g, build_add(g, build_add(g, x, h, 1, 1), z, 1, 1));
+    if (graph_finish(g, recompute, &e) != OK) fail_msg("%s", e.text);
+    assert_int_equal(count_ops(&g->forward, OP_LINEAR_ACTIVATION), !apart);
+    return g;
+}
+
+static void assert_equal_runs(const graph *one, const graph *two)
+{
+    run_result want, have;
+    run_graph(two, &want);
+    run_graph(one, &have);
+    assert_memory_equal(want.output, have.output, graph_value_bytes(one->output));
+    assert_memory_equal(want.input_grad, have.input_grad, graph_value_bytes(one->input));
+    for (int p = 0; p < one->params; p++)
+        assert_memory_equal(want.grad[p], have.grad[p], want.grad_bytes[p]);
+    run_clear(&want);
+    run_clear(&have);
+}
+
+// Results are equal, and so is what is saved. Under full recompute the layer runs again with its activation.
+static void a_layer_and_its_activation_have_the_bits_of_two(void **state)
+{
+    (void)state;
+    const dtype types[] = {F32, BF16, F16};
+    for (int i = 0; i < 6 * RECOMPUTES; i++) {
+        const graph_options o = {.mode = GRAPH_TRAIN,
+                                 .needs = run_needs(),
+                                 .type = types[i % 3],
+                                 .batch = 2,
+                                 .seq = ROWS / 2,
+                                 .splits_backward = i % 6 > 2};
+        const recompute_mode recompute = (recompute_mode)(i / 6);
+        graph *two = open_mlp(true, &o, recompute), *one = open_mlp(false, &o, recompute);
+        assert_int_equal(count_ops(&two->backward, OP_ACTIVATION_GRAD), 2);
+        assert_int_equal(count_ops(&one->backward, OP_ACTIVATION_GRAD), 1); // of the tanh
+        assert_int_equal(count_ops(&one->backward, OP_LINEAR_ACTIVATION),
+                         recompute == RECOMPUTE_FULL);
+        assert_int_equal(count_ops(&one->backward, OP_ACTIVATION), recompute != RECOMPUTE_FULL);
+        assert_int_equal(one->bytes.saved, two->bytes.saved);
+        assert_true(one->bytes.saved_for_wgrad <= two->bytes.saved_for_wgrad);
+        assert_true(one->flops.forward == two->flops.forward);
+        assert_true(one->flops.backward == two->flops.backward);
+        assert_equal_runs(one, two);
+        graph_close(one);
+        graph_close(two);
+    }
+}
+
+static void the_sums_are_written_where_something_reads_them(void **state)
+{
+    (void)state;
+    graph_options o = {.mode = GRAPH_EVAL, .needs = run_needs(), .batch = 2, .seq = ROWS / 2};
+    graph *g = open_mlp(false, &o, RECOMPUTE_NONE);
+    assert_null(find_last(&g->forward, OP_LINEAR_ACTIVATION)->out[1]);
+    graph_close(g);
+    o.mode = GRAPH_TRAIN;
+    g = open_mlp(false, &o, RECOMPUTE_FULL);
+    assert_non_null(find_last(&g->forward, OP_LINEAR_ACTIVATION)->out[1]);
+    graph_close(g);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -185,6 +265,8 @@ int main(void)
         cmocka_unit_test(numbers_are_those_of_the_ops_that_a_family_wrote),
         cmocka_unit_test(one_node_has_the_bits_of_two),
         cmocka_unit_test(a_sum_and_its_norm_have_the_bits_of_two),
+        cmocka_unit_test(a_layer_and_its_activation_have_the_bits_of_two),
+        cmocka_unit_test(the_sums_are_written_where_something_reads_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
