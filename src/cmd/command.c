@@ -69,6 +69,7 @@ static bool is_long_help(const char *word)
 static int help_index(const command *c, int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (c->takes_program && argv[i][0] != '-') break;
         if (is_long_help(argv[i]) || strcmp(argv[i], "-h") == 0) return i;
         const flag *f = flag_find(c->flags, c->flag_count, argv[i]);
         const bool needs_value = f && f->kind != FLAG_SWITCH && !strchr(argv[i], '=');

@@ -115,10 +115,20 @@ void console_line(const char *format, ...)
     va_end(args);
 }
 
-void console_print(const char *lines, size_t bytes)
+static void print_lines(FILE *out, const char *lines, size_t bytes)
 {
     text safe = {0};
     text_add_printable(&safe, lines, bytes, "\n\t");
-    fwrite(safe.chars, 1, safe.bytes, stdout);
+    fwrite(safe.chars, 1, safe.bytes, out);
     text_clear(&safe);
+}
+
+void console_print(const char *lines, size_t bytes)
+{
+    print_lines(stdout, lines, bytes);
+}
+
+void console_report(const char *lines, size_t bytes)
+{
+    print_lines(stderr, lines, bytes);
 }

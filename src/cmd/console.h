@@ -27,5 +27,7 @@ void console_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void console_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Prints lines to stdout; control characters except newlines and tabs are escaped.
 void console_print(const char *lines, size_t bytes);
+// The same to stderr.
+void console_report(const char *lines, size_t bytes);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "cmd/help.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,6 +141,58 @@ status flags_parse(const flag *flags, size_t count, int argc, char **argv, void 
         }
     }
 done:
+    return result;
+}
+
+status flags_parse_leading(const flag *flags, size_t count, int argc, char **argv, void *values,
+                           int *first, err *e)
+{
+    status result = OK;
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-'; i++) {
+        const flag *f = flag_find(flags, count, argv[i]);
+        if (strcmp(argv[i], "--") == 0) {
+            i++;
+            break;
+        }
+        if (!f) {
+            result = unknown(flags, count, argv[i], e);
+            goto done;
+        }
+        TRY(flag_take(f, argc, argv, &i, values, e));
+    }
+    *first = i;
+done:
+    return result;
+}
+
+status flags_read_environment(const flag *flags, size_t count, const char *prefix, void *values,
+                              err *e)
+{
+    status result = OK;
+    text name = {0};
+    for (size_t i = 0; i < count; i++) {
+        text_clear(&name);
+        text_add(&name, prefix);
+        for (const char *c = flag_long_name(&flags[i]) + 2; *c; c++) {
+            const char upper = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+            text_add_bytes(&name, &upper, 1);
+        }
+        TRY(text_check(&name, e));
+        const char *given = getenv(name.chars);
+        if (!given || !*given) continue;
+        void *value = (char *)values + flags[i].offset;
+        if (flags[i].kind != FLAG_SWITCH)
+            result = value_set(&flags[i], given, value, e);
+        else if (!text_to_bool(given, value))
+            result = err_set(e, E_USAGE, "found %s, valid are true and false", given);
+        if (result != OK) {
+            err_prefix(e, "%s: ", name.chars);
+            goto done;
+        }
+    }
+done:
+    text_clear(&name);
     return result;
 }
 

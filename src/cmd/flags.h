@@ -40,6 +40,14 @@ const char *flag_long_name(const flag *f); // "--minbytes"
 // flags and invalid values.
 status flags_parse(const flag *flags, size_t count, int argc, char **argv, void *values,
                    flag_texts *rest, err *e);
+// The same for a command that runs a program: flags end at the first argument that is neither a flag nor its
+// value, or behind "--". *first is the index of what follows; argc where nothing does.
+status flags_parse_leading(const flag *flags, size_t count, int argc, char **argv, void *values,
+                           int *first, err *e);
+// Gives flags the values of environment variables: <prefix>NODE_RANK is that of --node-rank. A switch takes
+// true, yes, on or 1 and their opposites.
+status flags_read_environment(const flag *flags, size_t count, const char *prefix, void *values,
+                              err *e);
 // Removes the table's flags from argv[1…] and leaves the other arguments in order, for commands
 // that give those to a job. With values NULL the flags are removed and their values dropped.
 status flags_take(const flag *flags, size_t count, int *argc, char **argv, void *values, err *e);

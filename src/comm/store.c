@@ -7,8 +7,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-static const int64_t MOST_MS = 1000000000000; // its nanoseconds fit in 64 bits
-
 static status check_key(const char *key, err *e)
 {
     const size_t length = strnlen(key, STORE_KEY_BYTES);
@@ -23,10 +21,17 @@ static status check_key(const char *key, err *e)
 
 static status check_call(const char *key, int64_t deadline_ms, err *e)
 {
-    if (deadline_ms < 0 || deadline_ms > MOST_MS)
+    if (deadline_ms < 0 || deadline_ms > STORE_MOST_MS)
         return err_set(e, E_USAGE, "key %s of a store: a deadline of %lld ms; valid are 0 to %lld",
-                       key, (long long)deadline_ms, (long long)MOST_MS);
+                       key, (long long)deadline_ms, (long long)STORE_MOST_MS);
     return check_key(key, e);
+}
+
+static status check_value(const char *key, size_t bytes, err *e)
+{
+    if (bytes <= STORE_VALUE_BYTES) return OK;
+    return err_set(e, E_USAGE, "key %s of a store: a value of %zu bytes; valid are 0 to %d", key,
+                   bytes, STORE_VALUE_BYTES);
 }
 
 void comm_store_close(comm_store *s)
@@ -39,9 +44,7 @@ status comm_store_set(comm_store *s, const char *key, const void *value, size_t 
 {
     status result = OK;
     TRY(check_call(key, deadline_ms, e));
-    if (bytes > STORE_VALUE_BYTES)
-        FAIL(E_USAGE, "key %s of a store: a value of %zu bytes; valid are 0 to %d", key, bytes,
-             STORE_VALUE_BYTES);
+    TRY(check_value(key, bytes, e));
     TRY(s->ops->set(s, key, value, bytes, deadline_ms, e));
 done:
     return result;
@@ -83,6 +86,20 @@ status comm_store_remove(comm_store *s, const char *key, int64_t deadline_ms, er
     status result = OK;
     TRY(check_call(key, deadline_ms, e));
     TRY(s->ops->remove(s, key, deadline_ms, e));
+done:
+    return result;
+}
+
+status comm_store_compare(comm_store *s, const char *key, store_value expected, store_value value,
+                          void *out, size_t room, size_t *bytes, int64_t deadline_ms, err *e)
+{
+    status result = OK;
+    size_t unused;
+    TRY(check_call(key, deadline_ms, e));
+    TRY(check_value(key, expected.bytes, e));
+    TRY(check_value(key, value.bytes, e));
+    TRY(s->ops->compare(s, key, expected, value, out, room, bytes ? bytes : &unused, deadline_ms,
+                        e));
 done:
     return result;
 }

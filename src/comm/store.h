@@ -8,6 +8,7 @@
 //
 // Stores:
 //   page    memory that the ranks of one machine share (comm_store_page_open)
+//   tcp     a connection to the server of a job of many machines (store_tcp.h)
 #ifndef TRIREME_COMM_STORE_H
 #define TRIREME_COMM_STORE_H
 
@@ -19,6 +20,13 @@ enum {
     STORE_KEY_BYTES = 64,     // of a key with its final 0
     STORE_VALUE_BYTES = 1024, // the longest value
 };
+#define STORE_MOST_MS INT64_C(1000000000000) // the longest deadline: its nanoseconds fit in 64 bits
+
+// A value that somebody else owns.
+typedef struct store_value {
+    const void *data; // [bytes]
+    size_t bytes;
+} store_value;
 
 typedef struct comm_store comm_store;
 
@@ -33,6 +41,8 @@ typedef struct comm_store_ops {
     status (*add)(comm_store *s, const char *key, int64_t amount, int64_t *sum, int64_t deadline_ms,
                   err *e);
     status (*remove)(comm_store *s, const char *key, int64_t deadline_ms, err *e);
+    status (*compare)(comm_store *s, const char *key, store_value expected, store_value value,
+                      void *out, size_t room, size_t *bytes, int64_t deadline_ms, err *e);
 } comm_store_ops;
 
 struct comm_store {
@@ -61,6 +71,11 @@ status comm_store_add(comm_store *s, const char *key, int64_t amount, int64_t *s
                       int64_t deadline_ms, err *e);
 // Takes the key and its value away. A key without a value is no error.
 status comm_store_remove(comm_store *s, const char *key, int64_t deadline_ms, err *e);
+// Gives the key the value where it has the expected one; 0 expected bytes mean no value, too. Copies the
+// value that the key has after that to out [room]; *bytes (NULL allowed) receives its length, 0 where it has
+// none. Of many callers that expect the same, one succeeds. E_FIT when the store is full.
+status comm_store_compare(comm_store *s, const char *key, store_value expected, store_value value,
+                          void *out, size_t room, size_t *bytes, int64_t deadline_ms, err *e);
 
 // Opens a store for `keys` keys in memory that processes inherit through fork. The starting process
 // opens it, and closes it after all ranks have ended. A rank that dies during a call leaves the

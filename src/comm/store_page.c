@@ -149,6 +149,19 @@ done:
     return result;
 }
 
+// Copies a value, under the lock. E_USAGE where the reader has no room for it.
+static status copy(const char *key, const page_value *value, void *out, size_t room, size_t *bytes,
+                   err *e)
+{
+    *bytes = value ? value->bytes : 0;
+    if (*bytes > room)
+        return err_set(e, E_USAGE,
+                       "key %s of a store: its value has %zu bytes, the reader has room for %zu",
+                       key, *bytes, room);
+    if (*bytes) memcpy(out, value->data, *bytes);
+    return OK;
+}
+
 static status page_get(comm_store *s, const char *key, void *out, size_t room, size_t *bytes,
                        int64_t deadline_ms, err *e)
 {
@@ -156,12 +169,8 @@ static status page_get(comm_store *s, const char *key, void *out, size_t room, s
     store_page *p = page_of(s);
     const page_value *value = NULL;
     TRY(await(p, key, &value, deadline_ms, e));
-    *bytes = value->bytes;
-    if (*bytes <= room && *bytes) memcpy(out, value->data, *bytes);
+    result = copy(key, value, out, room, bytes, e);
     comm_lock_give(&p->lock);
-    if (*bytes > room)
-        FAIL(E_USAGE, "key %s of a store: its value has %zu bytes, the reader has room for %zu",
-             key, *bytes, room);
 done:
     return result;
 }
@@ -177,6 +186,13 @@ done:
     return result;
 }
 
+// The value of the key, under the lock; NULL: none.
+static const page_value *valid_value(store_page *p, const char *key)
+{
+    const int index = *find(p, key);
+    return index ? value_of(&p->entries[index - 1]) : NULL;
+}
+
 static status page_add(comm_store *s, const char *key, int64_t amount, int64_t *sum,
                        int64_t deadline_ms, err *e)
 {
@@ -184,8 +200,7 @@ static status page_add(comm_store *s, const char *key, int64_t amount, int64_t *
     store_page *p = page_of(s);
     int64_t number = 0;
     TRY(lock(p, key, deadline_ms, e));
-    const int index = *find(p, key);
-    const page_value *old = index ? value_of(&p->entries[index - 1]) : NULL;
+    const page_value *old = valid_value(p, key);
     if (old && old->bytes != sizeof number) {
         result = err_set(e, E_USAGE, "key %s of a store: its value of %u bytes is no number", key,
                          old->bytes);
@@ -218,6 +233,22 @@ done:
     return result;
 }
 
+static status page_compare(comm_store *s, const char *key, store_value expected, store_value value,
+                           void *out, size_t room, size_t *bytes, int64_t deadline_ms, err *e)
+{
+    status result = OK;
+    store_page *p = page_of(s);
+    TRY(lock(p, key, deadline_ms, e));
+    const page_value *old = valid_value(p, key);
+    const size_t had = old ? old->bytes : 0;
+    if (had == expected.bytes && (had == 0 || memcmp(old->data, expected.data, had) == 0))
+        result = put(p, key, value.data, value.bytes, e);
+    if (result == OK) result = copy(key, valid_value(p, key), out, room, bytes, e);
+    comm_lock_give(&p->lock);
+done:
+    return result;
+}
+
 static void page_close(comm_store *s)
 {
     munmap(s, page_of(s)->bytes);
@@ -231,6 +262,7 @@ static const comm_store_ops page_ops = {
     .wait = page_wait,
     .add = page_add,
     .remove = page_remove,
+    .compare = page_compare,
 };
 
 status comm_store_page_open(int keys, comm_store **out, err *e)

@@ -21,10 +21,10 @@ ok "$trireme" help
 cp stdout list
 listed 0 | names >commands
 listed 1 | names >planned
-for name in train explain plan 'data prepare' 'data inspect' generate eval 'checkpoint show' 'checkpoint verify' curve 'bench all_reduce' 'bench train' help completion; do
+for name in train explain plan 'data prepare' 'data inspect' generate eval 'checkpoint show' 'checkpoint verify' curve 'bench all_reduce' 'bench train' run torchrun help completion; do
     grep -qx "$name" commands || fail "help does not list $name"
 done
-for name in run torchrun deepspeed 'accelerate launch' 'ilab model train' 'checkpoint export' 'checkpoint import' 'bench scaling' doctor env topo top; do
+for name in deepspeed 'accelerate launch' 'ilab model train' 'checkpoint export' 'checkpoint import' 'bench scaling' doctor env topo top; do
     grep -qx "$name" planned || fail "help does not say that $name is planned"
     expect_none 'both there and planned' "$(grep -x "$name" commands)"
     refused 2 "^trireme: $name is planned, not written yet" "$trireme" $name --anything
@@ -47,6 +47,8 @@ while read -r name; do
     expect_line "^usage: trireme $name" stdout
     cp stdout long
     for ways in "help $name" "$name -h" "$name somewhere -h" "$name --json --help"; do
+        # What follows the name of a program is the program's own.
+        case $ways in 'run somewhere -h' | 'torchrun somewhere -h') continue ;; esac
         ok "$trireme" $ways
         expect_same stdout long
     done
@@ -165,8 +167,8 @@ expect_line '^#compdef trireme$' stdout
 ! command -v zsh >/dev/null || zsh -n stdout || fail 'the zsh script is broken'
 refused 2 "completion: found 'fish'; valid: bash, zsh" "$trireme" completion fish
 completed ''
-offers train explain data bench help
-expect_none 'planned and offered' "$(grep -xE 'run|doctor' offered)"
+offers train run explain data bench help
+expect_none 'planned and offered' "$(grep -xE 'deepspeed|doctor' offered)"
 completed da
 [ "$(cat offered)" = data ] || fail "offered for da: $(cat offered)"
 completed data ''

@@ -24,7 +24,8 @@ typedef struct host_outcome {
     double loss[STEPS], valid_loss;
     uint64_t weights; // digest of all of them
     size_t peak, host_peak;
-    uint64_t state, host_state; // bytes of weights, gradients and optimizer state; those on the host
+    uint64_t state,
+        host_state; // bytes of weights, gradients and optimizer state; those on the host
 } host_outcome;
 
 static void make_config(model_config *c)

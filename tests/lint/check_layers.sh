@@ -9,7 +9,7 @@ set -eu
 check() {
     (cd "$1" && find src -name '*.[ch]' -o -name '*.cu' | sort | xargs grep -Hn '^ *# *include *["<]') | awk '
         BEGIN {
-            n = split("base 0 device 1 comm 2 store 2 graph 3 parallel 3 model 4 optim 4 data 4 " \
+            n = split("base 0 device 1 net 1 comm 2 store 2 graph 3 parallel 3 model 4 optim 4 data 4 " \
                       "ckpt 4 train 5 config 5 monitor 5 session 6 launch 6 cmd 7 api 7", word, " ")
             for (i = 1; i < n; i += 2) tier[word[i]] = word[i + 1]
         }

@@ -1,0 +1,53 @@
+// run.h -- the flags of `trireme run`, as they were given. Private to run.c, run_options.c and run_outputs.c.
+#ifndef TRIREME_CMD_RUN_H
+#define TRIREME_CMD_RUN_H
+
+#include "launch/agent.h"
+
+#include <stdint.h>
+
+typedef struct run_workers {
+    const char *nproc, *role, *numa, *start_method, *signals;
+    int64_t max_restarts, shutdown_s; // -1: not given
+    double monitor_s;
+    bool module, no_python, run_path, own_gpu;
+} run_workers;
+
+typedef struct run_nodes {
+    const char *nnodes, *backend, *endpoint, *id, *conf, *master_addr, *local_addr, *secret_file;
+    int64_t node_rank, master_port; // -1: not given
+    bool standalone;
+} run_nodes;
+
+typedef struct run_outputs {
+    const char *folder, *redirects, *tee, *ranks, *stdout_words, *stderr_words, *specs, *events;
+} run_outputs;
+
+typedef struct run_request {
+    run_workers workers;
+    run_nodes nodes;
+    run_outputs outputs;
+} run_request;
+
+// What the request becomes: the agent's options, and what they borrow.
+typedef struct run_options {
+    agent_options agent;
+    char id[64];
+    char *folder;
+    int *redirect, *tee;
+    bool *shown;
+    char **stdout_words, **stderr_words; // end with NULL
+    char **program;    // ends with NULL; the words are borrowed, but [0] may be `self`
+    const char *entry; // the word that names the program in reports; borrowed
+    char self[4096];
+} run_options;
+
+// `rest` [count] is the program with its arguments, borrowed. E_USAGE names the flag. The caller closes *out also
+// after a failure.
+status run_options_open(const run_request *q, char **rest, int count, run_options *out, err *e);
+void run_options_close(run_options *o);
+// The part of it that says where output goes.
+status run_outputs_open(const run_outputs *q, run_options *o, err *e);
+void run_outputs_close(run_options *o);
+
+#endif

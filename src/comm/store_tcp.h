@@ -1,0 +1,20 @@
+// store_tcp.h -- opens the store that a server keeps (store_server.h), from any host.
+#ifndef TRIREME_COMM_STORE_TCP_H
+#define TRIREME_COMM_STORE_TCP_H
+
+#include "comm/store.h"
+#include "net/address.h"
+#include "net/secret.h"
+
+// Connects to the server at `a`, and waits for it to start if necessary. `secret` is the job's, or one that is
+// not given. The caller closes *out with comm_store_close. E_PEER when nobody listens there in time,
+// E_USAGE when the secrets differ. Not collective.
+status comm_store_tcp_open(const net_address *a, const net_secret *secret, int64_t deadline_ms,
+                           comm_store **out, err *e);
+// Leaves a will with the server: when this connection ends, or makes no call for silent_ms, the server gives
+// the key the value, where it has none. So others learn of a host that is gone. A connection has one will; a
+// later call replaces it, and 0 bytes take it back. s is a store of comm_store_tcp_open. Not collective.
+status comm_store_tcp_will(comm_store *s, const char *key, store_value value, int64_t silent_ms,
+                           err *e);
+
+#endif

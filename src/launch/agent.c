@@ -1,0 +1,243 @@
+// agent.c -- see agent.h: the rounds of one node, from joining to the end. agent_group.c meets the other nodes,
+// agent_workers.c runs the workers, agent_watch.c learns of the end.
+#include "launch/agent.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "launch/agent_watch.h"
+#include "launch/agent_workers.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum { WAIT_MS = 1000, SIGNAL = 0, END = 1, OTHERS = 2 };
+
+typedef struct agent {
+    const agent_options *options;
+    agent_result *out;
+    agent_group group;
+    agent_round round;
+    launch_guard guard;
+    int signals;       // descriptor
+    sigset_t before;   // the mask to restore
+    char *folder;      // of the run's files
+    bool is_temporary; // the folder is removed at the end
+    int restarts, left;
+} agent;
+
+// What ended a round.
+typedef enum round_end { ROUND_DONE, ROUND_FAILED, ROUND_SIGNALLED } round_end;
+
+// ---- opening ----
+
+static status open_signals(agent *a, err *e)
+{
+    static const int OWN[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+    sigset_t set;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof OWN / sizeof *OWN; i++) sigaddset(&set, OWN[i]);
+    a->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (a->signals < 0) return err_errno(e, "cannot watch for signals");
+    pthread_sigmask(SIG_BLOCK, &set, &a->before);
+    return OK;
+}
+
+static status open_folder(agent *a, err *e)
+{
+    status result = OK;
+    if (a->options->logs.folder) {
+        TRY(text_copy(a->options->logs.folder, &a->folder, e));
+        TRY(file_make_directories(a->folder, e));
+        return OK;
+    }
+    const char *where = getenv("TMPDIR");
+    TRY(file_join(where && *where ? where : "/tmp", "trireme_run_XXXXXX", &a->folder, e));
+    if (!mkdtemp(a->folder)) {
+        result = err_errno(e, "cannot make a folder for the workers' files (%s)", a->folder);
+        goto done;
+    }
+    a->is_temporary = true;
+done:
+    return result;
+}
+
+// The guard is forked before the store's thread starts.
+static status open_agent(agent *a, err *e)
+{
+    status result = OK;
+    TRY(guard_open(a->options->workers, &a->guard, e));
+    TRY(open_signals(a, e));
+    TRY(open_folder(a, e));
+    TRY(agent_group_open(&a->options->meeting, a->signals, &a->group, e));
+done:
+    return result;
+}
+
+static void close_agent(agent *a)
+{
+    agent_group_close(&a->group);
+    guard_close(&a->guard);
+    if (a->is_temporary) (void)file_remove_tree(a->folder, NULL);
+    free(a->folder);
+    if (a->signals < 0) return;
+    close(a->signals);
+    pthread_sigmask(SIG_SETMASK, &a->before, NULL);
+}
+
+// ---- a round ----
+
+static status keep_failures(agent *a, const agent_watch *watch, const agent_workers *w, err *e)
+{
+    status result = OK;
+    agent_result *out = a->out;
+    free(out->failures);
+    out->failures = NULL;
+    TRY(alloc_zeroed(&out->failures, (size_t)w->failed + 1, sizeof *out->failures, "the failures",
+                     e));
+    out->failures[0] = watch->failure;
+    out->count = 1;
+    for (int i = 0; i < w->failed; i++)
+        if (w->failures[i].rank != watch->failure.rank)
+            out->failures[out->count++] = w->failures[i];
+done:
+    return result;
+}
+
+static int read_signal(int fd)
+{
+    struct signalfd_siginfo info;
+    return read(fd, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
+}
+
+static status publish_signal(agent *a, int number, err *e)
+{
+    worker_failure f;
+    char what[64];
+    snprintf(what, sizeof what, "its agent was stopped by signal %d (%s)", number,
+             strsignal(number));
+    agent_group_lost(&a->group, a->round.node, what, &f);
+    return agent_group_fail(&a->group, &a->round, &f, e);
+}
+
+// Until the round has ended for all nodes, or a signal has come.
+static status watch_round(agent *a, agent_workers *w, agent_watch *watch, err *e)
+{
+    status result = OK;
+    bool told = false;
+    struct pollfd others[OTHERS] = {[SIGNAL] = {.fd = a->signals, .events = POLLIN},
+                                    [END] = {.fd = watch->ended, .events = POLLIN}};
+    while (!others[END].revents) {
+        TRY(agent_workers_wait(w, WAIT_MS, others, OTHERS, e));
+        if (others[SIGNAL].revents && !a->out->signal) {
+            a->out->signal = read_signal(a->signals);
+            TRY(publish_signal(a, a->out->signal, e));
+        }
+        if (told) continue;
+        if (w->failed > 0)
+            TRY(agent_group_fail(&a->group, &a->round, &w->failures[0], e));
+        else if (w->alive == 0)
+            TRY(agent_group_finish(&a->group, &a->round, e));
+        told = w->failed > 0 || w->alive == 0;
+    }
+done:
+    return result;
+}
+
+static void say_failure(const agent *a, const worker_failure *f)
+{
+    text line = {0};
+    worker_failure_line(f, &line);
+    if (text_check(&line, NULL) == OK) a->options->say(line.chars);
+    text_clear(&line);
+}
+
+static status run_round(agent *a, round_end *end, err *e)
+{
+    status result = OK;
+    agent_watch watch = {.ended = -1};
+    agent_workers w = {.options = a->options,
+                       .round = &a->round,
+                       .guard = &a->guard,
+                       .restarts = a->restarts,
+                       .matches = {-1, -1}};
+    text folder = {0};
+    worker_failure own;
+    TRY(agent_group_join(&a->group, a->options, &a->round, e));
+    TRY(agent_watch_open(&a->group, &a->round, &watch, e));
+    text_addf(&folder, "%s/attempt_%d", a->folder, a->restarts);
+    TRY(text_check(&folder, e));
+    TRY(agent_workers_start(&w, folder.chars, e));
+    TRY(watch_round(a, &w, &watch, e));
+    *end = watch.done ? ROUND_DONE : a->out->signal ? ROUND_SIGNALLED : ROUND_FAILED;
+    if (*end == ROUND_FAILED) say_failure(a, &watch.failure);
+    if (*end == ROUND_FAILED) TRY(keep_failures(a, &watch, &w, e));
+done:
+    if (result != OK && watch.running) { // the other nodes must not wait for this one
+        agent_group_lost(&a->group, a->round.node, e ? e->text : "failed", &own);
+        (void)agent_group_fail(&a->group, &a->round, &own, NULL);
+    }
+    agent_workers_stop(&w, a->out->signal ? a->out->signal : SIGTERM);
+    agent_watch_close(&watch);
+    agent_workers_close(&w);
+    text_clear(&folder);
+    return result;
+}
+
+// Does the run go on after a failure? A node that is gone costs no restart, where fewer nodes are enough.
+static bool may_restart(agent *a)
+{
+    const agent_meeting *m = &a->options->meeting;
+    const bool is_node = a->out->failures[0].rank < 0;
+    if (is_node && (m->least == m->most || !a->group.store)) return false;
+    if (!is_node && a->left == 0) return false;
+    if (!is_node) a->left--;
+    return true;
+}
+
+static void say_restart(const agent *a)
+{
+    text line = {0};
+    text_addf(&line, "starts all workers again (%d of %d restarts left)", a->left,
+              a->options->max_restarts);
+    if (text_check(&line, NULL) == OK) a->options->say(line.chars);
+    text_clear(&line);
+}
+
+static status run_rounds(agent *a, err *e)
+{
+    status result = OK;
+    round_end end = ROUND_FAILED;
+    a->left = a->options->max_restarts;
+    for (;; a->restarts++, a->round.number++) {
+        TRY(run_round(a, &end, e));
+        if (end != ROUND_FAILED || !may_restart(a)) break;
+        say_restart(a);
+    }
+    if (end == ROUND_SIGNALLED)
+        FAIL(E_INTERRUPTED, "stopped by signal %d (%s)", a->out->signal, strsignal(a->out->signal));
+    if (end == ROUND_FAILED) {
+        text line = {0};
+        worker_failure_line(&a->out->failures[0], &line);
+        result = err_set(e, E_PEER, "%s", line.chars ? line.chars : "a worker failed");
+        text_clear(&line);
+    }
+done:
+    return result;
+}
+
+status agent_run(const agent_options *o, agent_result *out, err *e)
+{
+    status result = OK;
+    agent a = {.options = o, .out = out, .signals = -1, .guard.alive = -1, .group.reserved = -1};
+    *out = (agent_result){0};
+    TRY(open_agent(&a, e));
+    TRY(run_rounds(&a, e));
+done:
+    if (result == E_INTERRUPTED && !out->signal) out->signal = read_signal(a.signals);
+    close_agent(&a);
+    return result;
+}

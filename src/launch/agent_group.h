@@ -1,0 +1,56 @@
+// agent_group.h -- how agents meet in the store: the leader, the nodes of a round and their ranks, the first failure of
+// a round, and the common end. Used by agent.c only.
+//
+// Keys of the store, for round R:
+//   id             the name of the run
+//   R/nodes        how many agents have come
+//   R/node/I       the record of node I
+//   R/closed       how many nodes are in the round; 0: the run has ended
+//   R/master       address and port for the workers' own rendezvous
+//   R/end          the first failure, or "done"
+//   R/finished     how many nodes' workers have all succeeded
+#ifndef TRIREME_LAUNCH_AGENT_GROUP_H
+#define TRIREME_LAUNCH_AGENT_GROUP_H
+
+#include "comm/store_server.h"
+#include "comm/store_tcp.h"
+#include "launch/agent.h"
+
+typedef struct agent_group {
+    const agent_meeting *meeting;
+    store_server *server; // NULL: another host keeps the store
+    comm_store *store;
+    net_address address;        // of the store
+    char host[HOST_BYTES];      // this host's name
+    char own[NET_ADDRESS_TEXT]; // this host's address for the others
+    int round;                  // the last one
+    int signals;                // a wait for other nodes ends when this descriptor is readable
+    int reserved;               // keeps the port of the workers' rendezvous, on node 0; -1: none
+} agent_group;
+
+// A round as this node sees it.
+typedef struct agent_round {
+    int number, node, nodes;
+    int first_rank, ranks; // of this node's workers; of all
+    char master[NET_HOST_BYTES];
+    int master_port;
+} agent_round;
+
+// `signals` is a descriptor that becomes readable when the agent shall stop: calls that wait for other nodes are then
+// E_INTERRUPTED.
+status agent_group_open(const agent_meeting *m, int signals, agent_group *g, err *e);
+// Waits until the others need the store no longer, at most m->close_ms, and closes it.
+void agent_group_close(agent_group *g);
+
+// Joins the next round with so many workers. Collective over the agents.
+status agent_group_join(agent_group *g, const agent_options *o, agent_round *r, err *e);
+// Publishes the first failure of a round. Where there is one already, it stays.
+status agent_group_fail(agent_group *g, const agent_round *r, const worker_failure *f, err *e);
+// All workers of this node have succeeded. The last node ends the round.
+status agent_group_finish(agent_group *g, const agent_round *r, err *e);
+// Writes the key of the round's end.
+void agent_group_end_key(const agent_round *r, char out[STORE_KEY_BYTES]);
+// The record of an agent that is lost.
+void agent_group_lost(const agent_group *g, int node, const char *what, worker_failure *out);
+
+#endif
