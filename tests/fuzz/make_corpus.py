@@ -196,18 +196,3 @@ put("text", "good-lines", "t.jsonl\n" + "".join(json.dumps({"text": p, "id": i})
 put("text", "good-escapes", 't.json\n{"id": 1, "text": "a\\u0041\\ud83d\\udea2 \\n\\t"}\n\n{"text": ""}\n{"text": "b", "x": [1, {"text": 2}]}\n')
 put("text", "good-packed", b"t.txt.gz\n" + gzip.compress(PROSE.encode() * 3, mtime=0))
 put("text", "wrong", 't.jsonl\n{"text": 5}\n{"texts": "a"}\n{"text": "\\ud800"}\n{"text": "a"')
-
-# ---- Requests to the TCP store (comm/store_wire.h): op, key_bytes, value_bytes, expected_bytes, zero, number
-def request(op, key, value=b"", expected=b"", number=0):
-    head = struct.pack("<BBHHHq", op, len(key), len(value), len(expected), 0, number)
-    return head + key + value + expected
-
-
-SET, GET, WAIT, ADD, REMOVE, COMPARE, WILL = range(7)
-put("store", "good-set", request(SET, b"a", b"value") + request(GET, b"a") + request(WAIT, b"a"))
-put("store", "good-add", request(ADD, b"n", number=5) + request(ADD, b"calls", number=-1) + request(REMOVE, b"n"))
-put("store", "good-compare", request(COMPARE, b"c", b"one") + request(COMPARE, b"c", b"two", b"one"))
-put("store", "good-wait", request(GET, b"never", number=60000) + request(SET, b"b", b"later"))
-put("store", "good-will", request(WILL, b"w", b"lost", number=1000) + request(WILL, b"w") + request(WILL, b"a", b"x"))
-put("store", "long", request(SET, b"k" * 63, b"v" * 1024) + request(SET, b"k", b"v" * 1025))
-put("store", "unknown", request(7, b"k") + request(SET, b""))
