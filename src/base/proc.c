@@ -1,9 +1,12 @@
 // proc.c -- reads memory figures from /proc and sets signal masks for background threads. The memory
 // budget, the plan and the benchmarks call it.
+#define _GNU_SOURCE // sched_getaffinity, CPU_COUNT
 #include "base/proc.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 uint64_t proc_bytes(const char *path, const char *key)
 {
@@ -20,6 +23,20 @@ uint64_t proc_bytes(const char *path, const char *key)
 uint64_t proc_own_bytes(void)
 {
     return proc_bytes("/proc/self/smaps_rollup", "Pss:");
+}
+
+int proc_usable_cores(void)
+{
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+    const long online = sysconf(_SC_NPROCESSORS_ONLN); // more cores than a cpu_set_t holds
+    return online > 0 ? (int)online : 1;
+}
+
+void proc_host_name(char *out, size_t bytes)
+{
+    if (gethostname(out, bytes - 1) != 0 || !out[0]) snprintf(out, bytes, "localhost");
+    out[bytes - 1] = 0;
 }
 
 void proc_block_signals(sigset_t *before)

@@ -1,9 +1,10 @@
-// proc.h -- memory figures of this machine and process from /proc, the signal mask of threads, and
-// the pause of a core that spins.
+// proc.h -- memory figures of this machine and process from /proc, its cores and name, the signal mask of
+// threads, and the pause of a core that spins.
 #ifndef TRIREME_BASE_PROC_H
 #define TRIREME_BASE_PROC_H
 
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 
 // Returns the bytes that the line "KEY  N kB" of a file such as /proc/meminfo states, or 0 if there
@@ -13,6 +14,12 @@ uint64_t proc_bytes(const char *path, const char *key);
 // Returns the resident bytes of this process. A page that several processes share counts in equal
 // parts for each of them.
 uint64_t proc_own_bytes(void);
+
+// Returns how many cores this process may use, at least 1 (its affinity mask, as nproc says).
+int proc_usable_cores(void);
+
+// Writes the name of this host, cut to what `out` [bytes] holds, or "localhost" where it has none.
+void proc_host_name(char *out, size_t bytes);
 
 // Blocks signals in the calling thread and in threads that it starts later, so that signals for the
 // process reach other threads. It does not block the signals that a thread's own access raises

@@ -1,6 +1,7 @@
 // bench_comm_run.c -- the loop of `trireme bench all_reduce …` on one rank: fills the buffers,
 // times the calls, checks the result; rank 0 prints the rows in the format of nccl-tests.
 // bench_comm.c starts it through launch_ranks. Numbers are made and compared in memory of the host.
+#include "base/proc.h"
 #include "cmd/bench_comm.h"
 #include "cmd/console.h"
 
@@ -399,8 +400,8 @@ static void close_rank(bench_rank *b)
 // The lines that rank 0 prints before the rows.
 static void print_titles(const bench_request *q)
 {
-    char host[64] = "localhost";
-    gethostname(host, sizeof host - 1);
+    char host[64];
+    proc_host_name(host, sizeof host);
     printf("#\n# Using devices\n");
     for (int r = 0; r < q->ranks; r++)
         printf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%04x:%02x:%02x] %s\n", r, 0,

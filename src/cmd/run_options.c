@@ -1,13 +1,12 @@
 // run_options.c -- from the flags of `trireme run` to the options of its agent. See run.h.
-#define _GNU_SOURCE // CPU_COUNT
 #include "cmd/run.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/proc.h"
 #include "cmd/command.h"
 #include "device/device.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,13 +178,6 @@ done:
 
 // ---- workers ----
 
-static int usable_cores(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                       : (int)sysconf(_SC_NPROCESSORS_ONLN);
-}
-
 static int usable_gpus(void)
 {
     device_description d;
@@ -196,11 +188,11 @@ static status read_workers(const char *given, int *out, err *e)
 {
     *out = 1;
     if (!given) return OK;
-    if (strcmp(given, "cpu") == 0) return *out = usable_cores(), OK;
+    if (strcmp(given, "cpu") == 0) return *out = proc_usable_cores(), OK;
     if (strcmp(given, "gpu") == 0 || strcmp(given, "auto") == 0) {
         *out = usable_gpus();
         if (*out > 0) return OK;
-        if (strcmp(given, "auto") == 0) return *out = usable_cores(), OK;
+        if (strcmp(given, "auto") == 0) return *out = proc_usable_cores(), OK;
         return err_set(e, E_USAGE,
                        "--nproc-per-node gpu: this host has no GPU that a program may use");
     }

@@ -254,7 +254,10 @@ void store_server_close(store_server *s)
     while (s->clients) drop(s->clients);
     if (s->listener) evconnlistener_free(s->listener);
     if (s->ending) event_free(s->ending);
-    if (s->base) event_base_free(s->base);
+    if (s->base) {
+        event_base_loop(s->base, EVLOOP_NONBLOCK); // libevent releases connections in its loop
+        event_base_free(s->base);
+    }
     if (s->end_fd >= 0) close(s->end_fd);
     store_table_close(s->service.table);
     free(s);

@@ -12,6 +12,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 // A reply is awaited for the call's own deadline and this long.
@@ -190,6 +191,14 @@ status comm_store_tcp_will(comm_store *s, const char *key, store_value value, in
 {
     store_call c = {STORE_WILL, key, value, .number = silent_ms};
     return call(s, &c, e);
+}
+
+status comm_store_tcp_own(comm_store *s, net_address *out, err *e)
+{
+    store_tcp *t = tcp_of(s);
+    out->bytes = sizeof out->raw;
+    if (getsockname(t->fd, (struct sockaddr *)&out->raw, &out->bytes) == 0) return OK;
+    return err_errno(e, "cannot find this host's address on its connection to %s", t->address);
 }
 
 static void tcp_close(comm_store *s)

@@ -11,6 +11,8 @@
 // E_USAGE when the secrets differ. Not collective.
 status comm_store_tcp_open(const net_address *a, const net_secret *secret, int64_t deadline_ms,
                            comm_store **out, err *e);
+// The address of this end of the connection: the one from which this host reaches the server's. Not collective.
+status comm_store_tcp_own(comm_store *s, net_address *out, err *e);
 // Leaves a will with the server: when this connection ends, or makes no call for silent_ms, the server gives
 // the key the value, where it has none. So others learn of a host that is gone. A connection has one will; a
 // later call replaces it, and 0 bytes take it back. s is a store of comm_store_tcp_open. Not collective.

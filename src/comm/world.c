@@ -2,25 +2,17 @@
 //
 // Called by the starting process (launch/). It does not know how ranks are started, and it does not
 // know any collective.
-#define _GNU_SOURCE // CPU_COUNT
 #include "comm/world.h"
 
+#include "base/proc.h"
 #include "base/size.h"
 
-#include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 // Sizes for each rank, besides a fixed part: buffers of the arena, and keys of the store. A split
 // takes three keys at most for each rank.
 enum { BUFFERS = 1 << 15, BUFFERS_EACH = 128, KEYS = 256, KEYS_EACH = 8 };
-
-static int usable_cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-    return (int)sysconf(_SC_NPROCESSORS_ONLN); // more cores than a cpu_set_t holds
-}
 
 status world_open(int ranks, bool as_threads, world **out, err *e)
 {
@@ -38,7 +30,7 @@ status world_open(int ranks, bool as_threads, world **out, err *e)
     world *w = (world *)memory;
     *w = (world){.ranks = ranks,
                  .as_threads = as_threads,
-                 .spin = ranks <= usable_cores(),
+                 .spin = ranks <= proc_usable_cores(),
                  .failure = (comm_failure *)(memory + failure),
                  .stop = (comm_stop *)(memory + stop),
                  .watchdog = (comm_watchdog *)(memory + watchdog),

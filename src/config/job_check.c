@@ -1,10 +1,9 @@
 // job_check.c -- checks that keys agree with each other, and resolves keys that follow from others.
 // job_open calls it last. Each error names one key, its origin and the valid values.
-#define _GNU_SOURCE // sched_getaffinity
+#include "base/proc.h"
 #include "config/private.h"
 #include "device/device.h"
 
-#include <sched.h>
 #include <string.h>
 
 static bool given(const job *j, const char *path)
@@ -142,14 +141,6 @@ done:
     return result;
 }
 
-static int cores(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    int count = CPU_COUNT(&set);
-    return count > 0 ? count : 1;
-}
-
 // Replaces the word of launch.device by the name of a device.
 static status resolve_device(job *j, err *e)
 {
@@ -201,7 +192,7 @@ static void warn_of_shared(job *j, const device_description *d)
 static status resolve_launch(job *j, err *e)
 {
     status result = OK;
-    int all = cores(), threads = j->launch.threads_per_rank;
+    int all = proc_usable_cores(), threads = j->launch.threads_per_rank;
     mesh m;
     device_description about;
     TRY(resolve_device(j, e));

@@ -5,6 +5,7 @@
 #include "data/bpe_count.h"
 
 #include "base/alloc.h"
+#include "base/proc.h"
 #include "data/workers.h"
 
 #include <stdatomic.h>
@@ -122,7 +123,7 @@ static void count_on_worker(void *arg, int worker)
 
 static int threads_for(int threads, size_t pieces)
 {
-    if (threads <= 0) threads = data_workers_default();
+    if (threads <= 0) threads = proc_usable_cores();
     if (threads > THREADS_MAX) threads = THREADS_MAX;
     if ((size_t)threads > pieces) threads = pieces > 0 ? (int)pieces : 1;
     return threads;

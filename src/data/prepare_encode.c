@@ -5,6 +5,7 @@
 #include "data/prepare_encode.h"
 
 #include "base/alloc.h"
+#include "base/proc.h"
 #include "base/rng.h"
 #include "data/workers.h"
 
@@ -190,7 +191,7 @@ status prepare_encode(const prepare_options *o, prepare_source *from, const toke
                       int32_t eod, prepare_output *to, prepare_result *out, err *e)
 {
     status result = OK;
-    int workers = o->workers > 0 ? o->workers : data_workers_default();
+    int workers = o->workers > 0 ? o->workers : proc_usable_cores();
     prepare_round round = {.o = o, .eod = eod};
     TRY(alloc_array(&round.slots, ROUND_RECORDS, sizeof *round.slots, "documents", e));
     TRY(alloc_zeroed(&round.workspaces, (size_t)workers, sizeof *round.workspaces, "documents", e));

@@ -18,6 +18,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/proc.h"
 #include "base/text.h"
 #include "data/paths.h"
 #include "data/sidecar.h"
@@ -337,7 +338,7 @@ status tokens_check(const tokens *t, int32_t vocab, err *e)
                        t->bin_path, vocab);
     if (t->type == U16 && vocab > UINT16_MAX) return OK;
     tokens_id_check c = {.t = t, .vocab = vocab, .first_bad = t->count};
-    data_workers_run(t->count < 16 * CHECK_BLOCK ? 1 : data_workers_default(), check_blocks, &c);
+    data_workers_run(t->count < 16 * CHECK_BLOCK ? 1 : proc_usable_cores(), check_blocks, &c);
     uint64_t bad = atomic_load(&c.first_bad);
     if (bad == t->count) return OK;
     int64_t id;

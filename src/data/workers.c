@@ -1,11 +1,9 @@
 // workers.c -- starts threads, runs one function on each, and joins them. tokens.c, bpe_count.c and
 // prepare_encode.c call it. It deliberately does not know the work: the function claims its own
 // pieces, so fewer threads than requested only take longer.
-#define _GNU_SOURCE // sched_getaffinity, CPU_COUNT
 #include "data/workers.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 enum { WORKERS_MAX = 256 };
 
@@ -15,14 +13,6 @@ typedef struct data_worker {
     void *arg;
     int number;
 } data_worker;
-
-int data_workers_default(void)
-{
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-    const int count = CPU_COUNT(&set);
-    return count < 1 ? 1 : count;
-}
 
 static void *worker_main(void *arg)
 {

@@ -7,9 +7,6 @@
 // `worker` is 0 on the calling thread and 1, 2, … on the others.
 typedef void (*data_workers_fn)(void *arg, int worker);
 
-// The number of processors that this process may use, at least 1.
-int data_workers_default(void);
-
 // Calls fn(arg, w) on up to `count` threads and returns when all calls have returned. Where the
 // system grants fewer threads, fewer workers run; worker 0 always runs.
 void data_workers_run(int count, data_workers_fn fn, void *arg);

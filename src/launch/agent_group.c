@@ -2,6 +2,7 @@
 #include "launch/agent_group.h"
 
 #include "base/clock.h"
+#include "base/proc.h"
 #include "net/socket.h"
 
 #include <inttypes.h>
@@ -50,28 +51,35 @@ static status stopped(err *e)
     return err_set(e, E_INTERRUPTED, "stopped by a signal while it waited for other nodes");
 }
 
+// Does the call that returned *got in its slice of the wait need another one? A signal ends the wait: *got is then
+// E_INTERRUPTED.
+static bool waits_on(const agent_group *g, int64_t end_ns, status *got, err *e)
+{
+    if (*got != E_PEER || clock_ns() >= end_ns) return false;
+    if (!must_stop(g)) return true;
+    *got = stopped(e);
+    return false;
+}
+
 // Copies the value [bytes] of a key that another node sets.
 static status await_value(agent_group *g, const char *key, void *out, size_t bytes, int64_t wait_ms,
                           err *e)
 {
     const int64_t end = clock_ns() + wait_ms * 1000000;
-    for (;;) {
-        const status got = comm_store_get(g->store, key, out, bytes, NULL, SLICE_MS, e);
-        if (got != E_PEER || clock_ns() >= end) return got;
-        if (must_stop(g)) return stopped(e);
-    }
+    status got;
+    do got = comm_store_get(g->store, key, out, bytes, NULL, SLICE_MS, e);
+    while (waits_on(g, end, &got, e));
+    return got;
 }
 
 // Waits until the leading agent listens.
 static status connect_store(agent_group *g, err *e)
 {
     const int64_t end = clock_ns() + g->meeting->join_ms * 1000000;
-    for (;;) {
-        const status got =
-            comm_store_tcp_open(&g->address, &g->meeting->secret, SLICE_MS, &g->store, e);
-        if (got != E_PEER || clock_ns() >= end) return got;
-        if (must_stop(g)) return stopped(e);
-    }
+    status got;
+    do got = comm_store_tcp_open(&g->address, &g->meeting->secret, SLICE_MS, &g->store, e);
+    while (waits_on(g, end, &got, e));
+    return got;
 }
 
 // ---- the store ----
@@ -109,21 +117,14 @@ static status find_own(agent_group *g, err *e)
 {
     status result = OK;
     net_address own;
-    int fd = -1;
     if (g->meeting->local_host) {
         snprintf(g->own, sizeof g->own, "%.*s",
                  TEXT_CUT(g->meeting->local_host, sizeof g->own - 1));
         return OK;
     }
-    TRY(net_connect(&g->address, clock_ns() + CALL_MS * INT64_C(1000000), &fd, e));
-    own.bytes = sizeof own.raw;
-    if (getsockname(fd, (struct sockaddr *)&own.raw, &own.bytes) != 0) {
-        result = err_errno(e, "cannot find this host's address");
-        goto done;
-    }
+    TRY(comm_store_tcp_own(g->store, &own, e));
     net_address_print_host(&own, g->own);
 done:
-    if (fd >= 0) close(fd);
     return result;
 }
 
@@ -133,17 +134,17 @@ static status lead(const agent_meeting *m, agent_group *g, err *e)
 {
     status result = OK;
     net_address bound, any = g->address;
-    comm_store *other = NULL;
+    const bool is_own = net_address_is_own(&g->address);
     err why = {0};
-    if (!net_address_is_own(&g->address)) net_address_set_any(&any);
+    if (!is_own) net_address_set_any(&any);
     if (store_server_open(&any, &m->secret, &g->server, &bound, &why) == OK) {
-        if (!net_address_is_own(&g->address)) net_address_set_loopback(&bound);
+        if (!is_own) net_address_set_loopback(&bound);
         g->address = bound;
         return OK;
     }
-    if (m->is_leader < 0) (void)comm_store_tcp_open(&g->address, &m->secret, CALL_MS, &other, NULL);
-    if (!other) FAIL(why.code, "%s", why.text);
-    comm_store_close(other);
+    if (m->is_leader < 0)
+        (void)comm_store_tcp_open(&g->address, &m->secret, CALL_MS, &g->store, NULL);
+    if (!g->store) FAIL(why.code, "%s", why.text);
 done:
     return result;
 }
@@ -153,10 +154,10 @@ status agent_group_open(const agent_meeting *m, int signals, agent_group *g, err
     status result = OK;
     bool own = false;
     *g = (agent_group){.meeting = m, .signals = signals, .reserved = -1};
-    if (gethostname(g->host, sizeof g->host - 1) != 0) strcpy(g->host, "localhost");
+    proc_host_name(g->host, sizeof g->host);
     TRY(find_endpoint(m, &g->address, &own, e));
     if (own) TRY(lead(m, g, e));
-    TRY(connect_store(g, e));
+    if (!g->store) TRY(connect_store(g, e));
     TRY(check_id(g, e));
     TRY(find_own(g, e));
 done:

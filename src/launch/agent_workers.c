@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/proc.h"
 #include "launch/agent_environment.h"
 
 #include <errno.h>
@@ -174,7 +175,7 @@ static void note_failure(agent_workers *w, int local, pid_t pid, int how)
                           .pid = (int)pid,
                           .exit_code = WIFSIGNALED(how) ? -WTERMSIG(how) : WEXITSTATUS(how),
                           .time_s = time(NULL)};
-    if (gethostname(f->host, sizeof f->host - 1) != 0) strcpy(f->host, "localhost");
+    proc_host_name(f->host, sizeof f->host);
     worker_failure_read_file(w->workers[local].error_file, f);
     const char *oom = f->exit_code == -SIGKILL ? oom_explain(w->before) : NULL;
     if (oom) snprintf(f->what, sizeof f->what, "%s", oom);

@@ -1,70 +1,41 @@
 // test_p2p.c -- trainers over the communicator p2p, whose ranks read each other's device memory, compute
 // the same bits on unkind devices as ranks of one machine on cpu devices. Steps are recorded and replayed
 // where they can be. What is left out is noticed: the linker wraps the functions that the faults change.
-#include "equiv/comm_points.h"
-#include "workers.h"
+#include "equiv/comm_compare.h"
 
 #include "comm/p2p_private.h"
 #include "unkind/unkind_sharing.h"
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { STEPS = 4, LIMIT_S = 900 };
+enum { LIMIT_S = 900 };
 #else
-enum { STEPS = 4, LIMIT_S = 300 };
+enum { LIMIT_S = 300 };
 #endif
 
 static matrix_run over_p2p(int order)
 {
-    return (matrix_run){
-        .steps = STEPS, .folder = pool_folder(), .unkind = true, .p2p = true, .late_order = order};
-}
-
-static void check_points(int order)
-{
-    static outcome want, got;
-    const matrix_run here = {.steps = STEPS, .folder = pool_folder()}, there = over_p2p(order);
-    for (size_t i = 0; i < COMM_POINTS; i++) {
-        const point p = comm_point(COMM_POINT[i]);
-        pool_run_one(&p, &here, LIMIT_S, &want);
-        pool_run_one(&p, &there, LIMIT_S, &got);
-        if (want.result != OK || got.result != OK)
-            fail_msg("%s: %s%s", COMM_POINT[i], want.error, got.error);
-        if (!matrix_compare(&got, &want).same) fail_msg("%s: the bits differ", COMM_POINT[i]);
-    }
+    return (matrix_run){.steps = COMPARE_STEPS,
+                        .folder = pool_folder(),
+                        .unkind = true,
+                        .p2p = true,
+                        .late_order = order};
 }
 
 static void test_every_strategy_has_the_same_bits(void **state)
 {
     (void)state;
-    check_points(LATE_OTHERS_FIRST);
+    const matrix_run there = over_p2p(LATE_OTHERS_FIRST);
+    compare_points(&there, LIMIT_S);
 }
 
 static void test_another_order_has_the_same_bits(void **state)
 {
     (void)state;
-    check_points(LATE_OTHERS_LAST);
+    const matrix_run there = over_p2p(LATE_OTHERS_LAST);
+    compare_points(&there, LIMIT_S);
 }
 
 // ---- Compression, and post-forward groups
-
-typedef struct losses {
-    double of[STEPS];
-} losses;
-
-static status train(worker_group *all, int rank, golden *g, trainer *t, err *e)
-{
-    status result = OK;
-    losses *x = all->given;
-    trainer_step_result r;
-    (void)g;
-    for (int i = 0; i < STEPS; i++) {
-        TRY(trainer_step(t, false, &r, e));
-        if (rank == 0) x->of[i] = r.loss;
-    }
-    TRY(trainer_check_replicas(t, e));
-done:
-    return result;
-}
 
 static void test_compressed_gradients_have_the_same_bits(void **state)
 {
@@ -76,13 +47,10 @@ static void test_compressed_gradients_have_the_same_bits(void **state)
     };
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         scenario s = scenarios[i];
-        losses want = {{0}}, got = {{0}};
         char name[32];
         snprintf(name, sizeof name, "scenario %zu", i);
-        workers_run(name, &s, false, train, &want);
         s.unkind = s.p2p = true;
-        workers_run(name, &s, false, train, &got);
-        if (memcmp(&want, &got, sizeof want) != 0) fail_msg("%s: the bits differ", name);
+        compare_scenarios(name, &scenarios[i], &s);
     }
 }
 

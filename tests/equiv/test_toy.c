@@ -1,48 +1,35 @@
 // test_toy.c -- trainers over the toy communicator, which packs shards and works on streams, compute the
 // same bits as over the communicator of one machine, which reads the memory of other ranks. What is
 // left out or wrong is noticed: the linker wraps the functions that the faults change.
-#include "equiv/comm_points.h"
+#include "equiv/comm_compare.h"
 #include "equiv/matrix_cover.h"
 #include "late/late_device.h"
-#include "workers.h"
 
 #include "comm/packed.h"
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { STEPS = 4, LIMIT_S = 900, COVER = false, SAMPLE = 12 };
+enum { LIMIT_S = 900, COVER = false, SAMPLE = 12 };
 #else
-enum { STEPS = 4, LIMIT_S = 300, COVER = true, SAMPLE = 0 };
+enum { LIMIT_S = 300, COVER = true, SAMPLE = 0 };
 #endif
-
-static void check_points(const matrix_run *over_toy)
-{
-    static outcome want, got;
-    for (size_t i = 0; i < COMM_POINTS; i++) {
-        const point p = comm_point(COMM_POINT[i]);
-        const matrix_run here = {.steps = STEPS, .folder = pool_folder()};
-        pool_run_one(&p, &here, LIMIT_S, &want);
-        pool_run_one(&p, over_toy, LIMIT_S, &got);
-        if (want.result != OK || got.result != OK)
-            fail_msg("%s: %s%s", COMM_POINT[i], want.error, got.error);
-        if (!matrix_compare(&got, &want).same) fail_msg("%s: the bits differ", COMM_POINT[i]);
-    }
-}
 
 static void test_every_strategy_has_the_same_bits(void **state)
 {
     (void)state;
-    check_points(&(matrix_run){.steps = STEPS, .folder = pool_folder(), .toy = true});
+    compare_points(&(matrix_run){.steps = COMPARE_STEPS, .folder = pool_folder(), .toy = true},
+                   LIMIT_S);
 }
 
 static void test_late_streams_have_the_same_bits(void **state)
 {
     (void)state;
     for (int order = LATE_OTHERS_FIRST; order <= LATE_OTHERS_LAST; order++)
-        check_points(&(matrix_run){.steps = STEPS,
-                                   .folder = pool_folder(),
-                                   .toy = true,
-                                   .late = true,
-                                   .late_order = order});
+        compare_points(&(matrix_run){.steps = COMPARE_STEPS,
+                                     .folder = pool_folder(),
+                                     .toy = true,
+                                     .late = true,
+                                     .late_order = order},
+                       LIMIT_S);
 }
 
 // Points that have every pair of values of two dimensions, against their references.
@@ -70,25 +57,6 @@ static void test_covering_points_have_the_bits_of_their_references(void **state)
 
 // ---- Compression, and post-forward groups
 
-typedef struct losses {
-    double of[STEPS];
-} losses;
-
-static status train(worker_group *all, int rank, golden *g, trainer *t, err *e)
-{
-    status result = OK;
-    losses *x = all->given;
-    trainer_step_result r;
-    (void)g;
-    for (int i = 0; i < STEPS; i++) {
-        TRY(trainer_step(t, false, &r, e));
-        if (rank == 0) x->of[i] = r.loss;
-    }
-    TRY(trainer_check_replicas(t, e));
-done:
-    return result;
-}
-
 static void test_compressed_gradients_have_the_same_bits(void **state)
 {
     (void)state;
@@ -101,13 +69,10 @@ static void test_compressed_gradients_have_the_same_bits(void **state)
     };
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         scenario s = scenarios[i];
-        losses want = {{0}}, got = {{0}};
         char name[32];
         snprintf(name, sizeof name, "scenario %zu", i);
-        workers_run(name, &s, false, train, &want);
         s.toy = true;
-        workers_run(name, &s, false, train, &got);
-        if (memcmp(&want, &got, sizeof want) != 0) fail_msg("%s: the bits differ", name);
+        compare_scenarios(name, &scenarios[i], &s);
     }
 }
 
@@ -165,7 +130,7 @@ status __wrap_comm_share(comm *c, err *e)
 static void run_with(toy_fault f, outcome *out)
 {
     const point p = comm_point("shard=3,inner=zero3");
-    const matrix_run how = {.steps = STEPS, .folder = pool_folder(), .toy = true};
+    const matrix_run how = {.steps = COMPARE_STEPS, .folder = pool_folder(), .toy = true};
     fault = f;
     pool_run_one(&p, &how, LIMIT_S, out);
     fault = NO_FAULT;

@@ -1,6 +1,7 @@
 // cpu_context.c -- opens the context in which kernels run: its level, threads, and scratch memory.
 // Called by the cpu device, and by the late device of the tests. It knows no stream.
 #define _GNU_SOURCE // MAP_ANONYMOUS
+#include "base/proc.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/cpu_team.h"
 
@@ -37,7 +38,7 @@ status cpu_context_open(const device_options *options, cpu_context *out, err *e)
     *out = (cpu_context){0};
     int threads = options ? options->threads : 0;
     TRY(cpu_level_choose(options ? options->isa : NULL, &out->level, e));
-    out->threads = threads ? threads : cpu_team_cores();
+    out->threads = threads ? threads : proc_usable_cores();
     out->scratch = pages_map(cpu_scratch_bytes(out->threads));
     if (!out->scratch) FAIL(E_FIT, "out of memory for the scratch of %d threads", out->threads);
     out->shared = out->scratch + (size_t)out->threads * CPU_SCRATCH_BYTES;

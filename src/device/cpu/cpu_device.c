@@ -242,7 +242,7 @@ static const device_ops cpu_ops = {
 // More threads than cores would only wait for each other.
 static int threads_of(const device_options *o)
 {
-    const int cores = cpu_team_cores();
+    const int cores = proc_usable_cores();
     return o->threads == 0 || o->threads > cores ? cores : o->threads;
 }
 

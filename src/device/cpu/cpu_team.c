@@ -6,7 +6,6 @@
 // number, and the number of items left. So a thread takes an item by one compare-and-swap, which
 // fails when the job is over. A slow thread may read the fields of a job that is over, but it uses
 // them only after it has taken an item of that job.
-#define _GNU_SOURCE // sched_getaffinity
 #include "device/cpu/cpu_team.h"
 
 #include "base/clock.h"
@@ -15,7 +14,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -54,14 +52,6 @@ struct cpu_team {
     cpu_team_items *items;    // [threads]
     cpu_team_member *members; // [threads]
 };
-
-int cpu_team_cores(void)
-{
-    cpu_set_t cores;
-    if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 1;
-    int count = CPU_COUNT(&cores);
-    return count > 0 ? count : 1;
-}
 
 // Spins for up to SPIN_NS until *word differs from `seen`. Returns whether it does.
 static bool spin(const _Atomic uint32_t *word, uint32_t seen)

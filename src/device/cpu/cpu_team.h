@@ -18,9 +18,6 @@ typedef struct cpu_team cpu_team;
 // differs from call to call, and no result may depend on it.
 typedef void (*cpu_team_work)(const void *arg, int64_t item, int thread);
 
-// The number of processors that this process may use by its affinity mask, at least 1.
-int cpu_team_cores(void);
-
 // Opens a team of `threads` >= 1 threads, with the calling thread as thread 0. The caller closes
 // it. E_FIT when the system does not start so many.
 status cpu_team_open(int threads, cpu_team **out, err *e);
