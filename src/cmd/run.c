@@ -80,6 +80,8 @@ static const flag flags[] = {
      "TORCH_ELASTIC_SHUTDOWN_TIMEOUT)."},
     {"--virtual-local-rank", FLAG_SWITCH, W(own_gpu), NULL,
      "Gives each worker LOCAL_RANK 0 and a CUDA_VISIBLE_DEVICES with its own GPU only."},
+    {"--use-env", FLAG_SWITCH, W(use_env), NULL,
+     "Leaves out the argument --local-rank that launch adds."},
     {"--secret-file", FLAG_TEXT, N(secret_file), "FILE",
      "Names the file with the secret of the run, which nodes on several hosts need (default: "
      "TRIREME_SECRET_FILE)."},
@@ -107,18 +109,13 @@ static int exit_code(const agent_result *r, status result)
     return r->signal ? BY_SIGNAL + r->signal : status_exit_code(result);
 }
 
-static int cmd_run(int argc, char **argv)
+int run_start(const run_request *q, char **rest, int count)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    run_request q = {.workers = {.max_restarts = -1, .shutdown_s = -1},
-                     .nodes = {.node_rank = -1, .master_port = -1}};
     run_options o = {0};
     agent_result r = {0};
-    int first = argc;
-    TRY(flags_read_environment(flags, FLAGS, "PET_", &q, e));
-    TRY(flags_parse_leading(flags, FLAGS, argc, argv, &q, &first, e));
-    TRY(run_options_open(&q, argv + first, argc - first, &o, e));
+    TRY(run_options_open(q, rest, count, &o, e));
     o.agent.say = say;
     TRY(agent_run(&o.agent, &r, e));
 done:
@@ -128,6 +125,28 @@ done:
     run_options_close(&o);
     free(r.failures);
     return r.signal ? exit_code(&r, result) : code;
+}
+
+static int start(int argc, char **argv, const char *rank_word)
+{
+    err e = {0};
+    run_request q = {.workers = {.max_restarts = -1, .shutdown_s = -1, .rank_word = rank_word},
+                     .nodes = {.node_rank = -1, .master_port = -1}};
+    int first = argc;
+    if (flags_read_environment(flags, FLAGS, "PET_", &q, &e) != OK ||
+        flags_parse_leading(flags, FLAGS, argc, argv, &q, &first, &e) != OK)
+        return cmd_fail(&e);
+    return run_start(&q, argv + first, argc - first);
+}
+
+static int cmd_run(int argc, char **argv)
+{
+    return start(argc, argv, NULL);
+}
+
+static int cmd_launch(int argc, char **argv)
+{
+    return start(argc, argv, "--local-rank=${local_rank}");
 }
 
 static const char ABOUT[] = "Starts the program once for each local rank, with torchrun's "
@@ -157,6 +176,18 @@ const command command_torchrun = {
     .run = cmd_run,
     .usage = "[--nproc-per-node N] [--nnodes N] [flags] SCRIPT [arguments of the script]",
     .help = "Starts ranks as PyTorch's torchrun does; the same as run.",
+    .about = ABOUT,
+    .flags = flags,
+    .flag_count = FLAGS,
+    .takes_program = true,
+};
+
+const command command_launch = {
+    .name = "launch",
+    .run = cmd_launch,
+    .usage = "[--nproc-per-node N] [--nnodes N] [flags] SCRIPT [arguments of the script]",
+    .help = "Starts ranks as python -m torch.distributed.launch does: run, with the argument "
+            "--local-rank=N for the script.",
     .about = ABOUT,
     .flags = flags,
     .flag_count = FLAGS,

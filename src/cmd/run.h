@@ -1,4 +1,5 @@
-// run.h -- the flags of `trireme run`, as they were given. Private to run.c, run_options.c and run_outputs.c.
+// run.h -- the flags of `trireme run`, as they were given. Private to run.c, run_options.c, run_outputs.c and
+// deepspeed.c, which fills a request of its own.
 #ifndef TRIREME_CMD_RUN_H
 #define TRIREME_CMD_RUN_H
 
@@ -10,7 +11,8 @@ typedef struct run_workers {
     const char *nproc, *role, *numa, *start_method, *signals;
     int64_t max_restarts, shutdown_s; // -1: not given
     double monitor_s;
-    bool module, no_python, run_path, own_gpu;
+    bool module, no_python, run_path, own_gpu, use_env;
+    const char *rank_word; // the first argument of each worker; NULL: none
 } run_workers;
 
 typedef struct run_nodes {
@@ -42,6 +44,9 @@ typedef struct run_options {
     char self[4096];
 } run_options;
 
+// Starts the program `rest` [count] as the request says, and returns the exit code (run.c). Prints what a user should
+// know.
+int run_start(const run_request *q, char **rest, int count);
 // `rest` [count] is the program with its arguments, borrowed. E_USAGE names the flag. The caller closes *out also
 // after a failure.
 status run_options_open(const run_request *q, char **rest, int count, run_options *out, err *e);

@@ -243,10 +243,14 @@ static status find_program(const run_workers *w, char **rest, int count, run_opt
     const ssize_t length = readlink("/proc/self/exe", o->self, sizeof o->self - 1);
     o->self[length > 0 ? length : 0] = 0;
     const int before = fill_front(w, rest[0], o, front);
-    TRY(alloc_zeroed(&o->program, (size_t)(before + count + 1), sizeof *o->program,
-                     "the program's arguments", e));
-    memcpy(o->program, front, (size_t)before * sizeof *front);
-    memcpy(o->program + before, rest, (size_t)count * sizeof *rest);
+    const char **next = NULL;
+    TRY(alloc_zeroed(&next, (size_t)(before + count + 2), sizeof *next, "the program's arguments",
+                     e));
+    o->program = (char **)next;
+    for (int i = 0; i < before; i++) *next++ = front[i];
+    *next++ = rest[0];
+    if (w->rank_word && !w->use_env) *next++ = w->rank_word;
+    for (int i = 1; i < count; i++) *next++ = rest[i];
     o->agent.program = o->program;
     o->entry = rest[0];
 done:

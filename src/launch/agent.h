@@ -43,7 +43,7 @@ typedef struct agent_logs {
 } agent_logs;
 
 typedef struct agent_options {
-    char *const *program; // ends with NULL
+    char *const *program; // ends with NULL; ${local_rank} in a word stands for that of the worker
     int workers;          // on this node
     const char *role;
     agent_meeting meeting;

@@ -2,43 +2,72 @@
 #define _GNU_SOURCE // environ
 #include "launch/agent_environment.h"
 
+#include "base/alloc.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static const char PREFIX[] = "[${role_name}${local_rank}]:";
+enum { WORD_BYTES = 64 };
+
+// A name that stands for a value, "${rank}" for example.
+typedef struct macro {
+    const char *name;
+    char value[WORD_BYTES];
+} macro;
+
+static void expand(const char *pattern, const macro *m, int count, text *out)
+{
+    for (const char *next = pattern; *next;) {
+        int found = 0;
+        while (found < count && strncmp(next, m[found].name, strlen(m[found].name)) != 0) found++;
+        if (found < count) {
+            text_add(out, m[found].value);
+            next += strlen(m[found].name);
+        } else {
+            text_add_bytes(out, next++, 1);
+        }
+    }
+}
 
 void agent_environment_prefix(const agent_options *o, const agent_round *r, int local,
                               char out[PREFIX_BYTES])
 {
-    const struct {
-        const char *name;
-        char value[24];
-    } numbers[] = {{"${local_rank}", ""}, {"${rank}", ""}};
-    char values[2][24];
+    macro m[] = {{.name = "${role_name}"}, {.name = "${local_rank}"}, {.name = "${rank}"}};
     text line = {0};
-    snprintf(values[0], sizeof values[0], "%d", local);
-    snprintf(values[1], sizeof values[1], "%d", r->first_rank + local);
-    for (const char *next = o->logs.prefix ? o->logs.prefix : PREFIX; *next;) {
-        if (strncmp(next, "${role_name}", 12) == 0) {
-            text_add(&line, o->role);
-            next += 12;
-            continue;
-        }
-        int found = -1;
-        for (int i = 0; i < 2; i++)
-            if (strncmp(next, numbers[i].name, strlen(numbers[i].name)) == 0) found = i;
-        if (found >= 0) {
-            text_add(&line, values[found]);
-            next += strlen(numbers[found].name);
-        } else {
-            text_add_bytes(&line, next++, 1);
-        }
-    }
+    snprintf(m[0].value, WORD_BYTES, "%.*s", TEXT_CUT(o->role, WORD_BYTES - 1));
+    snprintf(m[1].value, WORD_BYTES, "%d", local);
+    snprintf(m[2].value, WORD_BYTES, "%d", r->first_rank + local);
+    expand(o->logs.prefix ? o->logs.prefix : PREFIX, m, sizeof m / sizeof *m, &line);
     const char *chars = line.chars ? line.chars : "";
     snprintf(out, PREFIX_BYTES, "%.*s", TEXT_CUT(chars, PREFIX_BYTES - 1));
     text_clear(&line);
+}
+
+status agent_environment_program(char *const *program, int local, char ***out, err *e)
+{
+    status result = OK;
+    size_t count = 0;
+    macro m = {.name = "${local_rank}"};
+    snprintf(m.value, WORD_BYTES, "%d", local);
+    while (program[count]) count++;
+    TRY(alloc_zeroed(out, count + 1, sizeof **out, "the arguments of a worker", e));
+    for (size_t i = 0; i < count; i++) {
+        text word = {0};
+        text_add(&word, "");
+        expand(program[i], &m, 1, &word);
+        TRY(text_take(&word, &(*out)[i], e));
+    }
+done:
+    return result;
+}
+
+void agent_environment_program_free(char **program)
+{
+    for (char **word = program; word && *word; word++) free(*word);
+    free(program);
 }
 
 // Who a worker is.
@@ -56,6 +85,10 @@ static status set_ranks(const agent_workers *w, int local, worker_env *v, err *e
     TRY(worker_env_set(v, e, "WORLD_SIZE", "%d", r->ranks));
     TRY(worker_env_set(v, e, "GROUP_WORLD_SIZE", "%d", r->nodes));
     TRY(worker_env_set(v, e, "ROLE_WORLD_SIZE", "%d", r->ranks));
+    // DeepSpeed's names
+    TRY(worker_env_set(v, e, "CROSS_RANK", "%d", r->node));
+    TRY(worker_env_set(v, e, "CROSS_SIZE", "%d", r->nodes));
+    TRY(worker_env_set(v, e, "LOCAL_SIZE", "%d", w->options->workers));
 done:
     return result;
 }

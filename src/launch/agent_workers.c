@@ -107,6 +107,7 @@ static status start_one(agent_workers *w, int local, const char *attempt, err *e
     agent_worker *worker = &w->workers[local];
     int children[WORKER_STREAMS] = {-1, -1};
     worker_env env = {0};
+    char **program = NULL;
     text folder = {0};
     text_addf(&folder, "%s/%d", attempt, local);
     TRY(text_check(&folder, e));
@@ -114,8 +115,9 @@ static status start_one(agent_workers *w, int local, const char *attempt, err *e
     TRY(file_join(folder.chars, "error.json", &worker->error_file, e));
     TRY(open_streams(w, local, folder.chars, children, e));
     TRY(agent_environment(w, local, &env, e));
+    TRY(agent_environment_program(w->options->program, local, &program, e));
     const worker_command c = {
-        .argv = w->options->program, .env = env.names, .out = children[0], .error = children[1]};
+        .argv = program, .env = env.names, .out = children[0], .error = children[1]};
     TRY(worker_start(&c, &worker->process, e));
     atomic_store(&w->guard->groups[local], worker->process.pid);
     w->alive++;
@@ -123,6 +125,7 @@ done:
     for (int s = 0; s < WORKER_STREAMS; s++)
         if (children[s] >= 0) close(children[s]);
     worker_env_close(&env);
+    agent_environment_program_free(program);
     text_clear(&folder);
     return result;
 }

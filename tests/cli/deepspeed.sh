@@ -1,0 +1,89 @@
+# deepspeed.sh -- `trireme deepspeed` with hostfiles and filters, on this host and on several through an ssh of the test,
+# and `trireme launch`. The programs are shell scripts.
+. "${0%/*}/lib.sh" "$1"
+unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT CUDA_VISIBLE_DEVICES TRIREME_SECRET_FILE
+
+program() { # NAME, lines on stdin
+    { echo '#!/bin/sh' && cat; } >"$1"
+    chmod +x "$1"
+}
+
+program env.sh <<'END'
+echo "$RANK $WORLD_SIZE $LOCAL_RANK $LOCAL_SIZE $CROSS_RANK $CROSS_SIZE $CUDA_VISIBLE_DEVICES $NCCL_WORD $*" >>ranks
+END
+
+expect_ranks() { # LINE...
+    sort ranks >sorted
+    printf '%s\n' "$@" | cmp -s - sorted || fail "ranks: $(cat sorted)"
+    rm ranks
+}
+
+# ---- This host
+run "$trireme" deepspeed --num_gpus 2 ./env.sh --lr 1
+expect_exit 0
+expect_ranks '0 2 0 2 0 1   --local_rank=0 --lr 1' '1 2 1 2 0 1   --local_rank=1 --lr 1'
+run "$trireme" launch --nproc_per_node 2 ./env.sh --lr 1
+expect_exit 0
+expect_ranks '0 2 0 2 0 1   --local-rank=0 --lr 1' '1 2 1 2 0 1   --local-rank=1 --lr 1'
+run "$trireme" launch --use_env ./env.sh
+expect_exit 0
+expect_ranks '0 1 0 1 0 1   '
+printf '# comment\n\nworker-0 slots=4 # four\n' >one
+run "$trireme" deepspeed -H one -i worker-0:1,3 --no_local_rank ./env.sh
+expect_exit 0
+expect_ranks '0 2 0 2 0 1 1,3  ' '1 2 1 2 0 1 1,3  '
+
+# ---- Several hosts: the ssh of this test runs the command here, and writes down where it should have run it.
+mkdir bin
+program bin/ssh <<'END'
+while [ "${1#-}" != "$1" ]; do
+    case $1 in -o | -p) echo "$1 $2" >>ssh-arguments && shift 2 ;; *) shift ;; esac
+done
+echo "$1" >>hosts
+exec sh -c "$2"
+END
+# An address of the loopback network that no other test uses at this moment.
+host=127.$(($$ / 62500 % 250 + 1)).$(($$ / 250 % 250 + 1)).$(($$ % 250 + 1))
+printf 'a slots=2\nb slots=3\nc slots=1\n' >three
+NCCL_WORD="a 'b' \$c" PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H three -e c@b:1 --master_addr "$host" \
+    --master_port 29511 --ssh_port 2222 ./env.sh "x 'y' \$z"
+expect_exit 0
+expect_ranks "0 4 0 2 0 2 0,1 a 'b' \$c --local_rank=0 x 'y' \$z" "1 4 1 2 0 2 0,1 a 'b' \$c --local_rank=1 x 'y' \$z" \
+    "2 4 0 2 1 2 0,2 a 'b' \$c --local_rank=0 x 'y' \$z" "3 4 1 2 1 2 0,2 a 'b' \$c --local_rank=1 x 'y' \$z"
+[ "$(sort hosts | tr '\n' ' ')" = 'a b ' ] || fail "hosts: $(cat hosts)"
+expect_line '^-p 2222$' ssh-arguments
+
+# A failure on one host ends all.
+program fails.sh <<'END'
+[ "$RANK" != 2 ] || { echo 'no such layer' >&2; exit 7; }
+exec sleep 600
+END
+PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H three --num_nodes 2 --num_gpus 2 --master_addr "$host" \
+    --master_port 29511 ./fails.sh
+expect_exit 1
+expect_line 'rank 2 \(host .*\) ended with exit code 7: no such layer'
+
+# ---- What is refused
+refuse() { # LINE [argument ...]
+    local line=$1
+    shift
+    run "$trireme" deepspeed "$@" ./env.sh
+    expect_exit 2
+    expect_line "$line"
+}
+printf 'a slots=2\na slots=2\n' >twice
+printf 'a slots=two\n' >word
+printf '# nothing\n' >none
+refuse 'twice: line 2: host a is there twice' -H twice
+refuse 'word: line 1: valid is "HOST slots=N"' -H word
+refuse 'none: no host' -H none
+refuse 'missing' -H missing
+refuse 'host "d" of the filter is not in the list' -H three -i d
+refuse 'host a has no slot "2"; valid are 0 to 1' -H three -i a:2
+refuse 'leaves no slot' -H three -e a@b@c
+refuse 'exclude each other' -H three -i a -e b
+refuse 'the list has 3 hosts' -H three --num_nodes 4
+refuse 'host c has 1 slots' -H three --num_gpus 2
+refuse 'valid is ssh' --launcher slurm
+[ ! -e ranks ] || fail "a refused command started something"
+finish
