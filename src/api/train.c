@@ -78,12 +78,21 @@ static status run(trm_job *j, trm_rank_main fn, void *arg, err *e)
 {
     status result = OK;
     api_run_request q = {.config_json = j->config_json, .fn = fn, .arg = arg};
+    text prefix = {0};
     int first_rank = -1;
     if (!fn) FAIL(E_USAGE, "trm_run: fn is NULL; valid: the function that each rank runs");
     TRY(api_job_prepare(j, &q.prepared, e));
     if (!q.prepared.job->launch.as_threads) TRY(check_alone(e));
-    const launch_options o = {.ranks = q.prepared.job->launch.ranks,
-                              .as_threads = q.prepared.job->launch.as_threads};
+    const job *opened = q.prepared.job;
+    job_record_prefix(opened, &prefix);
+    TRY(text_check(&prefix, e));
+    const launch_options o = {
+        .ranks = opened->launch.ranks,
+        .as_threads = opened->launch.as_threads,
+        .record = {.calls = (int)opened->checks.record_calls,
+                   .compares = opened->checks.desync,
+                   .prefix = prefix.chars,
+                   .within = opened->checks.record_prefix ? NULL : opened->train.out}};
     q.log = (api_run_log){.is_open = shared_flag(), .began = clock_seconds(), .resumed = -1};
     if (!q.log.is_open) FAIL(E_MEMORY, "trm_run: out of memory");
     TRY(launch_ranks(&o, run_rank, &q, &first_rank, e));
@@ -92,6 +101,7 @@ done:
     if (q.log.is_open) munmap(q.log.is_open, sizeof *q.log.is_open);
     if (result == E_INTERRUPTED) err_set(e, result, "a rank ended the run early");
     api_prepared_close(&q.prepared);
+    text_clear(&prefix);
     return result;
 }
 

@@ -1,5 +1,4 @@
-// bench_comm.c -- `trireme bench all_reduce | reduce_scatter | all_gather | broadcast | sendrecv`:
-// reads the flags, starts the ranks, and prints the head and the end of the output. Flags and
+// bench_comm.c -- `trireme bench all_reduce`, and the other collectives of bench_comm_calls.c: reads the flags, starts the ranks, and prints the head and the end of the output. Flags and
 // output are those of nccl-tests, so that scripts written for it work. bench_comm_run.c measures.
 #include "cmd/bench_comm.h"
 
@@ -11,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-const char *const bench_names[BENCH_COLLECTIVES] = {"all_reduce", "reduce_scatter", "all_gather",
-                                                    "broadcast", "sendrecv"};
 
 // The values of the command line as text; NULL: not given.
 typedef struct bench_given {
@@ -45,7 +41,8 @@ static const flag flags[] = {
     {"-o, --op", FLAG_TEXT, AT(op), "sum|max|min", "Chooses the reduction (default: sum)."},
     {"-d, --datatype", FLAG_TEXT, AT(type), "float|half|bfloat16|double|int64",
      "Chooses the number format (default: float)."},
-    {"-r, --root", FLAG_TEXT, AT(root), "RANK", "Chooses the root of broadcast (default: 0)."},
+    {"-r, --root", FLAG_TEXT, AT(root), "RANK",
+     "Chooses the root of broadcast, reduce, gather and scatter (default: 0)."},
     {"-t, --nthreads", FLAG_TEXT, AT(threads), "N",
      "Sets the number of ranks; with --ngpus, the product of both."},
     {"-g, --ngpus", FLAG_TEXT, AT(devices), "N",
@@ -165,8 +162,11 @@ static status check_request(bench_request *q, const bench_rank_flags *r, err *e)
                        (long long)q->most);
     if (q->root >= q->ranks)
         return err_set(e, E_USAGE, "bench: -r %d; valid are 0 to %d", q->root, q->ranks - 1);
-    if (q->what == BENCH_SENDRECV && q->ranks < 2)
+    if (q->ranks < 2 && strcmp(q->what->name, "sendrecv") == 0)
         return err_set(e, E_USAGE, "bench: sendrecv needs two ranks or more");
+    if (q->what->bus == BUS_HYPERCUBE && (q->ranks & (q->ranks - 1)))
+        return err_set(e, E_USAGE, "bench: hypercube: found %d ranks; valid is a power of two",
+                       q->ranks);
     return OK;
 }
 
@@ -189,12 +189,12 @@ static void print_head(const bench_request *q)
     if (q->json) {
         printf("{\"collective\":\"%s\",\"ranks\":%d,\"as\":\"%s\",\"memory\":\"%s\",\"iters\":%d,"
                "\"rows\":[",
-               bench_names[q->what], q->ranks, q->as_threads ? "threads" : "processes",
+               q->what->name, q->ranks, q->as_threads ? "threads" : "processes",
                q->private_memory ? "private" : "shared", q->iterations);
         return;
     }
     printf("# trireme version %s (output as of nccl-tests)\n", TRIREME_VERSION);
-    printf("# Collective test starting: %s_perf\n", bench_names[q->what]);
+    printf("# Collective test starting: %s_perf\n", q->what->name);
     printf("# nThread %d nGpus %d minBytes %lld maxBytes %lld step: %lld(%s) warmup iters: %d "
            "iters: %d agg iters: %d validation: %d graph: 0 unalign: 0\n",
            q->as_threads ? q->ranks : 1, q->as_threads ? 1 : q->ranks, (long long)q->least,
@@ -218,14 +218,15 @@ static void print_foot(const bench_request *q)
     printf("# Out of bounds values : %llu %s\n", (unsigned long long)b->wrong,
            b->wrong ? "FAILED" : "OK");
     printf("# Avg bus bandwidth    : %g \n#\n", mean);
-    printf("# Collective test concluded: %s_perf\n", bench_names[q->what]);
+    printf("# Collective test concluded: %s_perf\n", q->what->name);
 }
 
 static int cmd_bench_comm(int argc, char **argv)
 {
     status result = OK;
     err failure = {0}, *e = &failure;
-    bench_request q = {.least = 32 << 20,
+    bench_request q = {.what = BENCH_COLLECTIVES,
+                       .least = 32 << 20,
                        .most = 32 << 20,
                        .step = 1 << 20,
                        .iterations = 20,
@@ -234,7 +235,7 @@ static int cmd_bench_comm(int argc, char **argv)
                        .check = true,
                        .device = "auto",
                        .average = AVERAGE_MEAN};
-    while (q.what < BENCH_SENDRECV && strcmp(argv[0], bench_names[q.what]) != 0) q.what++;
+    while (strcmp(argv[0], q.what->name) != 0) q.what++;
     TRY(parse_flags(argc, argv, &q, e));
     TRY(launcher_check(e));
     const size_t bytes = sizeof *q.board + (size_t)q.ranks * sizeof *q.board->ranks;
@@ -273,4 +274,9 @@ COLLECTIVE(all_reduce, "Measures sums (or extremes) that every rank receives.");
 COLLECTIVE(reduce_scatter, "Measures sums of which every rank receives its shard.");
 COLLECTIVE(all_gather, "Measures gathering the shards of all ranks on every rank.");
 COLLECTIVE(broadcast, "Measures one rank sending to all others.");
+COLLECTIVE(reduce, "Measures sums (or extremes) that one rank receives.");
+COLLECTIVE(alltoall, "Measures every rank sending a shard to every other.");
+COLLECTIVE(scatter, "Measures one rank sending a shard to every other.");
+COLLECTIVE(gather, "Measures one rank receiving the shards of all others.");
+COLLECTIVE(hypercube, "Measures gathering in rounds of pairs, on a power of two of ranks.");
 COLLECTIVE(sendrecv, "Measures every rank sending to the next.");

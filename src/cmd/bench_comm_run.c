@@ -14,43 +14,27 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef struct bench_rank {
-    const bench_request *q;
-    device *device;
-    device_stream *stream;
-    comm *comm;
-    char *send, *recv; // both in `memory`
-    void *memory;
-    size_t memory_bytes;
-    char *host; // room for a buffer, where the host cannot address the device's memory; else NULL
-} bench_rank;
-
-// The sizes of one row.
-typedef struct bench_row {
-    size_t count;        // elements, as the call counts them
-    size_t in, out;      // elements of the input and the output buffer
-    size_t bytes;        // as nccl-tests counts them
-    size_t shard_offset; // elements in front of this rank's shard in the larger buffer
-} bench_row;
-
-static bench_row row_of(const bench_rank *b, int64_t bytes)
+static bench_comm_row row_of(const bench_comm_rank *b, int64_t bytes)
 {
-    const size_t element = dtype_bytes(b->q->type), ranks = (size_t)b->comm->size;
-    bench_row r = {.count = (size_t)bytes / element};
-    if (b->q->what == BENCH_ALL_GATHER || b->q->what == BENCH_REDUCE_SCATTER) {
-        // Shards start at multiples of 16 bytes.
-        r.count = r.count / ranks & ~(16 / element - 1);
-        r.shard_offset = r.count * (size_t)b->comm->rank;
-        r.in = b->q->what == BENCH_ALL_GATHER ? r.count : r.count * ranks;
-        r.out = b->q->what == BENCH_ALL_GATHER ? r.count * ranks : r.count;
-    } else {
-        r.in = r.out = r.count;
-    }
-    r.bytes = (r.in > r.out ? r.in : r.out) * element;
-    return r;
+    const bench_collective *what = b->q->what;
+    const size_t element = dtype_bytes(b->q->type), ranks = (size_t)b->comm->size,
+                 aligned = 16 / element; // shards start at multiples of 16 bytes
+    const bool is_root = b->comm->rank == b->q->root;
+    const size_t all = (size_t)bytes / element;
+    const size_t shard = what->divides
+                             ? all / ranks & ~(aligned - 1)
+                             : (all + ranks - 1 + ranks * (aligned - 1)) / ranks & ~(aligned - 1);
+    const size_t full = what->divides ? shard * ranks : all;
+    return (bench_comm_row){.count = what->divides ? shard : all,
+                            .in = what->in == ARRAY_SHARD ? shard : full,
+                            .out = what->out == ARRAY_SHARD             ? shard
+                                   : what->out == ARRAY_FULL || is_root ? full
+                                                                        : 0,
+                            .bytes = full * element,
+                            .moved = (what->bus == BUS_HYPERCUBE ? full - shard : full) * element,
+                            .shard_bytes = shard * element};
 }
 
-// Values are small whole numbers, which are exact in every type. Their sums need not be.
 static void put(void *p, dtype t, size_t i, double x)
 {
     if (t == F32)
@@ -65,111 +49,35 @@ static void put(void *p, dtype t, size_t i, double x)
         ((int64_t *)p)[i] = (int64_t)x;
 }
 
-static double value(int rank, size_t i)
-{
-    return (double)((i * 7 + (size_t)rank * 3) % 16);
-}
-
-static double reduced(const bench_rank *b, size_t i)
-{
-    double acc = value(0, i);
-    for (int r = 1; r < b->comm->size; r++) {
-        const double x = value(r, i);
-        if (b->q->op == REDUCE_SUM)
-            acc += x;
-        else if (b->q->op == REDUCE_MAX ? x > acc : x < acc)
-            acc = x;
-    }
-    return acc;
-}
-
-// The expected element i of the result.
-static double expected(const bench_rank *b, const bench_row *r, size_t i)
-{
-    const int rank = b->comm->rank, size = b->comm->size;
-    switch (b->q->what) {
-    case BENCH_ALL_REDUCE:
-        return reduced(b, i);
-    case BENCH_REDUCE_SCATTER:
-        return reduced(b, r->shard_offset + i);
-    case BENCH_ALL_GATHER:
-        return value((int)(i / r->count), i % r->count);
-    case BENCH_BROADCAST:
-        return value(b->q->root, i);
-    default:
-        return value((rank + size - 1) % size, i);
-    }
-}
-
 // The input and output of a call, out-of-place or in-place.
-static void buffers(const bench_rank *b, const bench_row *r, bool in_place, char **in, char **out)
+static void buffers(const bench_comm_rank *b, const bench_comm_row *r, bool in_place, char **in,
+                    char **out)
 {
-    const size_t shard = r->shard_offset * dtype_bytes(b->q->type);
+    const size_t shard = (size_t)b->comm->rank * r->shard_bytes;
     *in = b->send;
     *out = b->recv;
     if (!in_place) return;
-    *in = b->q->what == BENCH_ALL_GATHER ? b->recv + shard : b->recv;
-    *out = b->q->what == BENCH_REDUCE_SCATTER ? b->recv + shard : b->recv;
+    *in = b->q->what->in == ARRAY_SHARD ? b->recv + shard : b->recv;
+    *out = b->q->what->out == ARRAY_SHARD ? b->recv + shard : b->recv;
 }
 
-static status exchange(const bench_rank *b, const char *in, char *out, size_t bytes, err *e)
-{
-    status result = OK;
-    const int rank = b->comm->rank, size = b->comm->size;
-    // Even ranks send first, because a send of a long message may block until its receiver is ready.
-    TRY(comm_group_begin(b->comm, e));
-    for (int turn = 0; turn < 2; turn++) {
-        if (turn == rank % 2)
-            TRY(comm_send(b->comm, in, bytes, (rank + 1) % size, b->stream, e));
-        else
-            TRY(comm_recv(b->comm, out, bytes, (rank + size - 1) % size, b->stream, e));
-    }
-    TRY(comm_group_end(b->comm, e));
-    // A call has ended when its buffers may be used again.
-    TRY(comm_send_wait(b->comm, (rank + 1) % size, ++b->q->board->ranks[rank].sent, b->stream, e));
-done:
-    return result;
-}
-
-// comm_all_reduce and comm_broadcast work in place, so out-of-place they need a copy first.
-static status call_once(const bench_rank *b, const bench_row *r, const char *in, char *out, err *e)
-{
-    const bench_request *q = b->q;
-    const size_t bytes = r->count * dtype_bytes(q->type);
-    const bool copies =
-        q->what == BENCH_ALL_REDUCE || (q->what == BENCH_BROADCAST && b->comm->rank == q->root);
-    if (copies && in != out && bytes) b->device->ops->copy(b->stream, out, in, bytes);
-    switch (q->what) {
-    case BENCH_ALL_REDUCE:
-        return comm_all_reduce(b->comm, out, r->count, q->type, q->op, b->stream, e);
-    case BENCH_REDUCE_SCATTER:
-        return comm_reduce_scatter(b->comm, in, out, r->count, q->type, q->op, b->stream, e);
-    case BENCH_ALL_GATHER:
-        return comm_all_gather(b->comm, in, out, r->count, q->type, b->stream, e);
-    case BENCH_BROADCAST:
-        return comm_broadcast(b->comm, out, bytes, q->root, b->stream, e);
-    default:
-        return exchange(b, in, out, bytes, e);
-    }
-}
-
-static status time_calls(const bench_rank *b, const bench_row *r, bool in_place, int count,
-                         double *out, err *e)
+static status time_calls(const bench_comm_rank *b, const bench_comm_row *r, bool in_place,
+                         int count, double *out, err *e)
 {
     status result = OK;
     char *in = NULL, *to = NULL;
     buffers(b, r, in_place, &in, &to);
     TRY(comm_barrier(b->comm, e));
     const double start = clock_seconds();
-    for (int i = 0; i < count; i++) TRY(call_once(b, r, in, to, e));
+    for (int i = 0; i < count; i++) TRY(b->q->what->run(b, r, in, to, e));
     TRY(b->device->ops->sync(b->stream, e));
     *out = clock_seconds() - start;
 done:
     return result;
 }
 
-static status count_wrong(const bench_rank *b, const bench_row *r, bool in_place, uint64_t *out,
-                          err *e)
+static status count_wrong(const bench_comm_rank *b, const bench_comm_row *r, bool in_place,
+                          uint64_t *out, err *e)
 {
     status result = OK;
     const size_t element = dtype_bytes(b->q->type);
@@ -179,14 +87,15 @@ static status count_wrong(const bench_rank *b, const bench_row *r, bool in_place
     char *const filled = b->host ? b->host : in, *const read = b->host ? b->host : to;
     memset(read, 0xff, r->out * element);
     if (b->host) TRY(device_upload(b->stream, to, read, r->out * element, e));
-    for (size_t i = 0; i < r->in; i++) put(filled, b->q->type, i, value(b->comm->rank, i));
+    for (size_t i = 0; i < r->in; i++)
+        put(filled, b->q->type, i, bench_comm_value(b->comm->rank, i));
     if (b->host) TRY(device_upload(b->stream, in, filled, r->in * element, e));
     TRY(time_calls(b, r, in_place, 1, &seconds, e));
     if (b->host) TRY(device_download(b->stream, read, to, r->out * element, e));
     *out = 0;
     for (size_t i = 0; i < r->out; i++) {
         uint64_t exact = 0;
-        put(&exact, b->q->type, 0, expected(b, r, i));
+        put(&exact, b->q->type, 0, b->q->what->expect(b, r, i));
         *out += memcmp(read + i * element, &exact, element) != 0;
     }
 done:
@@ -220,31 +129,30 @@ static const char *fit(char out[32], double x, int width)
 static double bus_factor(const bench_request *q)
 {
     const double n = q->ranks;
-    if (q->what == BENCH_ALL_REDUCE) return 2 * (n - 1) / n;
-    if (q->what == BENCH_ALL_GATHER || q->what == BENCH_REDUCE_SCATTER) return (n - 1) / n;
-    return 1;
+    const bench_bus bus = q->what->bus;
+    return bus == BUS_ALL_REDUCE ? 2 * (n - 1) / n : bus == BUS_OTHERS ? (n - 1) / n : 1;
 }
 
 // The figures of a row, out-of-place or in-place. Adds them to the totals.
-static double add_to_totals(const bench_request *q, const bench_row *r, int in_place, double *rate,
-                            uint64_t *wrong)
+static double add_to_totals(const bench_request *q, const bench_comm_row *r, int in_place,
+                            double *rate, uint64_t *wrong)
 {
     const double seconds = average_seconds(q, in_place);
     *wrong = 0;
     for (int i = 0; i < q->ranks; i++) *wrong += q->board->ranks[i].wrong[in_place];
-    *rate = (double)r->bytes / seconds * 1e-9;
+    *rate = (double)r->moved / seconds * 1e-9;
     q->board->wrong += *wrong;
     q->board->bandwidth_sum += *rate * bus_factor(q);
     q->board->bandwidths++;
     return seconds;
 }
 
-static void print_figures(const bench_request *q, const bench_row *r, int in_place)
+static void print_figures(const bench_request *q, const bench_comm_row *r, int in_place)
 {
     char time[32], algorithm[32], bus[32];
     uint64_t wrong;
     double rate;
-    if (in_place && q->what == BENCH_SENDRECV) {
+    if (in_place && !q->what->in_place) {
         printf("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
         return;
     }
@@ -257,12 +165,12 @@ static void print_figures(const bench_request *q, const bench_row *r, int in_pla
         printf("  %6s", "N/A");
 }
 
-static void print_figures_json(const bench_request *q, const bench_row *r, int in_place)
+static void print_figures_json(const bench_request *q, const bench_comm_row *r, int in_place)
 {
     uint64_t wrong;
     double rate;
     printf(",\"%s\":", in_place ? "in_place" : "out_of_place");
-    if (in_place && q->what == BENCH_SENDRECV) {
+    if (in_place && !q->what->in_place) {
         printf("null");
         return;
     }
@@ -275,18 +183,14 @@ static void print_figures_json(const bench_request *q, const bench_row *r, int i
         printf("null}");
 }
 
-static void print_row(const bench_request *q, const bench_row *r)
+static void print_row(const bench_request *q, const bench_comm_row *r)
 {
-    static const char *const types[DTYPES] = {[F32] = "float",
-                                              [BF16] = "bfloat16",
-                                              [F16] = "in_place",
-                                              [F64] = "double",
-                                              [I64] = "int64"};
+    static const char *const types[DTYPES] = {
+        [F32] = "float", [BF16] = "bfloat16", [F16] = "half", [F64] = "double", [I64] = "int64"};
     static const char *const ops[] = {
         [REDUCE_SUM] = "sum", [REDUCE_MAX] = "max", [REDUCE_MIN] = "min"};
-    const bool reduces = q->what == BENCH_ALL_REDUCE || q->what == BENCH_REDUCE_SCATTER;
-    const char *const op = reduces ? ops[q->op] : "none";
-    const int root = q->what == BENCH_BROADCAST ? q->root : -1;
+    const char *const op = q->what->reduces ? ops[q->op] : "none";
+    const int root = q->what->rooted ? q->root : -1;
     if (q->json) {
         printf("%s{\"bytes\":%zu,\"count\":%zu,\"type\":\"%s\",\"op\":\"%s\",\"root\":%d",
                q->board->bandwidths ? ",\n" : "", r->bytes, r->count, types[q->type], op, root);
@@ -301,13 +205,13 @@ static void print_row(const bench_request *q, const bench_row *r)
     }
 }
 
-static status run_size(const bench_rank *b, int64_t bytes, err *e)
+static status run_size(const bench_comm_rank *b, int64_t bytes, err *e)
 {
     status result = OK;
     const bench_request *q = b->q;
-    const bench_row r = row_of(b, bytes);
+    const bench_comm_row r = row_of(b, bytes);
     bench_rank_figures *mine = &q->board->ranks[b->comm->rank];
-    const int variants = q->what == BENCH_SENDRECV ? 1 : 2; // out-of-place, in-place
+    const int variants = q->what->in_place ? 2 : 1; // out-of-place, in-place
     for (int in_place = 0; in_place < variants; in_place++) {
         double seconds = 0;
         TRY(time_calls(b, &r, in_place, q->iterations * q->aggregate, &seconds, e));
@@ -324,13 +228,13 @@ done:
     return result;
 }
 
-static status run_sizes(const bench_rank *b, err *e)
+static status run_sizes(const bench_comm_rank *b, err *e)
 {
     status result = OK;
     const bench_request *q = b->q;
-    const bench_row most = row_of(b, q->most), least = row_of(b, q->least);
+    const bench_comm_row most = row_of(b, q->most), least = row_of(b, q->least);
     double seconds = 0;
-    TRY(time_calls(b, &most, true, q->what == BENCH_SENDRECV ? 0 : q->warm_up, &seconds, e));
+    TRY(time_calls(b, &most, true, q->what->in_place ? q->warm_up : 0, &seconds, e));
     TRY(time_calls(b, &most, false, q->warm_up, &seconds, e));
     TRY(time_calls(b, &least, false, q->warm_up, &seconds, e));
     for (int64_t bytes = q->least; bytes <= q->most;
@@ -341,7 +245,7 @@ done:
 }
 
 // Ranks take the devices of the machine in turn.
-static status open_device(bench_rank *b, const world *w, int rank, err *e)
+static status open_device(bench_comm_rank *b, const world *w, int rank, err *e)
 {
     status result = OK;
     bench_rank_figures *mine = &b->q->board->ranks[rank];
@@ -357,17 +261,18 @@ done:
     return result;
 }
 
-static status clear(const bench_rank *b, err *e)
+static status clear(const bench_comm_rank *b, err *e)
 {
     const kernel_call zeros = {.kind = K_FILL, .u.fill = {b->memory, (int64_t)b->memory_bytes}};
     device_launch(b->stream, &zeros);
     return b->device->ops->sync(b->stream, e);
 }
 
-static status open_rank(bench_rank *b, world *w, int rank, err *e)
+static status open_rank(bench_comm_rank *b, world *w, int rank, err *e)
 {
     status result = OK;
-    const size_t each = ((size_t)b->q->most + 63) & ~(size_t)63;
+    // The shards of a reduce are padded.
+    const size_t each = ((size_t)b->q->most + (size_t)w->ranks * 32 + 63) & ~(size_t)63;
     TRY(open_device(b, w, rank, e));
     TRY(comm_open("auto", world_options(w, rank, b->device, 0), &b->comm, e));
     b->memory_bytes = 2 * each + 64;
@@ -377,6 +282,7 @@ static status open_rank(bench_rank *b, world *w, int rank, err *e)
         TRY(comm_alloc(b->comm, b->device, b->memory_bytes, &b->memory, e));
     if (!b->device->is_host_memory)
         TRY(alloc_array(&b->host, each, 1, "the benchmark's numbers", e));
+    TRY(alloc_zeroed(&b->sent, (size_t)w->ranks, sizeof *b->sent, "the benchmark's messages", e));
     TRY(comm_share(b->comm, e));
     TRY(clear(b, e));
     b->send = b->memory;
@@ -385,7 +291,7 @@ done:
     return result;
 }
 
-static void close_rank(bench_rank *b)
+static void close_rank(bench_comm_rank *b)
 {
     if (b->stream) b->device->ops->stream_close(b->stream);
     if (b->q->private_memory)
@@ -395,6 +301,7 @@ static void close_rank(bench_rank *b)
     comm_close(b->comm);
     device_close(b->device);
     free(b->host);
+    free(b->sent);
 }
 
 // The lines that rank 0 prints before the rows.
@@ -420,7 +327,7 @@ status bench_comm_run(world *w, int rank, int ranks, void *request, err *e)
 {
     (void)ranks;
     status result = OK;
-    bench_rank b = {.q = request};
+    bench_comm_rank b = {.q = request};
     b.q->board->ranks[rank].pid = getpid();
     TRY(open_rank(&b, w, rank, e));
     TRY(comm_barrier(b.comm, e));

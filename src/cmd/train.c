@@ -49,6 +49,7 @@ static int cmd_train(int argc, char **argv)
     status result = OK;
     err error = {0}, *e = &error;
     train_start s = {.lock = -1};
+    text prefix = {0};
     int first_rank = -1;
     s.began = clock_seconds();
     TRY(launcher_check(
@@ -58,12 +59,21 @@ static int cmd_train(int argc, char **argv)
         train_start_print_done(&s);
         goto done;
     }
+    job_record_prefix(s.job, &prefix);
+    TRY(text_check(&prefix, e));
     launch_options o = {
-        .ranks = s.job->launch.ranks, .as_threads = s.job->launch.as_threads, .own_terminal = true};
+        .ranks = s.job->launch.ranks,
+        .as_threads = s.job->launch.as_threads,
+        .own_terminal = true,
+        .record = {.calls = (int)s.job->checks.record_calls,
+                   .compares = s.job->checks.desync,
+                   .prefix = prefix.chars,
+                   .within = s.job->checks.record_prefix ? NULL : s.job->train.out}};
     TRY(launch_ranks(&o, rank_train, &s, &first_rank, e));
 done:
     if (result != OK) train_start_log_error(&s, first_rank, e);
     train_start_close(&s);
+    text_clear(&prefix);
     return result == OK ? 0 : cmd_fail(e);
 }
 

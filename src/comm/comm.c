@@ -1,22 +1,28 @@
 // comm.c -- the calls of comm.h. It checks the arguments, as is the same for every communicator,
-// and then calls the communicator's table, or packed.c for calls over segments that the table lacks.
+// records the call (recorder.h), and then calls the communicator's table, or packed.c for calls over
+// segments that the table lacks.
 //
 // Called by the code that executes a step. It does not know how ranks reach each other.
 #include "comm/comm.h"
 
 #include "comm/packed.h"
+#include "comm/recorder_private.h"
 
 #include <stdint.h>
 
 void comm_close(comm *c)
 {
-    if (c) c->ops->close(c);
+    if (!c) return;
+    comm_recording *recording = c->recording;
+    c->ops->close(c);
+    comm_recording_close(recording);
 }
 
 void comm_set_label(comm *c, const char *label)
 {
     if (!c) return;
     c->label = label;
+    comm_recording_set_label(c->recording, label);
     if (c->ops->set_label) c->ops->set_label(c, label);
 }
 
@@ -35,11 +41,6 @@ status comm_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
 void comm_release(comm *c, device *d, void *p, size_t bytes)
 {
     if (p) c->ops->release(c, d, p, bytes);
-}
-
-status comm_share(comm *c, err *e)
-{
-    return c->ops->share(c, e);
 }
 
 static status check_counts(const comm *c, const char *what, size_t count, dtype t, bool reduces,
@@ -62,12 +63,27 @@ static status check_peer(const comm *c, const char *what, int peer, bool may_be_
     return OK;
 }
 
+// Issues a call between the two marks of the flight recorder, in a function that has `c`, `e`, `result`
+// and `done:`. The last arguments are the fields of its comm_call_shape.
+#define RECORDED(on, call, ...)                                                                    \
+    do {                                                                                           \
+        comm_record_mark mark = {.slot = NULL};                                                    \
+        if (c->recording) TRY(comm_record_begin(c, (comm_call_shape){__VA_ARGS__}, on, &mark, e)); \
+        TRY(call);                                                                                 \
+        comm_record_end(&mark, on);                                                                \
+    } while (0)
+
+#define SHAPE_OF_SEGMENTS(k, reduces)                                                              \
+    .kind = (k), .type = (uint8_t)t, .op = (uint8_t)(reduces), .in_place = !shard,                 \
+    .root = segments, .count = elements_of(s, segments), .hash = comm_segments_hash(s, segments)
+
 status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
                        device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_counts(c, "all_reduce", count, t, true, e));
-    TRY(c->ops->all_reduce(c, inout, count, t, op, on, e));
+    RECORDED(on, c->ops->all_reduce(c, inout, count, t, op, on, e), .kind = CALL_ALL_REDUCE,
+             .type = (uint8_t)t, .op = (uint8_t)op, .count = count);
 done:
     return result;
 }
@@ -77,7 +93,9 @@ status comm_reduce_scatter(comm *c, const void *in, void *out, size_t shard_coun
 {
     status result = OK;
     TRY(check_counts(c, "reduce_scatter", shard_count, t, true, e));
-    TRY(c->ops->reduce_scatter(c, in, out, shard_count, t, op, on, e));
+    RECORDED(on, c->ops->reduce_scatter(c, in, out, shard_count, t, op, on, e),
+             .kind = CALL_REDUCE_SCATTER, .type = (uint8_t)t, .op = (uint8_t)op,
+             .count = shard_count);
 done:
     return result;
 }
@@ -87,7 +105,8 @@ status comm_all_gather(comm *c, const void *in, void *out, size_t shard_count, d
 {
     status result = OK;
     TRY(check_counts(c, "all_gather", shard_count, t, false, e));
-    TRY(c->ops->all_gather(c, in, out, shard_count, t, on, e));
+    RECORDED(on, c->ops->all_gather(c, in, out, shard_count, t, on, e), .kind = CALL_ALL_GATHER,
+             .type = (uint8_t)t, .count = shard_count);
 done:
     return result;
 }
@@ -96,7 +115,8 @@ status comm_broadcast(comm *c, void *inout, size_t bytes, int root, device_strea
 {
     status result = OK;
     TRY(check_peer(c, "broadcast from", root, true, e));
-    TRY(c->ops->broadcast(c, inout, bytes, root, on, e));
+    RECORDED(on, c->ops->broadcast(c, inout, bytes, root, on, e), .kind = CALL_BROADCAST,
+             .type = U8, .root = root, .count = bytes);
 done:
     return result;
 }
@@ -105,7 +125,8 @@ status comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream
 {
     status result = OK;
     TRY(check_peer(c, "send to", peer, false, e));
-    TRY(c->ops->send(c, buf, bytes, peer, on, e));
+    RECORDED(on, c->ops->send(c, buf, bytes, peer, on, e), .kind = CALL_SEND, .type = U8,
+             .root = peer, .count = bytes);
 done:
     return result;
 }
@@ -114,7 +135,8 @@ status comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, 
 {
     status result = OK;
     TRY(check_peer(c, "recv from", peer, false, e));
-    TRY(c->ops->recv(c, buf, bytes, peer, on, e));
+    RECORDED(on, c->ops->recv(c, buf, bytes, peer, on, e), .kind = CALL_RECV, .type = U8,
+             .root = peer, .count = bytes);
 done:
     return result;
 }
@@ -156,13 +178,21 @@ static status check_segments(const comm *c, const char *what, const comm_segment
     return OK;
 }
 
+static uint64_t elements_of(const comm_segment *s, int segments)
+{
+    uint64_t count = 0;
+    for (int i = 0; i < segments; i++) count += (uint64_t)s[i].count;
+    return count;
+}
+
 status comm_all_gather_segments(comm *c, const comm_segment *s, int segments, const void *shard,
                                 void *full, dtype t, device_stream *on, err *e)
 {
     status result = OK;
     TRY(check_segments(c, "all_gather", s, segments, e));
     if (c->ops->all_gather_segments)
-        TRY(c->ops->all_gather_segments(c, s, segments, shard, full, t, on, e));
+        RECORDED(on, c->ops->all_gather_segments(c, s, segments, shard, full, t, on, e),
+                 SHAPE_OF_SEGMENTS(CALL_ALL_GATHER_SEGMENTS, 0));
     else
         TRY(packed_all_gather(c, s, segments, shard, full, t, on, e));
 done:
@@ -177,16 +207,28 @@ status comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments
     TRY(check_counts(c, "reduce_scatter", 0, t, true, e));
     TRY(check_segments(c, "reduce_scatter", s, segments, e));
     if (c->ops->reduce_scatter_segments)
-        TRY(c->ops->reduce_scatter_segments(c, s, segments, full, shard, t, op, on, e));
+        RECORDED(on, c->ops->reduce_scatter_segments(c, s, segments, full, shard, t, op, on, e),
+                 SHAPE_OF_SEGMENTS(CALL_REDUCE_SCATTER_SEGMENTS, op));
     else
         TRY(packed_reduce_scatter(c, s, segments, full, shard, t, op, on, e));
 done:
     return result;
 }
 
+status comm_share(comm *c, err *e)
+{
+    status result = OK;
+    RECORDED(NULL, c->ops->share(c, e), .kind = CALL_SHARE);
+done:
+    return result;
+}
+
 status comm_barrier(comm *c, err *e)
 {
-    return c->ops->barrier(c, e);
+    status result = OK;
+    RECORDED(NULL, c->ops->barrier(c, e), .kind = CALL_BARRIER);
+done:
+    return result;
 }
 
 void comm_abort(comm *c, const err *why)
@@ -196,5 +238,14 @@ void comm_abort(comm *c, const err *why)
 
 status comm_split(comm *c, int color, int key, comm **out, err *e)
 {
-    return c->ops->split(c, color, key, out, e);
+    status result = OK;
+    *out = NULL;
+    RECORDED(NULL, c->ops->split(c, color, key, out, e), .kind = CALL_SPLIT);
+    TRY(comm_recording_split(c, color, *out, e));
+done:
+    if (result != OK) {
+        comm_close(*out);
+        *out = NULL;
+    }
+    return result;
 }

@@ -82,6 +82,7 @@ struct comm {
     comm_capabilities can;
     const char *label; // names the process group in messages, such as "dp_shard"; NULL: no name
     const struct comm_packing *packing; // borrowed; NULL: shards are not packed
+    struct comm_recording *recording;   // of the flight recorder (recorder.h); NULL: none
 };
 
 // Not collective, and safe after a failure. c may be NULL.

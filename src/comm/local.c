@@ -26,7 +26,8 @@ status local_wait_error(const comm_call *call, int awaited, const char *to, err 
                             .awaited = local->group->world_rank[awaited],
                             .what = call->what,
                             .call = to,
-                            .label = local->base.label};
+                            .label = local->base.label,
+                            .recorder = local->world->recorder};
     return comm_watchdog_error(local->world->watchdog, local->world->failure, &wait, e);
 }
 

@@ -8,6 +8,7 @@
 #ifndef TRIREME_COMM_LOCAL_H
 #define TRIREME_COMM_LOCAL_H
 
+#include "comm/call.h"
 #include "comm/local_group.h"
 #include "comm/rendezvous.h"
 #include "comm/world.h"
@@ -30,21 +31,6 @@ typedef struct comm_local {
     doorbell_limits limits;       // of every wait
     comm_rendezvous meeting;      // of the group, for splits
 } comm_local;
-
-typedef enum comm_call_kind {
-    CALL_LEAVE = 1, // no call: the post of a member that closes, for members that wait for it
-    CALL_BARRIER,
-    CALL_SPLIT,
-    CALL_SHARE,
-    CALL_ALL_REDUCE,
-    CALL_REDUCE_SCATTER,
-    CALL_ALL_GATHER,
-    CALL_ALL_GATHER_SEGMENTS,
-    CALL_REDUCE_SCATTER_SEGMENTS,
-    CALL_BROADCAST,
-    CALL_SEND,
-    CALL_RECV,
-} comm_call_kind;
 
 typedef struct comm_call {
     comm_local *local;

@@ -13,6 +13,7 @@
 #define TRIREME_COMM_LOCAL_GROUP_H
 
 #include "comm/arena.h"
+#include "comm/call.h"
 #include "comm/doorbell.h"
 
 enum {
@@ -21,15 +22,12 @@ enum {
     RING_BYTES = 2 << 20,      // of a channel; a power of two
 };
 
-// The message of one member to all others in one round. The fields from `kind` to `hash` describe
-// the call, and must be equal on all members.
+// The message of one member to all others in one round. `call` must be equal on all
+// members.
 typedef struct comm_post {
     _Alignas(64) doorbell doorbell; // its value is the round
-    uint8_t kind, type, op, in_place;
-    int32_t root; // of a broadcast; for calls over segments: the number of segments
-    uint64_t count;
-    uint64_t hash; // of the segments
-    void *buffer;  // that others may read (and write, in an all-reduce); NULL: not visible to all
+    comm_call_shape call;
+    void *buffer; // that others may read (and write, in an all-reduce); NULL: not visible to all
     uint8_t data[POST_DATA_BYTES];
 } comm_post;
 _Static_assert(sizeof(comm_post) == 64, "a post is one cache line");

@@ -42,14 +42,6 @@ done:
     return result;
 }
 
-static const char *name_of(comm_call_kind k)
-{
-    return k == CALL_ALL_REDUCE       ? "all_reduce"
-           : k == CALL_REDUCE_SCATTER ? "reduce_scatter"
-           : k == CALL_ALL_GATHER     ? "all_gather"
-                                      : "broadcast";
-}
-
 // Begins a collective. `bytes` of `array` may be used by other ranks until end_call.
 static status begin_call(p2p_call *x, comm *c, comm_call call, void *array, size_t bytes,
                          device_stream *on, err *e)
@@ -59,7 +51,7 @@ static status begin_call(p2p_call *x, comm *c, comm_call call, void *array, size
     call.local = at.local;
     call.what = at.what;
     *x = (p2p_call){.comm = p2p_of(c), .on = on};
-    atomic_store(&x->comm->latest, name_of(call.kind));
+    atomic_store(&x->comm->latest, comm_call_name(call.kind));
     TRY(meet_hosts(x, &call, array, bytes, e));
     p2p_meet_streams(x->comm, on, PHASE_BEGIN);
 done:

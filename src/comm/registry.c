@@ -7,6 +7,7 @@
 #include "comm/local.h"
 #include "comm/p2p.h"
 #include "comm/solo.h"
+#include "comm/world.h"
 #include "device/kernels.h"
 
 #include <string.h>
@@ -85,6 +86,13 @@ status comm_open(const char *name, comm_options o, comm **out, err *e)
     const registry_row *row;
     const bool host_memory = o.device->ops->call != NULL;
     *out = NULL;
-    const status result = find(name, o.size, host_memory, &row, e);
-    return result == OK ? row->open(&o, out, e) : result;
+    status result = find(name, o.size, host_memory, &row, e);
+    if (result == OK) result = row->open(&o, out, e);
+    if (result == OK && o.world && o.world->recorder)
+        result = comm_recorder_attach(o.world->recorder, o.local_rank, *out, e);
+    if (result != OK && *out) {
+        comm_close(*out);
+        *out = NULL;
+    }
+    return result;
 }

@@ -2,7 +2,9 @@
 // and what both are doing. See watchdog.h. Called by communicators whose wait has ended.
 #include "comm/watchdog.h"
 
-enum { ACTIVITY_BYTES = 96 };
+#include "comm/recorder.h"
+
+enum { ACTIVITY_BYTES = 96, LAST_CALL_BYTES = 160 };
 
 // Describes the activity `what` of `rank` in out. Leaves out empty when it is not known.
 static void describe_activity(comm_watchdog *w, int rank, uint64_t what, char out[ACTIVITY_BYTES])
@@ -15,18 +17,19 @@ static void describe_activity(comm_watchdog *w, int rank, uint64_t what, char ou
 status comm_watchdog_error(comm_watchdog *w, comm_failure *f, const comm_wait *wait, err *e)
 {
     err why = {0};
-    char waiting_for[ACTIVITY_BYTES], awaited_in[ACTIVITY_BYTES];
+    char waiting_for[ACTIVITY_BYTES], awaited_in[ACTIVITY_BYTES], last[LAST_CALL_BYTES] = "";
     if (comm_failure_known(f)) return comm_failure_error(f, e);
     describe_activity(w, wait->waiting, wait->what, waiting_for);
     describe_activity(w, wait->awaited, atomic_load(&w->activities[wait->awaited].what),
                       awaited_in);
+    if (wait->recorder) comm_recorder_describe(wait->recorder, wait->awaited, last, sizeof last);
     err_set(&why, E_PEER,
             "Watchdog caught collective operation timeout: rank %d did not come to %s%s%s%s%s%s "
-            "within %.3g s%s%s",
+            "within %.3g s%s%s%s%s",
             wait->awaited, wait->call, wait->label ? " over " : "", wait->label ? wait->label : "",
             waiting_for[0] ? " (" : "", waiting_for, waiting_for[0] ? ")" : "",
             (double)atomic_load(&w->limit_ms) * 1e-3, awaited_in[0] ? "; it is in " : "",
-            awaited_in);
+            awaited_in, last[0] ? "; its last call is " : "", last);
     // -1: the message names the awaited rank, and no rank has reported a failure of its own.
     comm_failure_set(f, -1, &why);
     return err_set(e, E_PEER, "%s", why.text);

@@ -57,6 +57,8 @@ typedef struct comm_wait {
     uint64_t what;        // the waiting rank's activity when it issued the call
     const char *call;     // the call that rank `awaited` did not come to
     const char *label;    // of the group; NULL: none
+    const struct comm_recorder
+        *recorder; // knows the last call of each rank; NULL: nothing is recorded
 } comm_wait;
 
 // The error of a wait that ended without its event: E_PEER with the failure in f. If there is none,

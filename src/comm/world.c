@@ -45,9 +45,21 @@ done:
     return result;
 }
 
+status world_record(world *w, int entries, bool compares, err *e)
+{
+    const comm_recorder_options o = {.ranks = w->ranks,
+                                     .entries = entries,
+                                     .compares = compares,
+                                     .spin = w->spin,
+                                     .failure = w->failure,
+                                     .watchdog = w->watchdog};
+    return entries || compares ? comm_recorder_open(&o, &w->recorder, e) : OK;
+}
+
 void world_close(world *w)
 {
     if (!w) return;
+    comm_recorder_close(w->recorder);
     comm_store_close(w->store);
     comm_arena_close(w->arena);
     munmap(w, w->bytes);

@@ -1,6 +1,6 @@
 // world.h -- what the ranks of one machine share. Each part has its own header and does not know the
 // others: the arena (memory that all ranks see), the store (where ranks meet), the first failure, the
-// request to stop, and the watchdog with the activity of each rank.
+// request to stop, the watchdog with the activity of each rank, and the flight recorder.
 //
 // The starting process opens it and starts the ranks (launch/). Each rank then opens its communicator
 // with world_options and comm_open (registry.h). It does not know how ranks are started. Processes
@@ -10,6 +10,7 @@
 
 #include "comm/arena.h"
 #include "comm/failure.h"
+#include "comm/recorder.h"
 #include "comm/registry.h"
 #include "comm/stop.h"
 #include "comm/store.h"
@@ -29,12 +30,16 @@ typedef struct world {
     comm_failure *failure;
     comm_stop *stop;
     comm_watchdog *watchdog;
-    size_t bytes; // of the memory that holds this struct and the last three parts
+    comm_recorder *recorder; // NULL: nothing is recorded
+    size_t bytes;            // of the memory that holds this struct, failure, stop and watchdog
 } world;
 
 // Opens a world of `ranks` ranks, 1 to WORLD_MOST_RANKS. as_threads says that all ranks will be
 // threads of this process. E_USAGE, or E_IO when the process may not map the memory.
 status world_open(int ranks, bool as_threads, world **out, err *e);
+// Opens the flight recorder of w with room for `entries` calls of each rank (recorder.h). `compares`: ranks
+// compare each collective before it runs. It does nothing where both are 0. Called before ranks start.
+status world_record(world *w, int entries, bool compares, err *e);
 // Called by the starting process after all ranks have ended. w may be NULL.
 void world_close(world *w);
 

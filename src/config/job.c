@@ -4,6 +4,7 @@
 #include "config/job.h"
 
 #include "base/alloc.h"
+#include "config/environment.h"
 #include "config/private.h"
 #include "config/values.h"
 
@@ -148,6 +149,7 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
     job *j = NULL;
     setting_flags flags = {.resume = NULL};
     TRY(job_start(path, own, &j, e));
+    TRY(environment_read(j->values, &j->notes, e));
     if (path) TRY(settings_read_file(j->values, e));
     TRY(settings_read_args(j->values, argc, argv, &flags, e));
     TRY(read_calls(j, own->call, own->calls, e));
@@ -185,6 +187,14 @@ dtype job_dtype(const job *j)
 const char *job_precision_name(const job *j)
 {
     return TRAIN_PRECISIONS[j->train.precision];
+}
+
+void job_record_prefix(const job *j, text *out)
+{
+    if (j->checks.record_prefix)
+        text_add(out, j->checks.record_prefix);
+    else
+        text_addf(out, "%s/flight_recorder/rank_", j->train.out);
 }
 
 void job_close(job *j)

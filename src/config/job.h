@@ -119,7 +119,10 @@ typedef struct job {
     struct {
         int64_t replicas_every; // steps; 0: never
         nonfinite_action nonfinite;
-        int64_t watchdog_ms; // 0: off
+        int64_t watchdog_ms;  // 0: off
+        bool desync;          // ranks compare each collective before it runs
+        int64_t record_calls; // of the flight recorder; 0: off
+        char *record_prefix;  // of its files; NULL: job_record_prefix has the default
     } checks;
     resume_mode resume; // --resume; not a key of the file
     char *resume_from;
@@ -154,6 +157,9 @@ status job_check_settings(const char *path, const job_call *call, int calls, err
 // which shards nothing, they become replicas. E_USAGE names launch.ranks, the product of the sizes
 // and the nearest valid numbers. job_open has checked the mesh of launch.ranks.
 status job_solve_mesh(const job *j, int ranks, mesh *out, err *e);
+
+// Appends the prefix of the flight recorder's files, to which the rank's number is added.
+void job_record_prefix(const job *j, text *out);
 
 // E_USAGE where this machine cannot start launch.ranks ranks. A mesh that is only planned may have
 // more (MESH_RANKS).

@@ -74,6 +74,8 @@ void setting_place(const job_values *v, const setting *s, err *e)
         err_prefix(e, "%s:%d: ", YAML_NAME, s->line);
     else if (s->from == ORIGIN_COMMAND_LINE)
         err_prefix(e, "%s", dashes(v));
+    else if (s->from == ORIGIN_OTHER)
+        err_prefix(e, "%s: ", s->who);
     else if (v->file)
         err_prefix(e, "%s: ", v->file);
 }

@@ -105,7 +105,7 @@ static int find_word(const job_key *k, const char *s)
             if (strcmp(k->words[i], k->also[a][1]) == 0) return i;
     }
     bool flag;
-    if (key_is_flag(k) && text_to_bool(s, &flag)) return flag;
+    if ((k->type == KEY_BOOL || key_is_flag(k)) && text_to_bool(s, &flag)) return flag;
     return -1;
 }
 

@@ -3,6 +3,8 @@
 // does not know what a rank does.
 #include "launch/launch.h"
 
+#include "base/file.h"
+#include "base/text.h"
 #include "launch/workers.h"
 
 #include <string.h>
@@ -19,6 +21,19 @@ status workers_run_rank(world *w, int rank, int ranks, launch_rank_main fn, void
     return result;
 }
 
+// A run that has not made its folder, or whose folder was removed, leaves no files. A file that cannot be
+// written is added to the failure, which stays the reason of the run's end.
+static void dump_record(const launch_options *o, const world *w, err *why)
+{
+    err e = {0};
+    text both = {0};
+    if (!o->record.calls || (o->record.within && !file_is_directory(o->record.within))) return;
+    if (comm_recorder_dump(w->recorder, o->record.prefix, &e) == OK) return;
+    text_addf(&both, "%s; the flight recorder was not written: %s", why->text, e.text);
+    if (!both.failed) err_set(why, why->code, "%s", both.chars);
+    text_clear(&both);
+}
+
 status launch_ranks(const launch_options *o, launch_rank_main fn, void *arg, int *first_rank,
                     err *e)
 {
@@ -29,10 +44,12 @@ status launch_ranks(const launch_options *o, launch_rank_main fn, void *arg, int
     err why;
     TRY(launcher_check(e));
     TRY(world_open(o->ranks, o->as_threads, &w, e));
+    TRY(world_record(w, o->record.calls, o->record.compares, e));
     TRY(terminal_open(&t, o->own_terminal, e));
     TRY((o->as_threads ? workers_run_threads : workers_run_processes)(w, o->ranks, fn, arg, &t,
                                                                       &interrupted, e));
     if (comm_failure_get(w->failure, first_rank, &why)) {
+        dump_record(o, w, &why);
         if (e) *e = why;
         result = why.code;
     } else if (interrupted) {

@@ -19,6 +19,12 @@ typedef struct launch_options {
     // True: the first SIGINT or SIGTERM asks the ranks to stop, and the second one fails the run.
     // False: the launcher handles neither signal.
     bool own_terminal;
+    struct {
+        int calls;          // of each rank that are recorded (comm/recorder.h); 0: none
+        bool compares;      // ranks compare each collective before it runs
+        const char *prefix; // of the files that a failed run leaves; borrowed
+        const char *within; // the files are written only where this folder is; NULL: always
+    } record;
 } launch_options;
 
 // E_USAGE where the environment says that another launcher (torchrun, mpirun, srun, ...) has

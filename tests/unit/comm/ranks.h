@@ -27,7 +27,11 @@ typedef struct workers {
     bool as_threads, late;
     rank_fn fn;
     void *arg;
+    int records;        // calls of each rank that the flight recorder holds; 0: none
+    bool compares;      // each collective is compared before it runs
+    const char *prefix; // of the recorder's files, which are written where it is not NULL
     world *world;
+    err failure; // the first failure; code OK: none
     status results[TEST_RANKS];
     err errors[TEST_RANKS];
 } workers;
@@ -68,7 +72,10 @@ static inline int workers_run(workers *k)
     int bad = 0;
     memset(k->results, 0, sizeof k->results);
     memset(k->errors, 0, sizeof k->errors);
-    if (world_open(k->ranks, k->as_threads, &k->world, &e) != OK) return -1;
+    memset(&k->failure, 0, sizeof k->failure);
+    if (world_open(k->ranks, k->as_threads, &k->world, &e) != OK ||
+        world_record(k->world, k->records, k->compares, &e) != OK)
+        return -1;
     fflush(NULL);
     for (int r = 0; r < k->ranks; r++) {
         ranks[r] = (worker){k, r};
@@ -97,6 +104,8 @@ static inline int workers_run(workers *k)
         if (k->as_threads && k->results[r] == E_INTERNAL)
             fprintf(stderr, "rank %d: %s\n", r, k->errors[r].text);
     }
+    comm_failure_get(k->world->failure, NULL, &k->failure);
+    if (k->prefix && comm_recorder_dump(k->world->recorder, k->prefix, &e) != OK) bad = -1;
     world_close(k->world);
     return bad;
 }

@@ -15,7 +15,7 @@ static void unknown_keys_get_a_guess_or_a_list(void **state)
          "lr_schedule, parallel, groups, memory, launch, checks"},
         {SMALL "checks: {xyzzy: 1}", "",
          "job.yaml:3: checks.xyzzy: unknown key; valid: replicas_every, nonfinite, watchdog, "
-         "desync"},
+         "desync, flight_recorder, flight_recorder_prefix"},
         {SMALL, "--train.global-batch|4",
          "--train.global-batch: unknown option; did you mean train.global_batch?"},
         {SMALL, "--seq_len|4", "--seq_len: unknown option; did you mean data.seq_len?"},
@@ -114,8 +114,8 @@ static void unsupported_words_are_refused(void **state)
     static const refusal all[] = {
         {SMALL "launch: {device: cuda}", "",
          "job.yaml:3: launch.device: device cuda: this program was built without it"},
-        {SMALL "checks: {desync: on}", "",
-         "job.yaml:3: checks.desync: found on; this version supports off"},
+        {SMALL "checks: {desync: maybe}", "",
+         "job.yaml:3: checks.desync: found maybe; valid: off, on"},
     };
     ASSERT_ALL_REFUSED(all);
 }

@@ -1,0 +1,260 @@
+// bench_comm_calls.c -- the collectives of `trireme bench all_reduce …`: sizes, expected results, and the
+// calls of comm.h that each makes. What comm.h lacks is built from sends and receives in groups, as
+// nccl-tests builds it from ncclSend and ncclRecv. Called by bench_comm_run.c on each rank.
+#include "cmd/bench_comm.h"
+
+// ---- Messages
+
+// Starts one message to `to` and one from `from`; -1: none. Of two ranks that send to each other, one sends
+// first, because a send of a long message may wait for its receiver.
+static status exchange(const bench_comm_rank *b, const char *out, int to, char *in, int from,
+                       bool sends_first, size_t bytes, err *e)
+{
+    status result = OK;
+    for (int turn = 0; turn < 2; turn++) {
+        const bool sends = (turn == 0) == sends_first;
+        if (sends && to >= 0) {
+            TRY(comm_send(b->comm, out, bytes, to, b->stream, e));
+            b->sent[to]++;
+        } else if (!sends && from >= 0) {
+            TRY(comm_recv(b->comm, in, bytes, from, b->stream, e));
+        }
+    }
+done:
+    return result;
+}
+
+// A call has ended when its buffers may be used again.
+static status wait_for_sends(const bench_comm_rank *b, err *e)
+{
+    status result = OK;
+    for (int r = 0; r < b->comm->size; r++)
+        if (b->sent[r]) TRY(comm_send_wait(b->comm, r, b->sent[r], b->stream, e));
+done:
+    return result;
+}
+
+static void copy(const bench_comm_rank *b, char *out, const char *in, size_t bytes)
+{
+    if (out != in && bytes) b->device->ops->copy(b->stream, out, in, bytes);
+}
+
+static status run_sendrecv(const bench_comm_rank *b, const bench_comm_row *r, const char *in,
+                           char *out, err *e)
+{
+    status result = OK;
+    const int rank = b->comm->rank, size = b->comm->size;
+    TRY(comm_group_begin(b->comm, e));
+    TRY(exchange(b, in, (rank + 1) % size, out, (rank + size - 1) % size, rank % 2 == 0, r->bytes,
+                 e));
+    TRY(comm_group_end(b->comm, e));
+    TRY(wait_for_sends(b, e));
+done:
+    return result;
+}
+
+// In round k a rank exchanges with the rank that makes the sum k with it, so all pairs meet once and no
+// rank waits for two.
+static status run_alltoall(const bench_comm_rank *b, const bench_comm_row *r, const char *in,
+                           char *out, err *e)
+{
+    status result = OK;
+    const int rank = b->comm->rank, size = b->comm->size;
+    TRY(comm_group_begin(b->comm, e));
+    for (int k = 0; k < size; k++) {
+        const int peer = (k - rank + size) % size;
+        const size_t offset = (size_t)peer * r->shard_bytes;
+        if (peer == rank)
+            copy(b, out + offset, in + offset, r->shard_bytes);
+        else
+            TRY(exchange(b, in + offset, peer, out + offset, peer, rank < peer, r->shard_bytes, e));
+    }
+    TRY(comm_group_end(b->comm, e));
+    TRY(wait_for_sends(b, e));
+done:
+    return result;
+}
+
+static status run_gather(const bench_comm_rank *b, const bench_comm_row *r, const char *in,
+                         char *out, err *e)
+{
+    status result = OK;
+    const int rank = b->comm->rank, size = b->comm->size, root = b->q->root;
+    TRY(comm_group_begin(b->comm, e));
+    if (rank != root) TRY(exchange(b, in, root, NULL, -1, true, r->shard_bytes, e));
+    for (int from = 0; rank == root && from < size; from++) {
+        char *const to = out + (size_t)from * r->shard_bytes;
+        if (from == root)
+            copy(b, to, in, r->shard_bytes);
+        else
+            TRY(exchange(b, NULL, -1, to, from, false, r->shard_bytes, e));
+    }
+    TRY(comm_group_end(b->comm, e));
+    TRY(wait_for_sends(b, e));
+done:
+    return result;
+}
+
+static status run_scatter(const bench_comm_rank *b, const bench_comm_row *r, const char *in,
+                          char *out, err *e)
+{
+    status result = OK;
+    const int rank = b->comm->rank, size = b->comm->size, root = b->q->root;
+    TRY(comm_group_begin(b->comm, e));
+    if (rank != root) TRY(exchange(b, NULL, -1, out, root, false, r->shard_bytes, e));
+    for (int to = 0; rank == root && to < size; to++) {
+        const char *const from = in + (size_t)to * r->shard_bytes;
+        if (to == root)
+            copy(b, out, from, r->shard_bytes);
+        else
+            TRY(exchange(b, from, to, NULL, -1, true, r->shard_bytes, e));
+    }
+    TRY(comm_group_end(b->comm, e));
+    TRY(wait_for_sends(b, e));
+done:
+    return result;
+}
+
+// Gathers in rounds: in each, a rank exchanges all that it has with the rank across one more dimension.
+static status run_hypercube(const bench_comm_rank *b, const bench_comm_row *r, const char *in,
+                            char *out, err *e)
+{
+    status result = OK;
+    const int rank = b->comm->rank, size = b->comm->size;
+    copy(b, out + (size_t)rank * r->shard_bytes, in, r->shard_bytes);
+    for (int mask = 1; mask < size; mask <<= 1) {
+        const int peer = rank ^ mask, mine = rank & ~(mask - 1), theirs = mine ^ mask;
+        TRY(comm_group_begin(b->comm, e));
+        TRY(exchange(b, out + (size_t)mine * r->shard_bytes, peer,
+                     out + (size_t)theirs * r->shard_bytes, peer, rank < peer,
+                     (size_t)mask * r->shard_bytes, e));
+        TRY(comm_group_end(b->comm, e));
+    }
+    TRY(wait_for_sends(b, e));
+done:
+    return result;
+}
+
+// ---- Calls of comm.h
+
+static status run_all_reduce(const bench_comm_rank *b, const bench_comm_row *r, const char *in,
+                             char *out, err *e)
+{
+    copy(b, out, in, r->bytes);
+    return comm_all_reduce(b->comm, out, r->count, b->q->type, b->q->op, b->stream, e);
+}
+
+static status run_broadcast(const bench_comm_rank *b, const bench_comm_row *r, const char *in,
+                            char *out, err *e)
+{
+    if (b->comm->rank == b->q->root) copy(b, out, in, r->bytes);
+    return comm_broadcast(b->comm, out, r->bytes, b->q->root, b->stream, e);
+}
+
+static status run_reduce_scatter(const bench_comm_rank *b, const bench_comm_row *r, const char *in,
+                                 char *out, err *e)
+{
+    return comm_reduce_scatter(b->comm, in, out, r->count, b->q->type, b->q->op, b->stream, e);
+}
+
+static status run_all_gather(const bench_comm_rank *b, const bench_comm_row *r, const char *in,
+                             char *out, err *e)
+{
+    return comm_all_gather(b->comm, in, out, r->count, b->q->type, b->stream, e);
+}
+
+// Every rank reduces its shard, and the root gathers the shards. The last shards are padded.
+static status run_reduce(const bench_comm_rank *b, const bench_comm_row *r, const char *in,
+                         char *out, err *e)
+{
+    status result = OK;
+    char *const mine = out + (size_t)b->comm->rank * r->shard_bytes;
+    TRY(comm_reduce_scatter(b->comm, in, mine, r->shard_bytes / dtype_bytes(b->q->type), b->q->type,
+                            b->q->op, b->stream, e));
+    TRY(run_gather(b, r, mine, out, e));
+done:
+    return result;
+}
+
+// ---- Results
+
+// Values are small whole numbers, which are exact in every type. Their sums need not be.
+double bench_comm_value(int rank, size_t i)
+{
+    return (double)((i * 7 + (size_t)rank * 3) % 16);
+}
+
+static double reduced(const bench_comm_rank *b, size_t i)
+{
+    double acc = bench_comm_value(0, i);
+    for (int r = 1; r < b->comm->size; r++) {
+        const double x = bench_comm_value(r, i);
+        if (b->q->op == REDUCE_SUM)
+            acc += x;
+        else if (b->q->op == REDUCE_MAX ? x > acc : x < acc)
+            acc = x;
+    }
+    return acc;
+}
+
+static double expect_reduced(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
+{
+    (void)r;
+    return reduced(b, i);
+}
+
+static double expect_reduced_shard(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
+{
+    return reduced(b, (size_t)b->comm->rank * r->count + i);
+}
+
+static double expect_gathered(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
+{
+    (void)b;
+    return bench_comm_value((int)(i / r->count), i % r->count);
+}
+
+static double expect_root(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
+{
+    (void)r;
+    return bench_comm_value(b->q->root, i);
+}
+
+static double expect_root_shard(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
+{
+    return bench_comm_value(b->q->root, (size_t)b->comm->rank * r->count + i);
+}
+
+static double expect_previous(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
+{
+    (void)r;
+    return bench_comm_value((b->comm->rank + b->comm->size - 1) % b->comm->size, i);
+}
+
+static double expect_from_each(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
+{
+    return bench_comm_value((int)(i / r->count), (size_t)b->comm->rank * r->count + i % r->count);
+}
+
+// ---- The table
+
+#define REDUCES  .reduces = true
+#define ROOTED   .rooted = true
+#define DIVIDES  .divides = true
+#define IN_PLACE .in_place = true
+
+// clang-format off
+const bench_collective BENCH_COLLECTIVES[] = {
+    {"all_reduce", ARRAY_FULL, ARRAY_FULL, BUS_ALL_REDUCE, .run = run_all_reduce, .expect = expect_reduced, REDUCES, IN_PLACE},
+    {"reduce_scatter", ARRAY_FULL, ARRAY_SHARD, BUS_OTHERS, .run = run_reduce_scatter, .expect = expect_reduced_shard, REDUCES, DIVIDES, IN_PLACE},
+    {"all_gather", ARRAY_SHARD, ARRAY_FULL, BUS_OTHERS, .run = run_all_gather, .expect = expect_gathered, DIVIDES, IN_PLACE},
+    {"broadcast", ARRAY_FULL, ARRAY_FULL, BUS_ONE, .run = run_broadcast, .expect = expect_root, ROOTED, IN_PLACE},
+    {"reduce", ARRAY_FULL, ARRAY_FULL_OF_ROOT, BUS_ONE, .run = run_reduce, .expect = expect_reduced, REDUCES, ROOTED, IN_PLACE},
+    {"alltoall", ARRAY_FULL, ARRAY_FULL, BUS_OTHERS, .run = run_alltoall, .expect = expect_from_each, DIVIDES},
+    {"sendrecv", ARRAY_FULL, ARRAY_FULL, BUS_ONE, .run = run_sendrecv, .expect = expect_previous},
+    {"scatter", ARRAY_FULL, ARRAY_SHARD, BUS_OTHERS, .run = run_scatter, .expect = expect_root_shard, ROOTED, DIVIDES, IN_PLACE},
+    {"gather", ARRAY_SHARD, ARRAY_FULL_OF_ROOT, BUS_OTHERS, .run = run_gather, .expect = expect_gathered, ROOTED, DIVIDES, IN_PLACE},
+    {"hypercube", ARRAY_SHARD, ARRAY_FULL, BUS_HYPERCUBE, .run = run_hypercube, .expect = expect_gathered, DIVIDES, IN_PLACE},
+    {.name = NULL},
+};
+// clang-format on

@@ -1,0 +1,271 @@
+// recorder.c -- writes the flight recorder: communicators, calls, and when they started and ended. See
+// recorder.h. Called by comm.c for every call. It compares nothing (recorder_compare.c) and writes no
+// file (recorder_dump.c).
+#define _GNU_SOURCE // MAP_ANONYMOUS
+#include "base/alloc.h"
+#include "base/size.h"
+#include "comm/recorder_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+// ---- Memory
+
+comm_record_rank *comm_recorder_rank(const comm_recorder *r, int rank)
+{
+    char *first = (char *)(uintptr_t)r + size_align(sizeof *r, 64);
+    return (comm_record_rank *)(first + (size_t)rank * r->rank_bytes);
+}
+
+status comm_recorder_open(const comm_recorder_options *o, comm_recorder **out, err *e)
+{
+    const size_t rank_bytes =
+        size_align(sizeof(comm_record_rank) + (size_t)o->entries * sizeof(comm_record_slot), 64);
+    const size_t bytes = size_align(sizeof(comm_recorder), 64) + (size_t)o->ranks * rank_bytes;
+    *out = NULL;
+    // The kernel gives a page when it is first written.
+    comm_recorder *r = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (r == MAP_FAILED) return err_errno(e, "cannot map the flight recorder");
+    *r = (comm_recorder){
+        .o = *o,
+        .bytes = bytes,
+        .rank_bytes = rank_bytes,
+        .limits = {.failure = o->failure, .timeout_ms = &o->watchdog->limit_ms, .spin = o->spin}};
+    *out = r;
+    return OK;
+}
+
+void comm_recorder_close(comm_recorder *r)
+{
+    if (r) munmap(r, r->bytes);
+}
+
+bool comm_record_read(const comm_record_slot *s, comm_record_entry *out, uint64_t *id)
+{
+    uint64_t words[RECORD_WORDS];
+    *id = atomic_load(&s->id);
+    for (int i = 0; i < RECORD_WORDS; i++) words[i] = atomic_load(&s->words[i]);
+    memcpy(out, words, sizeof words);
+    return *id && atomic_load(&s->id) == *id;
+}
+
+void comm_record_write(comm_record_slot *s, uint64_t id, const comm_record_entry *x)
+{
+    uint64_t words[RECORD_WORDS];
+    memcpy(words, x, sizeof words);
+    atomic_store(&s->id, 0);
+    for (int i = 0; i < RECORD_WORDS; i++) atomic_store(&s->words[i], words[i]);
+    atomic_store(&s->started_ns, 0);
+    atomic_store(&s->completed_ns, 0);
+    atomic_store(&s->id, id);
+}
+
+// ---- Communicators
+
+void comm_record_label(const comm_record_group *g, char out[RECORD_LABEL_WORDS * 8])
+{
+    for (int i = 0; i < RECORD_LABEL_WORDS; i++) {
+        const uint64_t word = atomic_load(&g->label[i]);
+        memcpy(out + i * 8, &word, 8);
+    }
+}
+
+void comm_recording_set_label(comm_recording *x, const char *label)
+{
+    char chars[RECORD_LABEL_WORDS * 8] = {0};
+    if (!x || !x->group) return;
+    snprintf(chars, sizeof chars, "%s", label ? label : "");
+    for (int i = 0; i < RECORD_LABEL_WORDS; i++) {
+        uint64_t word;
+        memcpy(&word, chars + i * 8, 8);
+        atomic_store(&x->group->label[i], word);
+    }
+}
+
+// A row that was never used, else one that was closed; NULL: all are open.
+static comm_record_group *take_row(comm_record_rank *r, int *row)
+{
+    comm_record_group *closed = NULL;
+    for (int i = 0; i < RECORDER_GROUPS; i++) {
+        comm_record_group *g = &r->groups[i];
+        const bool used = atomic_load(&g->key) != 0;
+        if (used && (closed || !atomic_load(&g->left))) continue;
+        *row = i;
+        closed = g;
+        if (!used) break;
+    }
+    return closed;
+}
+
+static void fill_row(comm_record_group *g, uint64_t key, const comm *c)
+{
+    atomic_store(&g->key, 0);
+    atomic_store(&g->rank, c->rank);
+    atomic_store(&g->size, c->size);
+    atomic_store(&g->collectives, 0);
+    atomic_store(&g->messages, 0);
+    atomic_store(&g->transport, c->ops->name);
+    atomic_store(&g->published.value, 0);
+    for (int i = 0; i < 2; i++) atomic_store(&g->next[i].id, 0);
+    atomic_store(&g->left, 0);
+    atomic_store(&g->key, key);
+}
+
+static status recording_open(comm_recorder *r, int rank, uint64_t key, comm *c, err *e)
+{
+    status result = OK;
+    comm_recording *x = NULL;
+    TRY(alloc_zeroed(&x, 1, sizeof *x, "the recording of a communicator", e));
+    c->recording = x;
+    x->recorder = r;
+    x->rank = rank;
+    x->group = take_row(comm_recorder_rank(r, rank), &x->row);
+    if (!x->group && r->o.compares)
+        FAIL(E_INTERNAL, "found more than %d process groups open on a rank; valid are at most %d",
+             RECORDER_GROUPS, RECORDER_GROUPS);
+    if (!x->group) goto done;
+    fill_row(x->group, key, c);
+    comm_recording_set_label(x, c->label);
+    if (r->o.compares && c->size > 1) TRY(comm_record_find_peers(c, e));
+done:
+    if (result != OK) comm_abort(c, e); // the others wait for this rank
+    return result;
+}
+
+status comm_recorder_attach(comm_recorder *r, int rank, comm *c, err *e)
+{
+    return recording_open(r, rank, 1, c, e);
+}
+
+// splitmix64 of a, then of b.
+static uint64_t mix(uint64_t a, uint64_t b)
+{
+    uint64_t x = (a + b) * 0x9e3779b97f4a7c15u + 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+status comm_recording_split(comm *parent, int color, comm *c, err *e)
+{
+    comm_recording *from = parent->recording;
+    if (!from || !from->group) return OK;
+    const uint64_t key = mix(mix(atomic_load(&from->group->key), ++from->splits), (uint32_t)color);
+    return recording_open(from->recorder, from->rank, key ? key : 1, c, e);
+}
+
+void comm_recording_close(comm_recording *x)
+{
+    if (!x) return;
+    if (x->group) {
+        atomic_store(&x->group->left, 1);
+        doorbell_ring(&x->group->published, doorbell_read(&x->group->published));
+    }
+    free(x->peers);
+    free(x->peer_ranks);
+    free(x);
+}
+
+// ---- Calls
+
+static bool is_of(const comm_record_mark *m)
+{
+    return atomic_load(&m->slot->id) == m->id;
+}
+
+static status mark_started(void *arg, err *e)
+{
+    const comm_record_mark *m = arg;
+    (void)e;
+    if (is_of(m)) atomic_store(&m->slot->started_ns, now_ns());
+    return OK;
+}
+
+// A call that has failed is not completed.
+static status mark_completed(void *arg, err *e)
+{
+    const comm_record_mark *m = arg;
+    (void)e;
+    if (is_of(m) && !comm_failure_known(m->failure)) atomic_store(&m->slot->completed_ns, now_ns());
+    return OK;
+}
+
+static void mark(const comm_record_mark *m, device_stream *on, device_stream_fn fn)
+{
+    if (!on)
+        fn((void *)(uintptr_t)m, NULL);
+    else if (on->device->ops->call)
+        on->device->ops->call(on, fn, m, sizeof *m);
+}
+
+static bool is_message(comm_call_kind k)
+{
+    return k == CALL_SEND || k == CALL_RECV;
+}
+
+status comm_record_begin(comm *c, comm_call_shape call, device_stream *on, comm_record_mark *m,
+                         err *e)
+{
+    comm_recording *x = c->recording;
+    m->slot = NULL;
+    if (!x || !x->group) return OK;
+    comm_recorder *r = x->recorder;
+    comm_record_rank *own = comm_recorder_rank(r, x->rank);
+    const bool message = is_message((comm_call_kind)call.kind);
+    const comm_record_entry entry = {
+        .call = call,
+        .group = x->row,
+        .sequence = atomic_fetch_add(message ? &x->group->messages : &x->group->collectives, 1) + 1,
+        .what = atomic_load(&r->o.watchdog->activities[x->rank].what),
+        .issued_ns = now_ns()};
+    const uint64_t id = atomic_load(&own->calls) + 1;
+    if (r->o.entries) {
+        *m = (comm_record_mark){.slot = &own->slots[(id - 1) % (uint64_t)r->o.entries],
+                                .id = id,
+                                .failure = r->o.failure};
+        comm_record_write(m->slot, id, &entry);
+        atomic_store(&own->calls, id);
+    }
+    const status result = x->peers && !message ? comm_record_compare(c, &entry, e) : OK;
+    if (message && c->ops->group_begin) m->slot = NULL; // it starts when its group ends
+    if (m->slot && result == OK) mark(m, on, mark_started);
+    return result;
+}
+
+void comm_record_end(const comm_record_mark *m, device_stream *on)
+{
+    if (m->slot) mark(m, on, mark_completed);
+}
+
+void comm_recorder_describe(const comm_recorder *r, int rank, char *out, size_t room)
+{
+    const comm_record_rank *own = comm_recorder_rank(r, rank);
+    const uint64_t calls = atomic_load(&own->calls);
+    comm_record_entry x;
+    uint64_t id;
+    char label[RECORD_LABEL_WORDS * 8];
+    out[0] = 0;
+    if (!calls || !r->o.entries) return;
+    const comm_record_slot *s = &own->slots[(calls - 1) % (uint64_t)r->o.entries];
+    if (!comm_record_read(s, &x, &id)) return;
+    const int64_t started = atomic_load(&s->started_ns), completed = atomic_load(&s->completed_ns);
+    const int64_t since = completed ? completed : started ? started : x.issued_ns;
+    comm_record_label(&own->groups[x.group], label);
+    snprintf(out, room, "%s %llu%s%s, %s %.1f s ago", comm_call_name((comm_call_kind)x.call.kind),
+             (unsigned long long)x.sequence, label[0] ? " over " : "", label,
+             completed ? "completed"
+             : started ? "started"
+                       : "issued",
+             (double)(now_ns() - since) * 1e-9);
+}

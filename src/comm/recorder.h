@@ -1,0 +1,52 @@
+// recorder.h -- the flight recorder: the last calls of comm.h that each rank issued, in memory that the
+// ranks of one machine share. So the calls of a rank that was killed or stopped can be read, too.
+//
+// comm.c records each call; comm_open and comm_split give the communicators. The starting process writes
+// the recordings to files after a failure. With `compares`, ranks also compare each collective before it
+// runs. A recording takes no memory while calls are issued. It does not know what a call does.
+//
+// A device whose streams take no calls of the host (cuda) cannot say when a call starts and ends: the call
+// stays `scheduled`, and so do messages of communicators that start them in groups. Calls that a device replays from
+// a recording of its own are not issued again and are not recorded again.
+#ifndef TRIREME_COMM_RECORDER_H
+#define TRIREME_COMM_RECORDER_H
+
+#include "comm/call.h"
+#include "comm/comm.h"
+#include "comm/watchdog.h"
+
+enum {
+    RECORDER_ENTRIES = 2000, // recorded calls of a rank where nothing else is chosen
+    RECORDER_MOST_ENTRIES = 1 << 20,
+    RECORDER_GROUPS =
+        64, // communicators of a rank that are open at once; further ones are not recorded
+};
+
+typedef struct comm_recorder comm_recorder;
+
+typedef struct comm_recorder_options {
+    int ranks;             // of this machine
+    int entries;           // of each rank; 0: nothing is recorded
+    bool compares;         // each collective is compared before it runs
+    bool spin;             // every rank can have a core of its own
+    comm_failure *failure; // borrowed, as the watchdog: they outlive the recorder
+    comm_watchdog *watchdog;
+} comm_recorder_options;
+
+// Maps the memory. Called before ranks start, by the process that starts them. E_IO.
+status comm_recorder_open(const comm_recorder_options *o, comm_recorder **out, err *e);
+void comm_recorder_close(comm_recorder *r); // NULL allowed
+
+// Records all calls of c from now on. c is the communicator of all ranks, opened by rank `rank` of this
+// machine. comm_split records what is split from it. Collective over c. E_PEER, E_MEMORY.
+status comm_recorder_attach(comm_recorder *r, int rank, comm *c, err *e);
+
+// Appends what rank `rank` did last, such as "all_reduce 12 over dp_shard, completed 3.2 s ago". Appends
+// nothing where it has not recorded a call.
+void comm_recorder_describe(const comm_recorder *r, int rank, char *out, size_t room);
+
+// Writes the recording of each rank that has one to the file PREFIX<rank>, as JSON with the fields of
+// PyTorch's Flight Recorder. Makes the folder of the files. E_IO, E_MEMORY.
+status comm_recorder_dump(const comm_recorder *r, const char *prefix, err *e);
+
+#endif

@@ -1,0 +1,120 @@
+// recorder_compare.c -- compares each collective with those of the other members of its group, before it
+// runs (checks.desync). Called by recorder.c. It sees the ranks of this machine.
+//
+// Every member publishes its call and waits until all have published the call of the same sequence
+// number. A member is at most one collective ahead of the others, so two slots of each are enough.
+#include "base/alloc.h"
+#include "comm/recorder_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ACTIVITY_BYTES = 96 };
+
+status comm_record_find_peers(comm *c, err *e)
+{
+    status result = OK;
+    comm_recording *x = c->recording;
+    const comm_recorder *r = x->recorder;
+    const uint64_t key = atomic_load(&x->group->key);
+    const size_t size = (size_t)c->size;
+    TRY(alloc_zeroed(&x->peer_ranks, size, sizeof *x->peer_ranks, "the ranks of a group", e));
+    TRY(alloc_zeroed(&x->peers, size, sizeof(comm_record_group *), "the ranks of a group", e));
+    TRY(c->ops->barrier(c, e)); // all have written their rows
+    for (int rank = 0; rank < r->o.ranks; rank++) {
+        comm_record_group *groups = comm_recorder_rank(r, rank)->groups;
+        for (int i = 0; i < RECORDER_GROUPS; i++) {
+            if (atomic_load(&groups[i].key) != key) continue;
+            const int member = atomic_load(&groups[i].rank);
+            x->peers[member] = &groups[i];
+            x->peer_ranks[member] = rank;
+        }
+    }
+    TRY(c->ops->barrier(c, e)); // all have found them, and rows may be used again
+done:
+    return result;
+}
+
+// "rank 1 calls all_gather of 512 fp32 (as UNSHARD bucket 3)".
+static void describe(const comm_recorder *r, int rank, const comm_record_entry *x, char *out,
+                     size_t room)
+{
+    char call[CALL_TEXT_BYTES], words[ACTIVITY_BYTES] = "";
+    void (*describe_what)(uint64_t, char *, size_t) =
+        atomic_load(&r->o.watchdog->activities[rank].describe);
+    if (describe_what && x->what) describe_what(x->what, words, sizeof words);
+    snprintf(out, room, "rank %d %s%s%s%s", rank, comm_call_describe(&x->call, call),
+             words[0] ? " (as " : "", words, words[0] ? ")" : "");
+}
+
+static status differ(comm *c, int member, const comm_record_entry *mine,
+                     const comm_record_entry *theirs, err *e)
+{
+    const comm_recording *x = c->recording;
+    const comm_recorder *r = x->recorder;
+    comm_failure *f = r->o.failure;
+    char ours[CALL_TEXT_BYTES + ACTIVITY_BYTES + 32], other[sizeof ours];
+    err why = {0};
+    const bool first = x->rank < x->peer_ranks[member]; // all name the pair in the same order
+    describe(r, x->rank, mine, ours, sizeof ours);
+    describe(r, x->peer_ranks[member], theirs, other, sizeof other);
+    err_set(&why, E_INTERNAL, "desync in operation %llu%s%s: %s; %s",
+            (unsigned long long)mine->sequence, c->label ? " over " : "", c->label ? c->label : "",
+            first ? ours : other, first ? other : ours);
+    comm_failure_set(f, -1, &why); // -1: either of the two may be wrong
+    return err_set(e, E_INTERNAL, "%s", why.text);
+}
+
+// The error of a wait for a member that ended without its call.
+static status absent(comm *c, int member, const comm_record_entry *mine, err *e)
+{
+    const comm_recording *x = c->recording;
+    const comm_recorder *r = x->recorder;
+    comm_failure *f = r->o.failure;
+    const comm_record_entry leaves = {.call = {.kind = CALL_LEAVE}};
+    const comm_record_group *g = x->peers[member];
+    const bool left = atomic_load(&g->left) || atomic_load(&g->key) != atomic_load(&x->group->key);
+    if (left && !comm_failure_await(f)) return differ(c, member, mine, &leaves, e);
+    const comm_wait wait = {.waiting = x->rank,
+                            .awaited = x->peer_ranks[member],
+                            .what = mine->what,
+                            .call = comm_call_name((comm_call_kind)mine->call.kind),
+                            .label = c->label,
+                            .recorder = r};
+    return comm_watchdog_error(r->o.watchdog, f, &wait, e);
+}
+
+static status await(comm *c, int member, const comm_record_entry *mine, comm_record_entry *theirs,
+                    err *e)
+{
+    const comm_recording *x = c->recording;
+    comm_record_group *g = x->peers[member];
+    const uint32_t target = (uint32_t)mine->sequence;
+    uint64_t id;
+    uint32_t now;
+    while ((int32_t)((now = doorbell_read(&g->published)) - target) < 0)
+        if (!doorbell_wait(&g->published, now, &g->left, &x->recorder->limits))
+            return absent(c, member, mine, e);
+    return comm_record_read(&g->next[target & 1], theirs, &id) && id == mine->sequence
+               ? OK
+               : absent(c, member, mine, e);
+}
+
+status comm_record_compare(comm *c, const comm_record_entry *mine, err *e)
+{
+    status result = OK;
+    const comm_recording *x = c->recording;
+    comm_record_group *own = x->group;
+    comm_record_write(&own->next[mine->sequence & 1], mine->sequence, mine);
+    doorbell_ring(&own->published, (uint32_t)mine->sequence);
+    for (int i = 1; i < c->size; i++) {
+        const int member = (c->rank + i) % c->size;
+        comm_record_entry theirs;
+        if (!x->peers[member]) continue; // of another machine
+        TRY(await(c, member, mine, &theirs, e));
+        if (memcmp(&mine->call, &theirs.call, sizeof theirs.call) != 0)
+            return differ(c, member, mine, &theirs, e);
+    }
+done:
+    return result;
+}

@@ -1,0 +1,95 @@
+// recorder_private.h -- the memory of the flight recorder, and the functions by which comm.c records a
+// call. Only files of comm/ include it.
+#ifndef TRIREME_COMM_RECORDER_PRIVATE_H
+#define TRIREME_COMM_RECORDER_PRIVATE_H
+
+#include "comm/doorbell.h"
+#include "comm/recorder.h"
+
+// A call as its rank issued it.
+typedef struct comm_record_entry {
+    comm_call_shape call;
+    int64_t group;     // row of the rank's groups
+    uint64_t sequence; // place among the group's collectives, or among its messages, from 1
+    uint64_t what;     // the rank's activity (comm_activity.what)
+    int64_t issued_ns; // since 1970
+} comm_record_entry;
+enum { RECORD_WORDS = sizeof(comm_record_entry) / sizeof(uint64_t) };
+
+// An entry in shared memory. Its rank writes it while others may read it, so readers check the id twice.
+typedef struct comm_record_slot {
+    _Atomic uint64_t id; // number of the rank's call, from 1; 0: empty, or being written
+    _Atomic uint64_t words[RECORD_WORDS];
+    _Atomic int64_t started_ns, completed_ns; // since 1970; 0: not yet
+} comm_record_slot;
+
+enum { RECORD_LABEL_WORDS = 4 };
+
+// A communicator of a rank. Its rank writes it.
+typedef struct comm_record_group {
+    _Atomic uint64_t key;     // equal on all members, and of no other communicator; 0: never used
+    _Atomic int rank, size;   // this rank in the group
+    _Atomic int left;         // the rank has closed it
+    doorbell published;       // collectives that may be compared, modulo 2^32
+    comm_record_slot next[2]; // the latest two of them, by sequence & 1
+    _Atomic uint64_t collectives, messages;     // issued
+    _Atomic uint64_t label[RECORD_LABEL_WORDS]; // of comm_set_label; ends with a zero byte
+    const char *_Atomic transport;              // name of the communicator's table, a literal
+} comm_record_group;
+
+typedef struct comm_record_rank {
+    _Atomic uint64_t calls; // recorded
+    comm_record_group groups[RECORDER_GROUPS];
+    comm_record_slot slots[]; // [entries]: call n lies in (n - 1) % entries
+} comm_record_rank;
+
+struct comm_recorder {
+    comm_recorder_options o;
+    size_t bytes;      // of the whole mapping
+    size_t rank_bytes; // of a comm_record_rank
+    doorbell_limits limits;
+};
+
+// The recording of one communicator on its rank: comm.recording.
+typedef struct comm_recording {
+    comm_recorder *recorder;
+    comm_record_group *group; // NULL: the rank has too many groups, and this one is not recorded
+    int rank;                 // of this machine
+    int row;                  // of the group
+    uint64_t splits;          // of this communicator so far
+    comm_record_group *
+        *peers; // [size] by rank of the group, where calls are compared; NULL: of another machine
+    int *peer_ranks; // [size] their ranks of this machine
+} comm_recording;
+
+// Where a call's times are written.
+typedef struct comm_record_mark {
+    comm_record_slot *slot; // NULL: not recorded
+    uint64_t id;
+    const comm_failure *failure;
+} comm_record_mark;
+
+comm_record_rank *comm_recorder_rank(const comm_recorder *r, int rank);
+// Copies an entry. False when it is empty or just being replaced.
+bool comm_record_read(const comm_record_slot *s, comm_record_entry *out, uint64_t *id);
+void comm_record_write(comm_record_slot *s, uint64_t id, const comm_record_entry *x);
+void comm_record_label(const comm_record_group *g, char out[RECORD_LABEL_WORDS * 8]);
+
+// Records the communicator that comm_split gave, which was split from `parent`. Collective over c.
+status comm_recording_split(comm *parent, int color, comm *c, err *e);
+void comm_recording_close(comm_recording *x); // NULL allowed
+void comm_recording_set_label(comm_recording *x, const char *label);
+
+// Records a call that is about to be issued to `on` (NULL: it blocks the host), and compares it where the
+// recorder compares. Without a recording it does nothing. E_INTERNAL where ranks differ.
+status comm_record_begin(comm *c, comm_call_shape call, device_stream *on, comm_record_mark *m,
+                         err *e);
+// The call has been issued.
+void comm_record_end(const comm_record_mark *m, device_stream *on);
+
+// Waits until all members have come to the same collective, and compares it with theirs.
+status comm_record_compare(comm *c, const comm_record_entry *mine, err *e);
+// Finds the members of the group, after all have opened it.
+status comm_record_find_peers(comm *c, err *e);
+
+#endif

@@ -1,0 +1,186 @@
+// environment.c -- the table of PyTorch's and NCCL's variables: names, the key that each sets, and why one
+// has no effect. job.c calls it before it reads the job file. It does not know what a key's value means.
+#include "config/environment.h"
+
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum { MOST_NAMES = 4 };
+
+// How a variable's value becomes a key's.
+typedef enum variable_effect {
+    EFFECT_NONE,    // none; `why` says why
+    EFFECT_LEVEL,   // chooses whether variables without effect are named
+    EFFECT_SAME,    // is the value
+    EFFECT_SECONDS, // is a number of seconds
+    EFFECT_ON,      // 1 turns the key on
+    EFFECT_DETAIL,  // DETAIL turns the key on; INFO is a level
+    EFFECT_NO_ZERO, // 0 sets 0
+} variable_effect;
+
+typedef struct variable {
+    const char *names[MOST_NAMES]; // the first that is set counts; a literal NULL ends them
+    variable_effect effect;
+    const char *key; // NULL: none
+    const char *why; // EFFECT_NONE
+} variable;
+
+static const char TREE[] = "sums have one fixed order on every communicator";
+static const char SHARED[] = "ranks of one machine share memory";
+static const char FAILS[] = "a failure always ends every rank and is named";
+static const char WAITS[] =
+    "collectives are issued to streams, and checks.watchdog bounds each wait";
+static const char FILES[] = "the program reads no such file and writes none";
+
+// clang-format off
+static const variable VARIABLES[] = {
+    {{"TORCH_DISTRIBUTED_DEBUG"}, EFFECT_DETAIL, "checks.desync", NULL},
+    {{"TORCH_NCCL_DESYNC_DEBUG", "NCCL_DESYNC_DEBUG"}, EFFECT_ON, "checks.desync", NULL},
+    {{"TORCH_NCCL_DUMP_ON_TIMEOUT"}, EFFECT_NO_ZERO, "checks.flight_recorder", NULL},
+    {{"TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"}, EFFECT_SAME, "checks.flight_recorder", NULL},
+    {{"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}, EFFECT_SAME, "checks.flight_recorder_prefix", NULL},
+    {{"NCCL_TIMEOUT"}, EFFECT_SECONDS, "checks.watchdog", NULL},
+    {{"NCCL_DEBUG"}, EFFECT_LEVEL, NULL, NULL},
+    {{"TORCH_CPP_LOG_LEVEL"}, EFFECT_LEVEL, NULL, NULL},
+    {{"TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"}, EFFECT_NONE, NULL, WAITS},
+    {{"TORCH_NCCL_ASYNC_ERROR_HANDLING", "NCCL_ASYNC_ERROR_HANDLING"}, EFFECT_NONE, NULL, FAILS},
+    {{"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"}, EFFECT_NONE, NULL, WAITS},
+    {{"TORCH_NCCL_ENABLE_MONITORING"}, EFFECT_NONE, NULL, FAILS},
+    {{"TORCH_NCCL_ENABLE_TIMING"}, EFFECT_NONE, NULL, "the flight recorder always has the times"},
+    {{"TORCH_NCCL_HIGH_PRIORITY"}, EFFECT_NONE, NULL, WAITS},
+    {{"TORCH_SHOW_CPP_STACKTRACES"}, EFFECT_NONE, NULL, "errors are one line"},
+    {{"NCCL_DEBUG_SUBSYS"}, EFFECT_NONE, NULL, "messages have no categories"},
+    {{"NCCL_DEBUG_FILE"}, EFFECT_NONE, NULL, "messages go to the error output"},
+    {{"NCCL_ALGO"}, EFFECT_NONE, NULL, TREE},
+    {{"NCCL_PROTO"}, EFFECT_NONE, NULL, TREE},
+    {{"NCCL_NVLS_ENABLE"}, EFFECT_NONE, NULL, TREE},
+    {{"NCCL_BUFFSIZE"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_NTHREADS"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_MIN_NCHANNELS"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_MAX_NCHANNELS"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_MIN_CTAS"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_MAX_CTAS"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_P2P_DISABLE"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_P2P_LEVEL"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_SHM_DISABLE"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_SOCKET_IFNAME"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_SOCKET_FAMILY"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_NSOCKS_PERTHREAD"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_SOCKET_NTHREADS"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_IB_DISABLE"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_IB_HCA"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_IB_TIMEOUT"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_IB_RETRY_CNT"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_IB_GID_INDEX"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_IB_TC"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_IB_SL"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_NET_GDR_LEVEL"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_CROSS_NIC"}, EFFECT_NONE, NULL, SHARED},
+    {{"GLOO_SOCKET_IFNAME"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_TOPO_FILE"}, EFFECT_NONE, NULL, FILES},
+    {{"NCCL_TOPO_DUMP_FILE"}, EFFECT_NONE, NULL, FILES},
+    {{"NCCL_GRAPH_DUMP_FILE"}, EFFECT_NONE, NULL, FILES},
+    {{"NCCL_CONF_FILE"}, EFFECT_NONE, NULL, FILES},
+    {{"NCCL_RAS_ENABLE"}, EFFECT_NONE, NULL, FAILS},
+    {{"NCCL_RAS_ADDR"}, EFFECT_NONE, NULL, FAILS},
+};
+// clang-format on
+enum { VARIABLE_COUNT = sizeof VARIABLES / sizeof *VARIABLES };
+
+// The value of a row, and the name that gave it; NULL: none of the names is set.
+static const char *value_of(const variable *x, const char **name)
+{
+    for (int i = 0; i < MOST_NAMES && x->names[i]; i++) {
+        const char *value = getenv(x->names[i]);
+        *name = x->names[i];
+        if (value && *value) return value;
+    }
+    return NULL;
+}
+
+static bool is_word(const char *value, const char *word)
+{
+    return value && strcasecmp(value, word) == 0;
+}
+
+static bool asks_for_messages(void)
+{
+    const char *nccl = getenv("NCCL_DEBUG"), *torch = getenv("TORCH_DISTRIBUTED_DEBUG");
+    return is_word(nccl, "INFO") || is_word(nccl, "TRACE") || is_word(torch, "INFO") ||
+           is_word(torch, "DETAIL") || is_word(getenv("TORCH_CPP_LOG_LEVEL"), "INFO");
+}
+
+static status refuse(const char *name, const char *value, const char *valid, err *e)
+{
+    text found = {0};
+    text_add_printable(&found, value, strlen(value), "");
+    err_set(e, E_USAGE, "%s: found %.*s; valid: %s", name, TEXT_CUT(found.chars, 200), valid);
+    text_clear(&found);
+    return E_USAGE;
+}
+
+// The text of the key's value; an empty text: the variable leaves the key as it is.
+static status convert(const variable *x, const char *name, const char *value, text *out, err *e)
+{
+    status result = OK;
+    bool on = false;
+    int64_t seconds;
+    switch (x->effect) {
+    case EFFECT_SAME:
+        text_add(out, value);
+        break;
+    case EFFECT_SECONDS:
+        if (!text_to_count(value, &seconds) || seconds < 0)
+            return refuse(name, value, "a number of seconds", e);
+        text_addf(out, "%llds", (long long)seconds);
+        break;
+    case EFFECT_ON:
+    case EFFECT_NO_ZERO:
+        if (!text_to_bool(value, &on)) return refuse(name, value, "0 or 1", e);
+        if (on == (x->effect == EFFECT_ON)) text_add(out, on ? "on" : "0");
+        break;
+    case EFFECT_DETAIL:
+        if (!is_word(value, "OFF") && !is_word(value, "INFO") && !is_word(value, "DETAIL"))
+            return refuse(name, value, "OFF, INFO, DETAIL", e);
+        if (is_word(value, "DETAIL")) text_add(out, "on");
+        break;
+    default:
+        break;
+    }
+    TRY(text_check(out, e));
+done:
+    return result;
+}
+
+// A key that an earlier row has set stays.
+static status read_row(job_values *v, const variable *x, bool says, text *notes, err *e)
+{
+    status result = OK;
+    text converted = {0};
+    const char *name, *value = value_of(x, &name);
+    if (!value) return OK;
+    TRY(convert(x, name, value, &converted, e));
+    if (converted.bytes && !setting_is_given(settings_of(v, x->key)))
+        TRY(settings_change(v, x->key, converted.chars, name, e));
+    if (x->effect == EFFECT_NONE && says) {
+        text_add(notes, name);
+        text_add(notes, "=");
+        text_add_printable(notes, value, strlen(value), "");
+        text_addf(notes, " has no effect: %s\n", x->why);
+    }
+done:
+    text_clear(&converted);
+    return result;
+}
+
+status environment_read(job_values *v, text *notes, err *e)
+{
+    status result = OK;
+    const bool says = asks_for_messages();
+    for (int i = 0; i < VARIABLE_COUNT; i++) TRY(read_row(v, &VARIABLES[i], says, notes, e));
+done:
+    return result;
+}

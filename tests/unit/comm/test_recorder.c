@@ -1,0 +1,390 @@
+// The flight recorder: its files, ranks that desync on purpose, and a rank that is stopped.
+#include "ranks.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static int run(workers *k)
+{
+    alarm(200);
+    return workers_run(k);
+}
+
+static void describe(uint64_t what, char *out, size_t room)
+{
+    snprintf(out, room, "REDUCE_GRAD bucket %d", (int)what);
+}
+
+static void show_activity(const test_rank *s, uint64_t what)
+{
+    comm_activity *a = comm_watchdog_activity(s->world->watchdog, s->comm->rank);
+    atomic_store(&a->describe, describe);
+    comm_activity_set(a, what);
+}
+
+static status sum(const test_rank *s, comm *c, err *e)
+{
+    float x = 1;
+    const status result = comm_all_reduce(c, &x, 1, F32, REDUCE_SUM, s->stream, e);
+    return result == OK ? s->device->ops->sync(s->stream, e) : result;
+}
+
+// ---- Desync
+
+typedef enum desync_how {
+    WRONG_CALL,
+    WRONG_COUNT,
+    WRONG_TYPE,
+    WRONG_OP,
+    WRONG_ROOT,
+    WRONG_ORDER
+} desync_how;
+
+typedef struct desync {
+    desync_how how;
+    const char *low, *high; // what ranks 1 and 2 say; the others call as rank 1 does
+} desync;
+
+// Rank 2 differs. Both issue to the group of ranks 1 and 2, in which sums went well before.
+static status desynchronise(const test_rank *s, err *e)
+{
+    status result = OK;
+    const desync *d = s->arg;
+    const bool odd = s->comm->rank == 2;
+    const int differs = odd ? (int)d->how : -1;
+    double x[16] = {0}, y[16];
+    comm *pair = NULL;
+    TRY(comm_split(s->comm, s->comm->rank > 0, s->comm->rank, &pair, e));
+    comm_set_label(pair, "dp_shard");
+    for (int i = 0; i < 70; i++) TRY(sum(s, pair, e));
+    if (s->comm->rank == 0) goto done;
+    show_activity(s, (uint64_t)s->comm->rank + 2);
+    if (differs == WRONG_CALL)
+        TRY(comm_all_gather(pair, x, y, 4, F32, s->stream, e));
+    else if (differs == WRONG_ORDER)
+        TRY(comm_barrier(pair, e));
+    else if (d->how == WRONG_ROOT)
+        TRY(comm_broadcast(pair, x, 8, odd, s->stream, e));
+    else
+        TRY(comm_all_reduce(pair, x, differs == WRONG_COUNT ? 3 : 4,
+                            differs == WRONG_TYPE ? F64 : F32,
+                            differs == WRONG_OP ? REDUCE_MAX : REDUCE_SUM, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+done:
+    comm_close(pair);
+    return result;
+}
+
+static const char CALLS_4[] = "calls all_reduce of 4 fp32 (sum)";
+static const desync DESYNCS[] = {
+    {WRONG_CALL, CALLS_4, "calls all_gather of 4 fp32"},
+    {WRONG_COUNT, CALLS_4, "calls all_reduce of 3 fp32 (sum)"},
+    {WRONG_TYPE, CALLS_4, "calls all_reduce of 4 fp64 (sum)"},
+    {WRONG_OP, CALLS_4, "calls all_reduce of 4 fp32 (max)"},
+    {WRONG_ROOT, "calls broadcast of 8 bytes from 0", "calls broadcast of 8 bytes from 1"},
+    {WRONG_ORDER, CALLS_4, "calls barrier"},
+};
+
+static void test_desync_names_both_sides(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof DESYNCS / sizeof *DESYNCS; i++)
+        for (int as_threads = 0; as_threads < 2; as_threads++) {
+            desync d = DESYNCS[i];
+            char expected[ERR_TEXT_BYTES];
+            workers k = {.ranks = 3,
+                         .fn = desynchronise,
+                         .arg = &d,
+                         .as_threads = as_threads,
+                         .late = as_threads,
+                         .records = as_threads ? 0 : 8,
+                         .compares = true};
+            snprintf(expected, sizeof expected,
+                     "desync in operation 71 over dp_shard: rank 1 %s (as REDUCE_GRAD bucket 3); "
+                     "rank 2 %s (as REDUCE_GRAD bucket 4)",
+                     d.low, d.high);
+            assert_true(run(&k) >= 2);
+            assert_int_equal(k.failure.code, E_INTERNAL);
+            assert_string_equal(k.failure.text, expected);
+        }
+}
+
+// Rank 1 closes the group while the others call.
+static status leave(const test_rank *s, err *e)
+{
+    status result = OK;
+    comm *group = NULL;
+    TRY(comm_split(s->comm, 0, s->comm->rank, &group, e));
+    if (s->comm->rank != 1) TRY(sum(s, group, e));
+done:
+    comm_close(group);
+    return result;
+}
+
+static void test_a_rank_that_leaves_is_named(void **state)
+{
+    (void)state;
+    workers k = {.ranks = 2, .fn = leave, .compares = true};
+    run(&k);
+    assert_string_equal(k.failure.text, "desync in operation 1: rank 0 calls all_reduce of 1 fp32 "
+                                        "(sum); rank 1 leaves the group");
+}
+
+// Ranks agree: many groups, of which two have the same members, and messages among the collectives.
+static status agree(const test_rank *s, err *e)
+{
+    status result = OK;
+    comm *halves[2] = {NULL};
+    const int rank = s->comm->rank, size = s->comm->size;
+    char x = 0, y = 0;
+    for (int i = 0; i < 2; i++) TRY(comm_split(s->comm, rank % 2, rank, &halves[i], e));
+    for (int i = 0; i < 100; i++) {
+        comm *short_lived = NULL;
+        TRY(comm_split(halves[i % 2], 0, -rank, &short_lived, e));
+        status done = sum(s, short_lived, e);
+        for (int j = 0; j <= i % 3 && done == OK; j++) done = sum(s, halves[j % 2], e);
+        comm_close(short_lived);
+        TRY(done);
+        TRY(comm_send(s->comm, &x, 1, (rank + 1) % size, s->stream, e));
+        TRY(comm_recv(s->comm, &y, 1, (rank + size - 1) % size, s->stream, e));
+        TRY(comm_barrier(s->comm, e));
+    }
+done:
+    comm_close(halves[0]);
+    comm_close(halves[1]);
+    return result;
+}
+
+static void test_ranks_that_agree_run(void **state)
+{
+    (void)state;
+    workers k = {.ranks = 4, .fn = agree, .records = 30, .compares = true};
+    assert_int_equal(run(&k), 0);
+    k.as_threads = true;
+    assert_int_equal(run(&k), 0);
+}
+
+// ---- Files
+
+enum { RECORDS = 16 };
+
+static status record(const test_rank *s, err *e)
+{
+    status result = OK;
+    const int rank = s->comm->rank;
+    comm *pair = NULL;
+    char x[4] = {0};
+    TRY(comm_split(s->comm, 0, -rank, &pair, e));
+    comm_set_label(pair, "dp \"quoted\"");
+    for (int i = 0; i < 2 * RECORDS; i++) TRY(sum(s, pair, e));
+    show_activity(s, 5);
+    if (rank == 0)
+        TRY(comm_send(s->comm, x, 4, 1, s->stream, e));
+    else
+        TRY(comm_recv(s->comm, x, 4, 0, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    TRY(comm_barrier(s->comm, e));
+    if (rank == 1) raise(SIGKILL);
+    TRY(comm_all_reduce(pair, x, 1, F32, REDUCE_SUM, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+done:
+    comm_close(pair);
+    return result;
+}
+
+static json_t *load(const char *prefix, int rank)
+{
+    char path[128];
+    json_error_t why;
+    snprintf(path, sizeof path, "%s%d", prefix, rank);
+    json_t *root = json_load_file(path, 0, &why);
+    if (!root) print_message("%s:%d: %s\n", path, why.line, why.text);
+    assert_non_null(root);
+    assert_int_equal(remove(path), 0);
+    return root;
+}
+
+static void check_keys(const json_t *object, const char *const *keys)
+{
+    for (; *keys; keys++)
+        if (!json_object_get(object, *keys)) fail_msg("%s is missing", *keys);
+}
+
+static const char *word(const json_t *object, const char *key)
+{
+    const char *value = json_string_value(json_object_get(object, key));
+    assert_non_null(value);
+    return value;
+}
+
+static int64_t number(const json_t *object, const char *key)
+{
+    assert_true(json_is_integer(json_object_get(object, key)));
+    return json_integer_value(json_object_get(object, key));
+}
+
+static void check_entries(const json_t *entries, int64_t last)
+{
+    static const char *const KEYS[] = {"record_id",
+                                       "pg_id",
+                                       "process_group",
+                                       "collective_seq_id",
+                                       "p2p_seq_id",
+                                       "op_id",
+                                       "profiling_name",
+                                       "time_created_ns",
+                                       "duration_ms",
+                                       "input_sizes",
+                                       "input_dtypes",
+                                       "output_sizes",
+                                       "output_dtypes",
+                                       "state",
+                                       "time_discovered_started_ns",
+                                       "time_discovered_completed_ns",
+                                       "retired",
+                                       "timeout_ms",
+                                       "is_p2p",
+                                       "thread_id",
+                                       "thread_name",
+                                       "frames",
+                                       NULL};
+    assert_int_equal(json_array_size(entries), RECORDS);
+    for (size_t i = 0; i < RECORDS; i++) {
+        const json_t *x = json_array_get(entries, i);
+        check_keys(x, KEYS);
+        assert_int_equal(number(x, "record_id"), last - RECORDS + 1 + (int64_t)i);
+        assert_string_equal(word(json_array_get(json_object_get(x, "frames"), 0), "filename"), "");
+    }
+}
+
+static void check_message(const json_t *x, const char *name)
+{
+    assert_string_equal(word(x, "profiling_name"), name);
+    assert_true(json_is_true(json_object_get(x, "is_p2p")));
+    assert_int_equal(number(x, "p2p_seq_id"), 1);
+    assert_string_equal(word(x, "state"), "completed");
+    assert_int_equal(
+        json_integer_value(json_array_get(json_array_get(json_object_get(x, "input_sizes"), 0), 0)),
+        4);
+    assert_string_equal(word(json_array_get(json_object_get(x, "frames"), 0), "name"),
+                        "REDUCE_GRAD bucket 5");
+}
+
+// Rank 0 waits in its last sum, to which rank 1, which was killed, did not come.
+static void test_files_have_every_field(void **state)
+{
+    (void)state;
+    static const char *const KEYS[] = {"version", "nccl_version",    "pg_config", "pg_status",
+                                       "entries", "nccl_comm_state", "host_name", NULL};
+    char folder[] = "/tmp/trireme-recorder-XXXXXX", prefix[80], below[40];
+    assert_non_null(mkdtemp(folder));
+    snprintf(below, sizeof below, "%s/made", folder);
+    snprintf(prefix, sizeof prefix, "%s/rank_", below);
+    workers k = {.ranks = 2, .fn = record, .records = RECORDS, .prefix = prefix};
+    assert_int_equal(run(&k), 2);
+    for (int rank = 0; rank < 2; rank++) {
+        json_t *root = load(prefix, rank);
+        const json_t *entries = json_object_get(root, "entries");
+        const json_t *group = json_object_get(json_object_get(root, "pg_config"), "1");
+        const json_t *progress = json_object_get(json_object_get(root, "pg_status"), "1");
+        const json_t *newest = json_array_get(entries, RECORDS - 1);
+        check_keys(root, KEYS);
+        check_entries(entries, 2 * RECORDS + 2 + (rank == 0));
+        assert_string_equal(word(group, "desc"), "dp \"quoted\"");
+        assert_string_equal(word(group, "ranks"), "[1, 0]");
+        assert_int_equal(number(progress, "last_enqueued_collective"), 2 * RECORDS + (rank == 0));
+        assert_int_equal(number(progress, "last_started_collective"), 2 * RECORDS + (rank == 0));
+        assert_int_equal(number(progress, "last_completed_collective"), 2 * RECORDS);
+        check_message(json_array_get(entries, RECORDS - 2 - (rank == 0)),
+                      rank ? "local:recv" : "local:send");
+        assert_string_equal(word(newest, "state"), rank ? "completed" : "started");
+        assert_string_equal(word(newest, "profiling_name"),
+                            rank ? "local:barrier" : "local:all_reduce");
+        json_decref(root);
+    }
+    assert_int_equal(remove(below), 0);
+    assert_int_equal(remove(folder), 0);
+}
+
+static void test_a_run_without_calls_leaves_no_file(void **state)
+{
+    (void)state;
+    world *w = NULL;
+    err e = {0};
+    assert_int_equal(world_open(2, false, &w, &e), OK);
+    assert_int_equal(world_record(w, 4, false, &e), OK);
+    assert_int_equal(comm_recorder_dump(w->recorder, "/proc/none/rank_", &e), OK);
+    world_close(w);
+}
+
+// ---- The watchdog
+
+static void expect_words(const char *s, const char *const *words)
+{
+    for (; *words; words++)
+        if (!strstr(s, *words)) fail_msg("'%s' does not say '%s'", s, *words);
+}
+
+static status sums_until_stopped(const test_rank *s, err *e)
+{
+    status result = OK;
+    comm_set_label(s->comm, "dp_shard");
+    show_activity(s, (uint64_t)s->comm->rank + 7);
+    TRY(sum(s, s->comm, e));
+    if (s->comm->rank == 1) raise(SIGSTOP);
+    TRY(sum(s, s->comm, e));
+done:
+    return result;
+}
+
+// Rank 1 is a child that stops itself; this process is rank 0.
+static void test_a_stopped_rank_is_named(void **state)
+{
+    (void)state;
+    for (int compares = 0; compares < 2; compares++) {
+        workers k = {.ranks = 2, .fn = sums_until_stopped};
+        worker ranks[2] = {{&k, 0}, {&k, 1}};
+        err e = {0}, why = {0};
+        int how;
+        alarm(200);
+        assert_int_equal(world_open(2, false, &k.world, &e), OK);
+        assert_int_equal(world_record(k.world, 4, compares, &e), OK);
+        comm_watchdog_set(k.world->watchdog, 1000);
+        fflush(NULL);
+        const pid_t child = fork();
+        if (child == 0) {
+            worker_main(&ranks[1]);
+            _exit(0);
+        }
+        worker_main(&ranks[0]);
+        kill(child, SIGKILL);
+        assert_int_equal(waitpid(child, &how, 0), child);
+        assert_true(comm_failure_get(k.world->failure, NULL, &why));
+        world_close(k.world);
+        assert_int_equal(k.results[0], E_PEER);
+        expect_words(why.text, (const char *const[]){
+                                   "Watchdog caught collective operation timeout: rank 1 did "
+                                   "not come to all_reduce over dp_shard (REDUCE_GRAD bucket "
+                                   "7) within 1 s; it is in REDUCE_GRAD bucket 8; its last "
+                                   "call is all_reduce 1 over dp_shard, completed ",
+                                   " s ago", NULL});
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_desync_names_both_sides),
+        cmocka_unit_test(test_a_rank_that_leaves_is_named),
+        cmocka_unit_test(test_ranks_that_agree_run),
+        cmocka_unit_test(test_files_have_every_field),
+        cmocka_unit_test(test_a_run_without_calls_leaves_no_file),
+        cmocka_unit_test(test_a_stopped_rank_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,132 @@
+// test_environment.c -- PyTorch's and NCCL's variables: which key each sets, what overrides it, and which
+// are said to be without effect.
+#include "job_fixture.h"
+
+static void expect_origin(const job *j, const char *key, const char *value, const char *origin)
+{
+    text v = {0}, from = {0};
+    assert_true(job_find_value(j, key, &v, &from));
+    assert_string_equal(v.chars, value);
+    assert_string_equal(from.chars, origin);
+    text_clear(&v);
+    text_clear(&from);
+}
+
+static void variables_set_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variable, *value, *key, *effective;
+    } all[] = {
+        {"TORCH_DISTRIBUTED_DEBUG", "DETAIL", "checks.desync", "on"},
+        {"TORCH_NCCL_DESYNC_DEBUG", "1", "checks.desync", "on"},
+        {"NCCL_DESYNC_DEBUG", "true", "checks.desync", "on"},
+        {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0", "checks.flight_recorder", "0"},
+        {"TORCH_FR_BUFFER_SIZE", "77", "checks.flight_recorder", "77"},
+        {"TORCH_NCCL_TRACE_BUFFER_SIZE", "78", "checks.flight_recorder", "78"},
+        {"TORCH_FR_DUMP_TEMP_FILE", "/a/b_", "checks.flight_recorder_prefix", "/a/b_"},
+        {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "/a/c_", "checks.flight_recorder_prefix", "/a/c_"},
+        {"NCCL_TIMEOUT", "1800", "checks.watchdog", "1800s"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        setenv(all[i].variable, all[i].value, 1);
+        job *j = good_job(SMALL, "");
+        expect_origin(j, all[i].key, all[i].effective, all[i].variable);
+        job_close(j);
+        unsetenv(all[i].variable);
+    }
+}
+
+static void other_values_leave_the_defaults(void **state)
+{
+    (void)state;
+    setenv("TORCH_DISTRIBUTED_DEBUG", "INFO", 1);
+    setenv("TORCH_NCCL_DESYNC_DEBUG", "0", 1);
+    setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", 1);
+    setenv("NCCL_TIMEOUT", "", 1);
+    job *j = good_job(SMALL, "");
+    expect_origin(j, "checks.desync", "off", "default");
+    expect_origin(j, "checks.flight_recorder", "2000", "default");
+    expect_origin(j, "checks.watchdog", "600s", "default");
+    job_close(j);
+    unsetenv("TORCH_DISTRIBUTED_DEBUG");
+    unsetenv("TORCH_NCCL_DESYNC_DEBUG");
+    unsetenv("TORCH_NCCL_DUMP_ON_TIMEOUT");
+    unsetenv("NCCL_TIMEOUT");
+}
+
+static void the_job_overrides_variables(void **state)
+{
+    (void)state;
+    setenv("NCCL_TIMEOUT", "60", 1);
+    setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL", 1);
+    setenv("TORCH_FR_BUFFER_SIZE", "5", 1);
+    setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "6", 1);
+    job *j = good_job(SMALL "checks: {watchdog: 5s}\n", "--checks.desync|off");
+    expect_origin(j, "checks.watchdog", "5s", "job.yaml:3");
+    expect_origin(j, "checks.desync", "off", "command line");
+    expect_origin(j, "checks.flight_recorder", "5", "TORCH_FR_BUFFER_SIZE");
+    job_close(j);
+    unsetenv("NCCL_TIMEOUT");
+    unsetenv("TORCH_DISTRIBUTED_DEBUG");
+    unsetenv("TORCH_FR_BUFFER_SIZE");
+    unsetenv("TORCH_NCCL_TRACE_BUFFER_SIZE");
+}
+
+static void wrong_values_name_the_variable(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variable, *value, *error;
+    } all[] = {
+        {"TORCH_DISTRIBUTED_DEBUG", "LOUD",
+         "TORCH_DISTRIBUTED_DEBUG: found LOUD; valid: OFF, INFO, DETAIL"},
+        {"TORCH_NCCL_DESYNC_DEBUG", "much", "TORCH_NCCL_DESYNC_DEBUG: found much; valid: 0 or 1"},
+        {"NCCL_TIMEOUT", "soon", "NCCL_TIMEOUT: found soon; valid: a number of seconds"},
+        {"TORCH_FR_BUFFER_SIZE", "-3",
+         "TORCH_FR_BUFFER_SIZE: checks.flight_recorder: found -3; valid: a whole number from 0 to "
+         "1048576"},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        job *j = NULL;
+        err e = {0};
+        setenv(all[i].variable, all[i].value, 1);
+        assert_int_equal(open_job(SMALL, "", &j, &e), E_USAGE);
+        assert_string_equal(e.text, all[i].error);
+        unsetenv(all[i].variable);
+    }
+}
+
+static void variables_without_effect_are_named_at_info(void **state)
+{
+    (void)state;
+    setenv("NCCL_ALGO", "Ring\n", 1);
+    setenv("NCCL_BLOCKING_WAIT", "1", 1);
+    job *j = good_job(SMALL, "--launch.device|cpu");
+    assert_string_equal(j->notes.chars ? j->notes.chars : "", "");
+    job_close(j);
+    setenv("NCCL_DEBUG", "info", 1);
+    j = good_job(SMALL, "--launch.device|cpu");
+    assert_string_equal(
+        j->notes.chars,
+        "NCCL_BLOCKING_WAIT=1 has no effect: collectives are issued to streams, and "
+        "checks.watchdog bounds each wait\n"
+        "NCCL_ALGO=Ring\\n has no effect: sums have one fixed order on every "
+        "communicator\n");
+    job_close(j);
+    unsetenv("NCCL_DEBUG");
+    unsetenv("NCCL_ALGO");
+    unsetenv("NCCL_BLOCKING_WAIT");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(variables_set_keys),
+        cmocka_unit_test(other_values_leave_the_defaults),
+        cmocka_unit_test(the_job_overrides_variables),
+        cmocka_unit_test(wrong_values_name_the_variable),
+        cmocka_unit_test(variables_without_effect_are_named_at_info),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
