@@ -24,12 +24,17 @@ const char *cmd_job_path(int argc, char **argv)
 
 status cmd_open_job(int argc, char **argv, struct job **out, err *e)
 {
+    return cmd_open_job_own(argc, argv, &(job_own){.model = false}, out, e);
+}
+
+status cmd_open_job_own(int argc, char **argv, const job_own *own, struct job **out, err *e)
+{
     const char *path = cmd_job_path(argc, argv);
     int skip = path ? 2 : 1;
     if (argc < 2)
         return err_set(e, E_USAGE, "%s: the job file is missing: trireme %s JOB.yaml", argv[0],
                        argv[0]);
-    const status result = job_open(path, argc - skip, argv + skip, out, e);
+    const status result = job_open_own(path, argc - skip, argv + skip, own, out, e);
     if (result == OK) cmd_warn((*out)->warnings.chars);
     return result;
 }

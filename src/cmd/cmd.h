@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 struct job;
+struct job_own;
 
 // Prints "trireme: <text>" to stderr and returns the status's exit code.
 int cmd_fail(const err *e);
@@ -22,6 +23,8 @@ json_t *json_of_text(const char *s);
 // Opens the job of "[JOB.yaml] [--key value ...]" and prints its warnings. Errors are those of
 // job_open. The caller closes the job.
 status cmd_open_job(int argc, char **argv, struct job **out, err *e);
+// The same with what the command decides by itself.
+status cmd_open_job_own(int argc, char **argv, const struct job_own *own, struct job **out, err *e);
 // Makes the job use the model of a folder, with its weights. E_USAGE where the model is of another
 // family than the job's.
 status cmd_use_model(struct job *j, const char *folder, err *e);

@@ -1,4 +1,5 @@
-// start.c -- prepares a run of `trireme train` in the starting process: opens the job, checks all
+// start.c -- prepares a run of `trireme train` in the starting process: attaches to the processes that another
+// launcher has started, opens the job, checks all
 // inputs and the run's folder, and chooses the checkpoint to resume from. Only then it writes into
 // the folder. Called by cmd_train.
 #include "cmd/train_run.h"
@@ -180,10 +181,11 @@ done:
     return result;
 }
 
-status train_start_open(train_start *s, int argc, char **argv, err *e)
+// The only process, or that of rank 0.
+static status decide(train_start *s, int argc, char **argv, const job_own *own, err *e)
 {
     status result = OK;
-    TRY(cmd_open_job(argc, argv, &s->job, e));
+    TRY(cmd_open_job_own(argc, argv, own, &s->job, e));
     TRY(session_inputs_open(s->job, &s->inputs, e));
     cmd_warn(s->inputs.warnings.chars);
     if (file_is_directory(s->job->train.out)) TRY(blame_train_out(lock_directory(s, e), e));
@@ -196,6 +198,26 @@ status train_start_open(train_start *s, int argc, char **argv, err *e)
     } else if (s->job->resume ==
                RESUME_AUTO) // the link `latest` may be old if the last save was killed
         TRY(blame_train_out(folder_resume(s->job->train.out, s->resume, NULL, e), e));
+    if (s->attached)
+        TRY(world_record(s->attached, (int)s->job->checks.record_calls, s->job->checks.desync, e));
+    if (s->attached) TRY(train_start_tell(s, e));
+done:
+    return result;
+}
+
+status train_start_open(train_start *s, int argc, char **argv, int *first_rank, err *e)
+{
+    status result = OK;
+    launcher_place place;
+    TRY(launcher_find(&place, e));
+    const job_own own = {.launcher = place.launcher, .ranks = place.ranks};
+    s->rank = place.rank;
+    if (place.launcher) TRY(launch_attach(&place, TRIREME_VERSION, &s->attached, e));
+    if (s->rank > 0)
+        result = train_start_follow(s, &own, e);
+    else
+        result = decide(s, argc, argv, &own, e);
+    if (result != OK && s->attached) result = launch_fail(s->attached, first_rank, e);
 done:
     return result;
 }
@@ -234,4 +256,5 @@ void train_start_close(train_start *s)
     free(s->resume);
     free(s->log_path);
     job_close(s->job);
+    world_close(s->attached);
 }

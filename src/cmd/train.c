@@ -52,29 +52,28 @@ static int cmd_train(int argc, char **argv)
     text prefix = {0};
     int first_rank = -1;
     s.began = clock_seconds();
-    TRY(launcher_check(
-        e)); // before anything is written into a folder that all processes would share
-    TRY(train_start_open(&s, argc, argv, e));
+    TRY(train_start_open(&s, argc, argv, &first_rank, e));
     if (s.is_done) {
-        train_start_print_done(&s);
+        if (s.rank == 0) train_start_print_done(&s);
         goto done;
     }
     job_record_prefix(s.job, &prefix);
     TRY(text_check(&prefix, e));
-    launch_options o = {
-        .ranks = s.job->launch.ranks,
-        .as_threads = s.job->launch.as_threads,
-        .own_terminal = true,
-        .record = {.calls = (int)s.job->checks.record_calls,
-                   .compares = s.job->checks.desync,
-                   .prefix = prefix.chars,
-                   .within = s.job->checks.record_prefix ? NULL : s.job->train.out}};
+    launch_options o = {.ranks = s.job->launch.ranks,
+                        .as_threads = s.job->launch.as_threads,
+                        .own_terminal = true,
+                        .record = {.calls = (int)s.job->checks.record_calls,
+                                   .compares = s.job->checks.desync,
+                                   .prefix = prefix.chars,
+                                   .within = s.job->checks.record_prefix ? NULL : s.job->train.out},
+                        .attached = s.attached};
     TRY(launch_ranks(&o, rank_train, &s, &first_rank, e));
 done:
     if (result != OK) train_start_log_error(&s, first_rank, e);
+    const bool is_silent = result == E_INTERRUPTED && s.rank > 0; // rank 0 says it
     train_start_close(&s);
     text_clear(&prefix);
-    return result == OK ? 0 : cmd_fail(e);
+    return result == OK ? 0 : is_silent ? status_exit_code(result) : cmd_fail(e);
 }
 
 // job_open reads these flags with the keys of the job (config/job.c), so they have no offsets.
@@ -93,7 +92,9 @@ const command command_train = {
     .usage = "JOB.yaml [--key value ...] [--resume auto|never|DIR] [--overwrite] [--quiet]",
     .help = "Trains the model of a job file.",
     .about =
-        "Starts the job's ranks on this machine. Every key of the job file is also a flag, by its "
+        "Starts the job's ranks on this machine. Where torchrun, srun, mpirun or `trireme run` has "
+        "started a process for each rank, these are the ranks. Every key of the job file is also a "
+        "flag, by its "
         "dotted path: --train.steps 100 --launch.ranks 2. The command line wins over the file.",
     .flags = flags,
     .flag_count = sizeof flags / sizeof *flags,

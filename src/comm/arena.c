@@ -14,7 +14,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 enum { PAGE = 4096 };
 
@@ -31,59 +30,33 @@ typedef struct arena_list {
 struct comm_arena {
     comm_lock lock;
     char *memory;
-    size_t bytes, head_bytes;
+    size_t bytes;
     int most; // extents
     _Atomic int valid;
     arena_list lists[2];
 };
 
-// Maps address space only: a page is taken when it is first written. The size is halved until the
-// limit of the process (ulimit -v) allows it. The memory is anonymous, so a limit of file size does
-// not matter.
-static status map_memory(comm_arena *a, err *e)
+size_t comm_arena_bytes(int buffers)
 {
-    const size_t least = (size_t)64 << 20;
-    size_t bytes = 4 * (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    if (bytes < (size_t)16 << 30) bytes = (size_t)16 << 30;
-    for (; bytes >= least; bytes /= 2) {
-        void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (memory == MAP_FAILED) continue;
-        madvise(memory, bytes, MADV_DONTDUMP);
-        a->memory = memory;
-        a->bytes = bytes;
-        return OK;
-    }
-    return err_set(e, E_IO,
-                   "cannot map %zu MiB of shared memory: see the limit that ulimit -v shows",
-                   least >> 20);
+    return sizeof(comm_arena) + 2 * (size_t)buffers * sizeof(arena_extent);
 }
 
-status comm_arena_open(int buffers, comm_arena **out, err *e)
+status comm_arena_open(void *head, int buffers, void *memory, size_t bytes, comm_arena **out,
+                       err *e)
 {
     status result = OK;
-    const size_t list_bytes = (size_t)buffers * sizeof(arena_extent);
-    const size_t bytes = sizeof(comm_arena) + 2 * list_bytes;
+    comm_arena *a = head;
     *out = NULL;
-    comm_arena *a = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (a == MAP_FAILED) return err_errno(e, "cannot map the list of shared buffers");
-    a->head_bytes = bytes;
     a->most = buffers;
     a->lists[0].extents = (arena_extent *)(a + 1);
     a->lists[1].extents = a->lists[0].extents + buffers;
+    a->memory = memory;
+    a->bytes = bytes;
     TRY(comm_lock_init(&a->lock, e));
-    TRY(map_memory(a, e));
+    madvise(memory, bytes, MADV_DONTDUMP);
     *out = a;
 done:
-    if (result != OK) comm_arena_close(a);
     return result;
-}
-
-void comm_arena_close(comm_arena *a)
-{
-    if (!a) return;
-    if (a->memory) munmap(a->memory, a->bytes);
-    munmap(a, a->head_bytes);
 }
 
 bool comm_arena_holds(const comm_arena *a, const void *p)

@@ -1,7 +1,6 @@
 // arena.h -- memory that all ranks of one machine see at the same address, and its heap.
 //
-// The starting process opens it before it starts the ranks; processes inherit it through fork. It is
-// anonymous: nothing has a name in /dev/shm, and nothing is left behind when a run ends in any way.
+// The process that makes the world's mapping opens it there (world.c), before the ranks start.
 // It does not know what ranks do with the memory, or which ranks there are.
 #ifndef TRIREME_COMM_ARENA_H
 #define TRIREME_COMM_ARENA_H
@@ -10,11 +9,13 @@
 
 typedef struct comm_arena comm_arena;
 
-// Opens an arena for at most `buffers` buffers. It maps address space only: memory is taken when it
-// is used. E_IO when the process may not map enough.
-status comm_arena_open(int buffers, comm_arena **out, err *e);
-// Called by the starting process after all ranks have ended. a may be NULL.
-void comm_arena_close(comm_arena *a);
+// Bytes of the list of `buffers` buffers.
+size_t comm_arena_bytes(int buffers);
+// Opens an arena for at most `buffers` buffers. Its list lies at head [comm_arena_bytes], and the buffers
+// lie in memory [bytes], which is page-aligned. Both are zeroed, and mapped by all ranks at the same addresses. It
+// needs no close. E_IO.
+status comm_arena_open(void *head, int buffers, void *memory, size_t bytes, comm_arena **out,
+                       err *e);
 
 // Gives page-aligned zeroed memory that all ranks see at the same address. `touch` takes the pages
 // now, so that a lack of memory is an error here and not a signal later. E_FIT when there is none

@@ -32,13 +32,18 @@ bool comm_failure_set(comm_failure *f, int rank, const err *why)
     return true;
 }
 
+// A rank that died between its claim and its record cannot complete it.
+static bool claim_lost(comm_failure *f, int rank)
+{
+    if (!claim(f, rank) && (atomic_load(&f->claimed) != rank + 2 || comm_failure_known(f)))
+        return false;
+    memset(&f->why, 0, sizeof f->why);
+    return true;
+}
+
 bool comm_failure_set_lost(comm_failure *f, int rank, pid_t pid, int wait_status, const char *why)
 {
-    // A rank that died between its claim and its record cannot complete it.
-    const bool ours =
-        claim(f, rank) || (atomic_load(&f->claimed) == rank + 2 && !comm_failure_known(f));
-    if (!ours) return false;
-    memset(&f->why, 0, sizeof f->why);
+    if (!claim_lost(f, rank)) return false;
     if (WIFSIGNALED(wait_status))
         err_set(&f->why, E_PEER, "rank %d (pid %d) was killed by signal %d (%s)%s%s", rank,
                 (int)pid, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)), why ? ": " : "",
@@ -47,6 +52,15 @@ bool comm_failure_set_lost(comm_failure *f, int rank, pid_t pid, int wait_status
         err_set(&f->why, E_PEER,
                 "rank %d (pid %d) ended with exit code %d before its work was done", rank, (int)pid,
                 WEXITSTATUS(wait_status));
+    publish(f, rank);
+    return true;
+}
+
+bool comm_failure_set_gone(comm_failure *f, int rank, pid_t pid)
+{
+    if (!claim_lost(f, rank)) return false;
+    err_set(&f->why, E_PEER, "rank %d (pid %d) was killed or ended before its work was done", rank,
+            (int)pid);
     publish(f, rank);
     return true;
 }

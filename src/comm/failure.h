@@ -28,6 +28,10 @@ bool comm_failure_set(comm_failure *f, int rank, const err *why);
 // process. wait_status comes from waitpid. `why` is one more line of explanation, or NULL.
 bool comm_failure_set_lost(comm_failure *f, int rank, pid_t pid, int wait_status, const char *why);
 
+// Does the same for a rank whose process, which another program has started, is gone without having left in
+// good order. Called by every process that has a connection to it; more than one may see it.
+bool comm_failure_set_gone(comm_failure *f, int rank, pid_t pid);
+
 static inline bool comm_failure_known(const comm_failure *f)
 {
     return atomic_load_explicit(&f->known, memory_order_acquire) != 0;

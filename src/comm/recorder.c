@@ -29,26 +29,35 @@ comm_record_rank *comm_recorder_rank(const comm_recorder *r, int rank)
 
 status comm_recorder_open(const comm_recorder_options *o, comm_recorder **out, err *e)
 {
+    status result = OK;
     const size_t rank_bytes =
         size_align(sizeof(comm_record_rank) + (size_t)o->entries * sizeof(comm_record_slot), 64);
     const size_t bytes = size_align(sizeof(comm_recorder), 64) + (size_t)o->ranks * rank_bytes;
     *out = NULL;
+    void *memory;
     // The kernel gives a page when it is first written.
-    comm_recorder *r = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (r == MAP_FAILED) return err_errno(e, "cannot map the flight recorder");
+    if (o->arena) {
+        TRY(comm_arena_take(o->arena, bytes, false, &memory, e));
+    } else {
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (memory == MAP_FAILED) return err_errno(e, "cannot map the flight recorder");
+    }
+    comm_recorder *r = memory;
     *r = (comm_recorder){
         .o = *o,
         .bytes = bytes,
         .rank_bytes = rank_bytes,
         .limits = {.failure = o->failure, .timeout_ms = &o->watchdog->limit_ms, .spin = o->spin}};
     *out = r;
-    return OK;
+done:
+    return result;
 }
 
 void comm_recorder_close(comm_recorder *r)
 {
-    if (r) munmap(r, r->bytes);
+    // What lies in the arena is gone with it.
+    if (r && !r->o.arena) munmap(r, r->bytes);
 }
 
 bool comm_record_read(const comm_record_slot *s, comm_record_entry *out, uint64_t *id)

@@ -11,6 +11,7 @@
 #ifndef TRIREME_COMM_RECORDER_H
 #define TRIREME_COMM_RECORDER_H
 
+#include "comm/arena.h"
 #include "comm/call.h"
 #include "comm/comm.h"
 #include "comm/watchdog.h"
@@ -31,9 +32,11 @@ typedef struct comm_recorder_options {
     bool spin;             // every rank can have a core of its own
     comm_failure *failure; // borrowed, as the watchdog: they outlive the recorder
     comm_watchdog *watchdog;
+    comm_arena *arena; // the memory lies there; NULL: the process has one rank
 } comm_recorder_options;
 
-// Maps the memory. Called before ranks start, by the process that starts them. E_IO.
+// Called before ranks start, by one process that starts some. Every process reaches it at the same address. E_FIT,
+// E_IO.
 status comm_recorder_open(const comm_recorder_options *o, comm_recorder **out, err *e);
 void comm_recorder_close(comm_recorder *r); // NULL allowed
 
@@ -45,8 +48,9 @@ status comm_recorder_attach(comm_recorder *r, int rank, comm *c, err *e);
 // nothing where it has not recorded a call.
 void comm_recorder_describe(const comm_recorder *r, int rank, char *out, size_t room);
 
-// Writes the recording of each rank that has one to the file PREFIX<rank>, as JSON with the fields of
-// PyTorch's Flight Recorder. Makes the folder of the files. E_IO, E_MEMORY.
-status comm_recorder_dump(const comm_recorder *r, const char *prefix, err *e);
+// Writes the recordings of `count` ranks from `first` on, which this process has started, to the files PREFIX<rank>,
+// as JSON with the fields of PyTorch's Flight Recorder. A rank without calls has none. Makes the folder of the
+// files. E_IO, E_MEMORY.
+status comm_recorder_dump(const comm_recorder *r, int first, int count, const char *prefix, err *e);
 
 #endif

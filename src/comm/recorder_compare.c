@@ -35,13 +35,14 @@ done:
     return result;
 }
 
-// "rank 1 calls all_gather of 512 fp32 (as UNSHARD bucket 3)".
-static void describe(const comm_recorder *r, int rank, const comm_record_entry *x, char *out,
-                     size_t room)
+// "rank 1 calls all_gather of 512 fp32 (as UNSHARD bucket 3)". In another process the function that describes
+// activities may lie elsewhere, so it is that of rank `own`.
+static void describe(const comm_recorder *r, int own, int rank, const comm_record_entry *x,
+                     char *out, size_t room)
 {
     char call[CALL_TEXT_BYTES], words[ACTIVITY_BYTES] = "";
     void (*describe_what)(uint64_t, char *, size_t) =
-        atomic_load(&r->o.watchdog->activities[rank].describe);
+        atomic_load(&r->o.watchdog->activities[own].describe);
     if (describe_what && x->what) describe_what(x->what, words, sizeof words);
     snprintf(out, room, "rank %d %s%s%s%s", rank, comm_call_describe(&x->call, call),
              words[0] ? " (as " : "", words, words[0] ? ")" : "");
@@ -56,8 +57,8 @@ static status differ(comm *c, int member, const comm_record_entry *mine,
     char ours[CALL_TEXT_BYTES + ACTIVITY_BYTES + 32], other[sizeof ours];
     err why = {0};
     const bool first = x->rank < x->peer_ranks[member]; // all name the pair in the same order
-    describe(r, x->rank, mine, ours, sizeof ours);
-    describe(r, x->peer_ranks[member], theirs, other, sizeof other);
+    describe(r, x->rank, x->rank, mine, ours, sizeof ours);
+    describe(r, x->rank, x->peer_ranks[member], theirs, other, sizeof other);
     err_set(&why, E_INTERNAL, "desync in operation %llu%s%s: %s; %s",
             (unsigned long long)mine->sequence, c->label ? " over " : "", c->label ? c->label : "",
             first ? ours : other, first ? other : ours);

@@ -1,14 +1,13 @@
 // recorder_dump.c -- writes the recordings as JSON, one file for each rank, with the fields of PyTorch's
 // Flight Recorder. Called by the starting process after a failure. It reads the shared memory only, so a
 // rank may have been killed, and others may still run.
-#define _GNU_SOURCE // gethostname
 #include "base/file.h"
+#include "base/proc.h"
 #include "base/text.h"
 #include "comm/recorder_private.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { WHAT_BYTES = 96 };
 
@@ -185,10 +184,10 @@ static status write_rank(const comm_recorder *r, int rank, const char *path, err
 {
     status result = OK;
     text t = {0};
-    char host[65] = "localhost";
+    char host[65];
     const comm_record_rank *own = comm_recorder_rank(r, rank);
     const uint64_t calls = atomic_load(&own->calls), room = (uint64_t)r->o.entries;
-    gethostname(host, sizeof host - 1);
+    proc_host_name(host, sizeof host);
     text_add(&t, "{\"version\": \"2.5\", \"nccl_version\": \"\", \"host_name\": ");
     add_string(&t, host);
     text_addf(&t, ", \"rank\": %d,\n", rank);
@@ -221,11 +220,11 @@ done:
     return result;
 }
 
-status comm_recorder_dump(const comm_recorder *r, const char *prefix, err *e)
+status comm_recorder_dump(const comm_recorder *r, int first, int count, const char *prefix, err *e)
 {
     status result = OK;
     text path = {0};
-    for (int rank = 0; rank < r->o.ranks; rank++) {
+    for (int rank = first; rank < first + count; rank++) {
         if (!atomic_load(&comm_recorder_rank(r, rank)->calls)) continue;
         TRY(make_folder(prefix, e));
         text_clear(&path);

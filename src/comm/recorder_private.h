@@ -45,7 +45,7 @@ typedef struct comm_record_rank {
 
 struct comm_recorder {
     comm_recorder_options o;
-    size_t bytes;      // of the whole mapping
+    size_t bytes;      // of all of it
     size_t rank_bytes; // of a comm_record_rank
     doorbell_limits limits;
 };

@@ -77,9 +77,12 @@ status comm_store_remove(comm_store *s, const char *key, int64_t deadline_ms, er
 status comm_store_compare(comm_store *s, const char *key, store_value expected, store_value value,
                           void *out, size_t room, size_t *bytes, int64_t deadline_ms, err *e);
 
-// Opens a store for `keys` keys in memory that processes inherit through fork. The starting process
-// opens it, and closes it after all ranks have ended. A rank that dies during a call leaves the
-// store usable: the call then has happened completely or not at all. E_IO.
-status comm_store_page_open(int keys, comm_store **out, err *e);
+// A store for `keys` keys in memory that the ranks of one machine map at one address. One process makes it in
+// comm_store_page_bytes zeroed bytes, aligned to 64. Each process opens it, or inherits it open through fork, and
+// closes it. A rank that dies during a call leaves the store usable: the call then has happened completely or
+// not at all. E_IO, E_MEMORY.
+size_t comm_store_page_bytes(int keys);
+status comm_store_page_make(void *memory, int keys, err *e);
+status comm_store_page_open(void *memory, comm_store **out, err *e);
 
 #endif

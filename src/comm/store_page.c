@@ -7,13 +7,14 @@
 // for a key sleeps on the doorbell of the key's chain, and takes the lock only to look.
 #include "comm/store.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
 #include "comm/doorbell.h"
 #include "comm/lock.h"
 
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 typedef struct page_value {
     uint32_t bytes;
@@ -32,10 +33,9 @@ typedef struct page_chain {
     doorbell changes;
 } page_chain;
 
+// It lies in memory that the ranks share.
 typedef struct store_page {
-    comm_store base;
-    size_t bytes; // of the mapping
-    int most;     // entries, and chains
+    int most; // entries, and chains
     comm_lock lock;
     _Atomic int fresh;   // entries from here on were never used
     _Atomic int free;    // 1 + the index of an entry that was removed; 0: none
@@ -43,9 +43,15 @@ typedef struct store_page {
     page_chain chains[]; // [most]
 } store_page;
 
+// What a process has of it.
+typedef struct page_store {
+    comm_store base;
+    store_page *page;
+} page_store;
+
 static store_page *page_of(comm_store *s)
 {
-    return (store_page *)s;
+    return ((page_store *)s)->page;
 }
 
 // FNV-1a.
@@ -251,7 +257,7 @@ done:
 
 static void page_close(comm_store *s)
 {
-    munmap(s, page_of(s)->bytes);
+    free(s);
 }
 
 static const comm_store_ops page_ops = {
@@ -265,23 +271,27 @@ static const comm_store_ops page_ops = {
     .compare = page_compare,
 };
 
-status comm_store_page_open(int keys, comm_store **out, err *e)
+size_t comm_store_page_bytes(int keys)
+{
+    return sizeof(store_page) + (size_t)keys * (sizeof(page_chain) + sizeof(page_entry));
+}
+
+status comm_store_page_make(void *memory, int keys, err *e)
+{
+    store_page *p = memory;
+    p->most = keys;
+    p->entries = (page_entry *)(p->chains + keys);
+    return comm_lock_init(&p->lock, e);
+}
+
+status comm_store_page_open(void *memory, comm_store **out, err *e)
 {
     status result = OK;
-    const size_t head = sizeof(store_page) + (size_t)keys * sizeof(page_chain);
-    const size_t bytes = head + (size_t)keys * sizeof(page_entry);
+    page_store *s = NULL;
     *out = NULL;
-    // A page is taken when it is first written.
-    store_page *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                         MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (p == MAP_FAILED) return err_errno(e, "cannot map a store of %d keys", keys);
-    *p = (store_page){.base.ops = &page_ops,
-                      .bytes = bytes,
-                      .most = keys,
-                      .entries = (page_entry *)((char *)p + head)};
-    TRY(comm_lock_init(&p->lock, e));
-    *out = &p->base;
+    TRY(alloc_zeroed(&s, 1, sizeof *s, "a store", e));
+    *s = (page_store){.base.ops = &page_ops, .page = memory};
+    *out = &s->base;
 done:
-    if (result != OK) page_close(&p->base);
     return result;
 }

@@ -6,10 +6,12 @@
 
 enum { ACTIVITY_BYTES = 96, LAST_CALL_BYTES = 160 };
 
-// Describes the activity `what` of `rank` in out. Leaves out empty when it is not known.
-static void describe_activity(comm_watchdog *w, int rank, uint64_t what, char out[ACTIVITY_BYTES])
+// Describes the activity `what` in out, with the function of rank `waiting`. Leaves out empty when it is not
+// known.
+static void describe_activity(comm_watchdog *w, int waiting, uint64_t what,
+                              char out[ACTIVITY_BYTES])
 {
-    void (*describe)(uint64_t, char *, size_t) = atomic_load(&w->activities[rank].describe);
+    void (*describe)(uint64_t, char *, size_t) = atomic_load(&w->activities[waiting].describe);
     out[0] = 0;
     if (describe && what) describe(what, out, ACTIVITY_BYTES);
 }
@@ -20,7 +22,7 @@ status comm_watchdog_error(comm_watchdog *w, comm_failure *f, const comm_wait *w
     char waiting_for[ACTIVITY_BYTES], awaited_in[ACTIVITY_BYTES], last[LAST_CALL_BYTES] = "";
     if (comm_failure_known(f)) return comm_failure_error(f, e);
     describe_activity(w, wait->waiting, wait->what, waiting_for);
-    describe_activity(w, wait->awaited, atomic_load(&w->activities[wait->awaited].what),
+    describe_activity(w, wait->waiting, atomic_load(&w->activities[wait->awaited].what),
                       awaited_in);
     if (wait->recorder) comm_recorder_describe(wait->recorder, wait->awaited, last, sizeof last);
     err_set(&why, E_PEER,

@@ -16,7 +16,8 @@
 // reads it, to report it.
 typedef struct comm_activity {
     _Alignas(64) _Atomic uint64_t what; // a code that `describe` explains; 0: not known
-    // Writes a few words, such as "FORWARD micro 0 block 2", into out[room]. Called on any rank.
+    // Writes a few words, such as "FORWARD micro 0 block 2", into out[room]. The rank that set it calls it for the
+    // activities of all ranks: in another process the function may lie elsewhere.
     void (*_Atomic describe)(uint64_t what, char *out, size_t room);
 } comm_activity;
 

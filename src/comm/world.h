@@ -2,14 +2,16 @@
 // others: the arena (memory that all ranks see), the store (where ranks meet), the first failure, the
 // request to stop, the watchdog with the activity of each rank, and the flight recorder.
 //
-// The starting process opens it and starts the ranks (launch/). Each rank then opens its communicator
-// with world_options and comm_open (registry.h). It does not know how ranks are started. Processes
-// inherit it through fork. All of it is anonymous shared memory, mapped at one address everywhere.
+// The starting process opens it and starts the ranks (launch/), which inherit it through fork. Where another
+// launcher has started a process for each rank, each attaches to the memory of rank 0 (attach.h) and starts that
+// one rank. Each rank then opens its communicator with world_options and comm_open (registry.h). It does not know
+// how ranks are started. What the ranks share lies in one mapping, at one address everywhere.
 #ifndef TRIREME_COMM_WORLD_H
 #define TRIREME_COMM_WORLD_H
 
 #include "comm/arena.h"
 #include "comm/failure.h"
+#include "comm/mapping.h"
 #include "comm/recorder.h"
 #include "comm/registry.h"
 #include "comm/stop.h"
@@ -21,8 +23,12 @@
 // The most ranks that one machine starts. Nothing is sized by it.
 enum { WORLD_MOST_RANKS = 4096 };
 
+struct comm_peers;
+
+// Each process has its own; what the pointers point to is shared.
 typedef struct world {
     int ranks;         // of this machine
+    int first, count;  // the ranks that this process starts: first to first + count - 1
     bool as_threads;   // all ranks are threads of this process
     bool spin;         // every rank can have a core of its own
     comm_arena *arena; // NULL: there is one rank
@@ -31,16 +37,21 @@ typedef struct world {
     comm_stop *stop;
     comm_watchdog *watchdog;
     comm_recorder *recorder; // NULL: nothing is recorded
-    size_t bytes;            // of the memory that holds this struct, failure, stop and watchdog
+    _Atomic int
+        *ended; // [ranks]: its process, which another program started, has left in good order
+    struct comm_peers
+        *peers; // the processes of other ranks (peers.h); NULL: this one starts all ranks
+    comm_mapping mapping;
 } world;
 
-// Opens a world of `ranks` ranks, 1 to WORLD_MOST_RANKS. as_threads says that all ranks will be
-// threads of this process. E_USAGE, or E_IO when the process may not map the memory.
+// Opens a world of `ranks` ranks, 1 to WORLD_MOST_RANKS, which this process starts. as_threads says that all ranks
+// will be threads of this process. E_USAGE, or E_IO when the process may not map the memory.
 status world_open(int ranks, bool as_threads, world **out, err *e);
 // Opens the flight recorder of w with room for `entries` calls of each rank (recorder.h). `compares`: ranks
-// compare each collective before it runs. It does nothing where both are 0. Called before ranks start.
+// compare each collective before it runs. It does nothing where both are 0. Called before ranks start; of the
+// processes of launch_attach that of rank 0 calls it, and the others take its recorder.
 status world_record(world *w, int entries, bool compares, err *e);
-// Called by the starting process after all ranks have ended. w may be NULL.
+// Called by a starting process after all ranks that it starts have ended. w may be NULL.
 void world_close(world *w);
 
 // Returns what rank `rank` of w needs to open a communicator of all ranks of w (comm_open), which

@@ -41,17 +41,6 @@ static void add_choices(unsigned bits, const char *key, text *out)
     }
 }
 
-static void add_only(const job_key *k, text *out)
-{
-    text_add(out, " (this version: ");
-    for (const char *c = k->only; *c; c++)
-        if (*c == '|')
-            text_add(out, ", ");
-        else
-            text_add_bytes(out, c, 1);
-    text_add(out, ")");
-}
-
 static void describe_key(const job_key *k, key_help *out)
 {
     out->path = k->path;
@@ -62,7 +51,6 @@ static void describe_key(const job_key *k, key_help *out)
     out->special = k->special;
     out->may_change = k->flags & KEY_MAY_CHANGE;
     value_describe_valid(k, &out->valid);
-    if (k->only && strcmp(k->only, out->valid.chars) != 0) add_only(k, &out->valid);
     for (int i = 0; k->also && k->also[i][0]; i++)
         text_addf(&out->also, "%s%s = %s", i ? ", " : "", k->also[i][0], k->also[i][1]);
 }

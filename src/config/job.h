@@ -51,13 +51,17 @@ typedef struct job_group {
     unsigned given;    // bits of the rows of GROUP_KEYS that the entry gives
 } job_group;
 
-// The parts of a job that a program brings by itself. Its job file must not name them, too.
+// The parts of a job that a program brings by itself, and that its job file must not name, too; and what another
+// launcher has decided.
 typedef struct job_own {
     bool model, train, valid;
     bool by_calls;        // calls set the keys: errors name keys without the "--" of a flag
     const job_call *call; // [calls] in order; they override the file and the arguments
     int calls;
     int64_t positions; // of a training sample; 1 where samples are not sequences
+    const char
+        *launcher; // that has started a process for each rank; NULL: Trireme starts the ranks
+    int ranks;     // that it has started
 } job_own;
 
 typedef struct job {

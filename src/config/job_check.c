@@ -189,6 +189,23 @@ static void warn_of_shared(job *j, const device_description *d)
         j->launch.ranks, d->count, d->count == 1 ? "" : "s", d->name);
 }
 
+// Where another launcher has started the ranks, the job may not ask for others.
+static status check_launcher(const job *j, err *e)
+{
+    status result = OK;
+    if (!j->own.launcher) return OK;
+    if (j->launch.ranks && j->launch.ranks != j->own.ranks)
+        KEY_ERROR("launch.ranks",
+                  "found %d; valid: auto, or %d, because %s has started %d processes",
+                  j->launch.ranks, j->own.ranks, j->own.launcher, j->own.ranks);
+    if (j->launch.as_threads)
+        KEY_ERROR("launch.as",
+                  "found threads; valid: processes, because %s has started a process for each rank",
+                  j->own.launcher);
+done:
+    return result;
+}
+
 static status resolve_launch(job *j, err *e)
 {
     status result = OK;
@@ -201,6 +218,8 @@ static status resolve_launch(job *j, err *e)
         KEY_ERROR("train.micro_batch",
                   "found %lld; valid: at most train.global_batch, which is %lld",
                   (long long)j->train.micro_batch, (long long)j->train.global_batch);
+    TRY(check_launcher(j, e));
+    if (!j->launch.ranks) j->launch.ranks = j->own.ranks;
     if (!j->launch.ranks)
         j->launch.ranks = batch_auto_ranks(j, ranks_at_once(&about, all, threads));
     warn_of_shared(j, &about);

@@ -1,7 +1,4 @@
 // keys.h -- the tables of the job file's keys, and questions about them. Private to config/.
-//
-// The table has keys and words that this version does not support yet. `only` names the supported
-// words; the other valid words are refused as not supported.
 #ifndef TRIREME_CONFIG_KEYS_H
 #define TRIREME_CONFIG_KEYS_H
 
@@ -51,7 +48,6 @@ typedef struct job_key {
     const char *fallback; // the default as text; NULL: the value that set_all prepares
     const char *const *words;     // ended by NULL
     const char *const (*also)[2]; // words of other systems and ours, ended by NULL
-    const char *only;             // supported words, separated by '|'; NULL: all
     double low, high;             // inclusive
     const char *special;          // a word for special_value: auto, null
     double special_value;

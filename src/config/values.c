@@ -65,35 +65,6 @@ bool value_same_word(const char *a, const char *b)
     return *a == *b;
 }
 
-// Refuses a word that is not in k->only ("a|b|c").
-static status check_only(const job_key *k, const char *word, const yaml_node *n, err *e)
-{
-    if (!k->only) return OK;
-    status result = OK;
-    text list = {0}, found = {0};
-    bool allowed = false;
-    for (const char *option = k->only; *option;) {
-        size_t bytes = strcspn(option, "|");
-        allowed = allowed || (strlen(word) == bytes && strncmp(option, word, bytes) == 0);
-        if (list.bytes) text_add(&list, option[bytes] ? ", " : " and ");
-        text_add_bytes(&list, option, bytes);
-        option += bytes + (option[bytes] == '|');
-    }
-    if (!allowed) {
-        yaml_node_text(n, &found);
-        bool alias = n->kind == NODE_SCALAR && !value_same_word(n->scalar, word);
-        result = text_check(&found, e);
-        if (result == OK) result = text_check(&list, e);
-        if (result == OK)
-            result = err_set(e, E_USAGE, "found %.*s%s%s%s; this version supports %s",
-                             TEXT_CUT(found.chars, 200), alias ? " (" : "", alias ? word : "",
-                             alias ? ")" : "", list.chars);
-    }
-    text_clear(&list);
-    text_clear(&found);
-    return result;
-}
-
 // Index of the word that `s` is or is another name of; -1: none.
 static int find_word(const job_key *k, const char *s)
 {
@@ -114,7 +85,6 @@ static status set_word(void *out, const job_key *k, const yaml_node *n, err *e)
     status result = OK;
     int i = find_word(k, n->scalar);
     if (i < 0) return refuse(k, n, e);
-    TRY(check_only(k, k->words[i], n, e));
     if (!out) return OK;
     if (k->type == KEY_BOOL) {
         *(bool *)out = (i == 1) != ((k->flags & KEY_INVERTED) != 0);
@@ -162,16 +132,12 @@ static status set_whole(void *out, const job_key *k, const yaml_node *n, err *e)
 {
     status result = OK;
     int64_t value;
-    char word[32];
     bool good = k->type == KEY_DURATION ? text_to_duration_ms(n->scalar, &value)
                 : k->type == KEY_BYTES  ? read_bytes(n->scalar, &value)
                                         : text_to_count(n->scalar, &value);
     if (!good || !in_range(k, (double)value)) return refuse(k, n, e);
-    snprintf(word, sizeof word, "%lld", (long long)value);
-    TRY(check_only(k, word, n, e));
     store_whole(out, k, value);
-done:
-    return result;
+    return OK;
 }
 
 static status set_special(void *out, const job_key *k)

@@ -8,6 +8,7 @@
 #define TRIREME_LAUNCH_LAUNCH_H
 
 #include "comm/world.h"
+#include "launch/launcher.h"
 
 // The function of a rank. launch_ranks reports its failure (a status other than OK and
 // E_INTERRUPTED) as that of the run (comm_failure_set).
@@ -25,14 +26,20 @@ typedef struct launch_options {
         const char *prefix; // of the files that a failed run leaves; borrowed
         const char *within; // the files are written only where this folder is; NULL: always
     } record;
+    // Of launch_attach; ranks and as_threads are then not read. NULL: this process starts all ranks.
+    world *attached;
 } launch_options;
 
-// E_USAGE where the environment says that another launcher (torchrun, mpirun, srun, ...) has
-// started several processes such as this one; the text names the variable. launch_ranks checks it,
-// too. Callers that write files before that call it first.
-status launcher_check(err *e);
+// Opens the world of the processes that another launcher has started: each starts its one rank. `version` is the
+// program's. The caller runs launch_ranks with it, or launch_fail, and then closes it. E_PEER names the local ranks that
+// did not come. Collective over the processes of p.
+status launch_attach(const launcher_place *p, const char *version, world **out, err *e);
+// Between launch_attach and launch_ranks: *e (NULL not allowed) becomes the failure of the run, unless there is one, and
+// then *e becomes that. *first_rank is the rank that failed. Returns its status.
+status launch_fail(world *attached, int *first_rank, err *e);
 
-// Runs `fn` on every rank and waits for all of them.
+// Runs `fn` on every rank that this process starts, and waits for all ranks. Without a world of launch_attach it
+// returns E_USAGE under another launcher (launcher_check).
 //   OK             every rank returned OK
 //   E_INTERRUPTED  a signal asked the ranks to stop, and they did
 //   otherwise      the status of the first rank that failed. *e is its text after "rank R: ", or

@@ -19,7 +19,7 @@ enum { STACK_BYTES = 8 << 20 };
 typedef struct launch_thread {
     pthread_t thread;
     world *world;
-    int rank, ranks;
+    int rank;
     launch_rank_main fn;
     void *arg;
     int ended; // eventfd that counts the ranks that have ended
@@ -29,7 +29,7 @@ typedef struct launch_thread {
 static void *thread_main(void *arg)
 {
     launch_thread *t = arg;
-    t->result = workers_run_rank(t->world, t->rank, t->ranks, t->fn, t->arg);
+    t->result = workers_run_rank(t->world, t->rank, t->fn, t->arg);
     eventfd_write(t->ended, 1);
     return NULL;
 }
@@ -63,10 +63,11 @@ static void wait_for_all(int ended, int ranks, launch_terminal *t, world *w)
     }
 }
 
-status workers_run_threads(world *w, int ranks, launch_rank_main fn, void *arg, launch_terminal *t,
+status workers_run_threads(world *w, launch_rank_main fn, void *arg, launch_terminal *t,
                            bool *interrupted, err *e)
 {
     status result = OK;
+    const int ranks = w->ranks;
     launch_thread *threads = NULL;
     int started = 0;
     TRY(alloc_zeroed(&threads, (size_t)ranks, sizeof *threads, "the list of ranks", e));
@@ -76,8 +77,7 @@ status workers_run_threads(world *w, int ranks, launch_rank_main fn, void *arg, 
         goto done;
     }
     for (int r = 0; r < ranks; r++)
-        threads[r] = (launch_thread){
-            .world = w, .rank = r, .ranks = ranks, .fn = fn, .arg = arg, .ended = ended};
+        threads[r] = (launch_thread){.world = w, .rank = r, .fn = fn, .arg = arg, .ended = ended};
     err why;
     memset(&why, 0, sizeof why);
     result = start_all(threads, ranks, &started, &why);

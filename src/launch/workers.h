@@ -21,14 +21,18 @@ void terminal_read(launch_terminal *t, world *w);
 void terminal_close(launch_terminal *t); // restores the signal mask
 
 // Runs fn as `rank` and reports its failure as that of the run (comm_failure_set). Returns its status.
-status workers_run_rank(world *w, int rank, int ranks, launch_rank_main fn, void *arg);
+status workers_run_rank(world *w, int rank, launch_rank_main fn, void *arg);
 
-// Both run fn on every rank and return when all ranks have ended. The world keeps the failures of
-// ranks; the status tells why ranks could not be started. *interrupted: a rank stopped because it
-// was asked to.
-status workers_run_processes(world *w, int ranks, launch_rank_main fn, void *arg,
-                             launch_terminal *t, bool *interrupted, err *e);
-status workers_run_threads(world *w, int ranks, launch_rank_main fn, void *arg, launch_terminal *t,
+// Raises the soft limit of open files where it is too low for a descriptor of each rank, as far as the hard limit
+// allows.
+void workers_allow_files(int ranks);
+
+// Both run fn on the ranks that this process starts, and return when they have ended. Where another launcher has
+// started a process for each rank, that of rank 0 returns when all ranks have ended. The world keeps the failures of
+// ranks; the status tells why ranks could not be started. *interrupted: a rank stopped because it was asked to.
+status workers_run_processes(world *w, launch_rank_main fn, void *arg, launch_terminal *t,
+                             bool *interrupted, err *e);
+status workers_run_threads(world *w, launch_rank_main fn, void *arg, launch_terminal *t,
                            bool *interrupted, err *e);
 
 #endif

@@ -1,6 +1,7 @@
-# launchers.sh -- under another launcher (torchrun, mpirun, srun, TensorFlow's cluster) every process would start
-# all ranks of the job. Such an environment is refused in one line that names the variable, before a folder is
-# made. An environment with a single process is accepted.
+# launchers.sh -- environments of other launchers (torchrun, mpirun, srun, TensorFlow's cluster, SageMaker) that `trireme
+# train` cannot take part in are refused in one line that names the variable, before a folder is made; so is every
+# environment of several processes by commands that start all ranks themselves. One with a single process is accepted.
+# attach.sh has those that `trireme train` takes part in.
 . "$(dirname "$0")/lib.sh" "$1"
 make_data
 make_job
@@ -8,8 +9,10 @@ make_job
 under() { # VARIABLE=VALUE...: sets the environment of the next expectation
     environment=("$@")
 }
-refuses() { # PATTERN
+refuses() { # PATTERN: of train
     refused 2 "$1" env "${environment[@]}" "$trireme" train job.yaml --quiet
+}
+bench_refuses() { # PATTERN
     refused 2 "$1" env "${environment[@]}" "$trireme" bench all_reduce -b 1K -e 1K -g 2 -n 1 -w 0
 }
 allows() {
@@ -19,44 +22,78 @@ allows() {
 }
 sed -i 's/^launch: .*/launch: {ranks: 1}/' job.yaml
 
+on_several() { # PROCESSES-HERE
+    echo "has started processes on several hosts, $1 of them here; valid in this version: all on one host"
+}
+lacks() { # WHAT
+    refuses "has started several processes, but does not tell $1; valid: rank, size, local rank and local size"
+}
+
 under RANK=1 WORLD_SIZE=2 LOCAL_RANK=1
-refuses '^trireme: RANK=1 WORLD_SIZE=2: torchrun has started several processes.*launch.ranks.*unset WORLD_SIZE'
+lacks LOCAL_WORLD_SIZE
+bench_refuses '^trireme: RANK=1 WORLD_SIZE=2: torchrun has started several processes.*starts all ranks itself.*unset WORLD_SIZE'
 under RANK=0 WORLD_SIZE=2
-refuses 'RANK=0 WORLD_SIZE=2'
+lacks LOCAL_RANK
+under RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4
+refuses "^trireme: RANK=0 WORLD_SIZE=8: torchrun $(on_several 4)"
+under RANK=4 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4
+refuses 'RANK=4 WORLD_SIZE=4: local rank 0 of 4; valid: ranks below the sizes'
 under RANK=0 WORLD_SIZE=1
 allows
 under WORLD_SIZE=4
 allows
 under OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 PMIX_RANK=0
-refuses 'OMPI_COMM_WORLD_SIZE=4: mpirun'
+lacks OMPI_COMM_WORLD_LOCAL_RANK
+bench_refuses 'OMPI_COMM_WORLD_SIZE=4: mpirun'
 under OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1 PMIX_RANK=0
 allows
 under PMI_RANK=3 PMI_SIZE=4
-refuses 'PMI_SIZE=4: mpiexec'
+lacks MPI_LOCALRANKID
+bench_refuses 'PMI_SIZE=4: mpiexec'
 under PMI_RANK=0 PMI_SIZE=1
 allows
-under MV2_COMM_WORLD_RANK=3 MV2_COMM_WORLD_SIZE=4
-refuses 'MV2_COMM_WORLD_SIZE=4'
+under MV2_COMM_WORLD_RANK=3 MV2_COMM_WORLD_SIZE=4 MV2_COMM_WORLD_LOCAL_RANK=1 MV2_COMM_WORLD_LOCAL_SIZE=2
+refuses "MV2_COMM_WORLD_SIZE=4: mpiexec .MVAPICH. $(on_several 2)"
+bench_refuses 'MV2_COMM_WORLD_SIZE=4'
 under PMIX_RANK=1
-refuses 'PMIX_RANK=1: a launcher with PMIx'
+lacks 'the number of processes'
+bench_refuses 'PMIX_RANK=1: a launcher with PMIx'
 under SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=2
-refuses 'SLURM_STEP_NUM_TASKS=2: srun'
+lacks SLURM_LOCALID
+bench_refuses 'SLURM_STEP_NUM_TASKS=2: srun'
+under SLURM_PROCID=9 SLURM_STEP_NUM_TASKS=11 SLURM_LOCALID=1 SLURM_NODEID=2 'SLURM_STEP_TASKS_PER_NODE=4(x2),3'
+refuses "SLURM_STEP_NUM_TASKS=11: srun $(on_several 3)"
+under SLURM_PROCID=5 SLURM_STEP_NUM_TASKS=11 SLURM_LOCALID=1 SLURM_NODEID=1 'SLURM_STEP_TASKS_PER_NODE=4(x2),3'
+refuses "SLURM_STEP_NUM_TASKS=11: srun $(on_several 4)"
+under SLURM_PROCID=5 SLURM_STEP_NUM_TASKS=11 SLURM_LOCALID=1 SLURM_NODEID=3 'SLURM_STEP_TASKS_PER_NODE=4(x2),3'
+lacks SLURM_STEP_TASKS_PER_NODE
 under SLURM_PROCID=1 SLURM_NTASKS=2
-refuses 'SLURM_PROCID=1: srun'
+lacks 'the number of processes'
 under SLURM_PROCID=0 SLURM_NTASKS=2 SLURM_JOB_ID=7 # a batch script
 allows
 under SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1
 allows
 under 'TF_CONFIG={"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 1}}'
-refuses 'TF_CONFIG with 2 tasks'
+refuses "TF_CONFIG with 2 tasks: TF_CONFIG $(on_several 1)"
+bench_refuses 'TF_CONFIG with 2 tasks'
 under 'TF_CONFIG={"cluster": {"chief": ["a:1"], "worker": ["b:1"]}}'
-refuses 'TF_CONFIG with 2 tasks'
+lacks 'the task of this process, a chief or worker of the lists'
+under 'TF_CONFIG={"cluster": {"worker": ["a:1"], "ps": ["a:2"]}, "task": {"type": "worker", "index": 0}}'
+lacks 'a cluster without the tasks ps'
 under 'TF_CONFIG={"cluster": {"worker": ["a:1"]}}'
 allows
 under TF_CONFIG=
 allows
 under 'TF_CONFIG={'
 refuses 'TF_CONFIG: it is not valid JSON'
+bench_refuses 'TF_CONFIG: it is not valid JSON'
+under 'SM_HOSTS=["algo-1", "algo-2"]' SM_CURRENT_HOST=algo-1
+refuses "SM_HOSTS with 2 hosts: SageMaker $(on_several 1)"
+under 'SM_HOSTS=["algo-1"]' SM_CURRENT_HOST=algo-1
+allows
+# The first launcher of the table counts.
+under RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2
+refuses 'RANK=0 WORLD_SIZE=8: torchrun'
 refused 2 'parallel.dp: found MultiWorkerMirroredStrategy.*valid: MirroredStrategy' \
     "$trireme" train job.yaml --parallel.dp MultiWorkerMirroredStrategy
 

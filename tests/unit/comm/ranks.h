@@ -105,7 +105,9 @@ static inline int workers_run(workers *k)
             fprintf(stderr, "rank %d: %s\n", r, k->errors[r].text);
     }
     comm_failure_get(k->world->failure, NULL, &k->failure);
-    if (k->prefix && comm_recorder_dump(k->world->recorder, k->prefix, &e) != OK) bad = -1;
+    if (k->prefix &&
+        comm_recorder_dump(k->world->recorder, 0, k->world->ranks, k->prefix, &e) != OK)
+        bad = -1;
     world_close(k->world);
     return bad;
 }

@@ -318,7 +318,7 @@ static void test_a_run_without_calls_leaves_no_file(void **state)
     err e = {0};
     assert_int_equal(world_open(2, false, &w, &e), OK);
     assert_int_equal(world_record(w, 4, false, &e), OK);
-    assert_int_equal(comm_recorder_dump(w->recorder, "/proc/none/rank_", &e), OK);
+    assert_int_equal(comm_recorder_dump(w->recorder, 0, 1, "/proc/none/rank_", &e), OK);
     world_close(w);
 }
 

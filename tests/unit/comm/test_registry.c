@@ -176,7 +176,10 @@ static void test_ranks_meet_with_a_store_alone(void **state)
     pthread_t threads[RANKS];
     static member members[RANKS];
     alarm(200);
-    assert_int_equal(comm_store_page_open(KEYS, &s, NULL), OK);
+    void *page = calloc(1, comm_store_page_bytes(KEYS));
+    assert_non_null(page);
+    assert_int_equal(comm_store_page_make(page, KEYS, NULL), OK);
+    assert_int_equal(comm_store_page_open(page, &s, NULL), OK);
     for (int r = 0; r < RANKS; r++) {
         members[r] = (member){.store = s, .rank = r, .size = RANKS};
         assert_int_equal(pthread_create(&threads[r], NULL, member_main, &members[r]), 0);
@@ -190,6 +193,7 @@ static void test_ranks_meet_with_a_store_alone(void **state)
         assert_int_equal(comm_store_add(s, key, 1, NULL, 0, NULL), OK);
     }
     comm_store_close(s);
+    free(page);
 }
 
 // ---- many ranks

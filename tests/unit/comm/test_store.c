@@ -26,7 +26,11 @@ static comm_store *open_page(int keys)
     comm_store *s = NULL;
     err e;
     alarm(200);
-    if (comm_store_page_open(keys, &s, &e) != OK) fail_msg("%s", e.text);
+    void *page = mmap(NULL, comm_store_page_bytes(keys), PROT_READ | PROT_WRITE,
+                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(page != MAP_FAILED);
+    if (comm_store_page_make(page, keys, &e) != OK) fail_msg("%s", e.text);
+    if (comm_store_page_open(page, &s, &e) != OK) fail_msg("%s", e.text);
     return s;
 }
 

@@ -1,0 +1,68 @@
+// follow.c -- where another launcher has started a process for each rank, rank 0's decides, and the others follow: they
+// open the job as rank 0 has resolved it, and resume from the same checkpoint. So what differs between processes, such as
+// the memory that was free when they looked, changes nothing. Called by start.c. See train_run.h.
+#include "cmd/train_run.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "comm/peers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// What rank 0 tells. Behind it stand the folder of the checkpoint (empty: none) and the job as YAML, each with its
+// final 0.
+typedef struct told_start {
+    uint64_t resume_step;
+    comm_recorder *recorder; // at one address everywhere; NULL: nothing is recorded
+    size_t resume_bytes; // with the final 0
+    bool is_done;
+} told_start;
+
+status train_start_tell(const train_start *s, err *e)
+{
+    status result = OK;
+    text yaml = {0}, all = {0};
+    const char *resume = s->resume ? s->resume : "";
+    const told_start head = {.resume_step = s->resume_step,
+                             .resume_bytes = strlen(resume) + 1,
+                             .is_done = s->is_done,
+                             .recorder = s->attached->recorder};
+    job_write_yaml(s->job, &yaml);
+    TRY(text_check(&yaml, e));
+    text_add_bytes(&all, &head, sizeof head);
+    text_add_bytes(&all, resume, head.resume_bytes);
+    text_add_bytes(&all, yaml.chars, yaml.bytes + 1);
+    TRY(text_check(&all, e));
+    TRY(comm_peers_tell(s->attached, all.chars, all.bytes, e));
+done:
+    text_clear(&yaml);
+    text_clear(&all);
+    return result;
+}
+
+status train_start_follow(train_start *s, const job_own *own, err *e)
+{
+    status result = OK;
+    const void *data;
+    size_t bytes;
+    job_own told = *own;
+    TRY(comm_peers_hear(s->attached, &data, &bytes, e));
+    const told_start *head = data;
+    const char *resume = (const char *)(head + 1);
+    job_call yaml = {.kind = JOB_CALL_YAML, .text = (char *)resume + head->resume_bytes};
+    told.by_calls = true;
+    told.call = &yaml;
+    told.calls = 1;
+    s->is_done = head->is_done;
+    s->attached->recorder = head->recorder;
+    if (s->is_done) goto done;
+    TRY(job_open_own(NULL, 0, NULL, &told, &s->job, e));
+    s->job->quiet = true;
+    TRY(session_inputs_open_to_plan(s->job, &s->inputs, e));
+    s->resume_step = head->resume_step;
+    if (*resume) TRY(text_copy(resume, &s->resume, e));
+done:
+    if (s->job) s->job->own = *own; // the call lies on the stack
+    return result;
+}

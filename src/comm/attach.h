@@ -1,0 +1,25 @@
+// attach.h -- processes of one machine that nobody forked together share the memory of a world: another program
+// (torchrun, srun, mpirun, ...) has started one for each rank.
+//
+// Rank 0 makes the memory and listens on a socket whose abstract name follows from the user and from the identity
+// of the job. The others connect, say which slots of their address space are free, and get the descriptor
+// of the memory. The sockets stay open: see peers.h. It does not know the launchers.
+#ifndef TRIREME_COMM_ATTACH_H
+#define TRIREME_COMM_ATTACH_H
+
+#include "comm/world.h"
+
+typedef struct comm_place {
+    int rank, ranks;      // all ranks are on this machine
+    const char *identity; // of the job, equal for all of its processes and for no other's
+    const char *version;  // of the program
+    int64_t deadline_ms;  // for all to come
+} comm_place;
+
+// Opens the world in the process that starts rank p->rank of it. p->ranks is 2 to WORLD_MOST_RANKS. The caller closes
+// *out. E_PEER names the ranks that did not come in time, on every rank that came. E_USAGE where two processes have
+// one rank, or differ in the number of ranks or the version; where another user has the name; and where no slot is free
+// in all processes. E_IO. Collective over the processes of all ranks.
+status world_attach(const comm_place *p, world **out, err *e);
+
+#endif

@@ -1,0 +1,99 @@
+// peers.c -- see peers.h. Called by launch/, by the commands whose processes another program started, and by
+// world_close. It does not know how the connections were made.
+#define _GNU_SOURCE // POLLRDHUP
+#include "comm/peers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+// A process that waits for rank 0 looks for a failure each SLICE_MS.
+enum { SLICE_MS = 20 };
+
+typedef struct told_data {
+    const void *data; // in the arena
+    size_t bytes;
+} told_data;
+
+int comm_peers_count(const world *w)
+{
+    return w->peers ? w->peers->count : 0;
+}
+
+void comm_peers_poll(const world *w, struct pollfd *fds)
+{
+    for (int i = 0; i < comm_peers_count(w); i++)
+        fds[i] = (struct pollfd){.fd = w->peers->items[i].fd, .events = POLLRDHUP};
+}
+
+static void end_connection(world *w, comm_peer *p)
+{
+    close(p->fd);
+    p->fd = -1;
+    if (!atomic_load(&w->ended[p->rank])) comm_failure_set_gone(w->failure, p->rank, p->pid);
+}
+
+bool comm_peers_check(world *w)
+{
+    bool any = false;
+    for (int i = 0; i < comm_peers_count(w); i++) {
+        comm_peer *p = &w->peers->items[i];
+        struct pollfd fd = {.fd = p->fd, .events = POLLRDHUP};
+        if (p->fd < 0) continue;
+        if (poll(&fd, 1, 0) > 0 && fd.revents)
+            end_connection(w, p);
+        else
+            any = true;
+    }
+    return any;
+}
+
+status comm_peers_tell(world *w, const void *data, size_t bytes, err *e)
+{
+    status result = OK;
+    void *copy = NULL;
+    TRY(comm_arena_take(w->arena, bytes, true, &copy, e));
+    memcpy(copy, data, bytes);
+    const told_data told = {.data = copy, .bytes = bytes};
+    // A process that is lost is noticed by comm_peers_check.
+    for (int i = 0; i < comm_peers_count(w); i++)
+        if (w->peers->items[i].fd >= 0)
+            (void)send(w->peers->items[i].fd, &told, sizeof told, MSG_NOSIGNAL | MSG_DONTWAIT);
+done:
+    return result;
+}
+
+status comm_peers_hear(world *w, const void **data, size_t *bytes, err *e)
+{
+    comm_peer *p = &w->peers->items[0];
+    told_data told;
+    for (;;) {
+        struct pollfd fd = {.fd = p->fd, .events = POLLIN};
+        if (comm_failure_known(w->failure)) return comm_failure_error(w->failure, e);
+        if (poll(&fd, 1, SLICE_MS) <= 0) continue;
+        const ssize_t got = recv(p->fd, &told, sizeof told, MSG_DONTWAIT);
+        if (got == (ssize_t)sizeof told) break;
+        if (got < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+        end_connection(w, p);
+        if (!comm_failure_known(w->failure))
+            return err_set(e, E_PEER, "rank 0 left before the run began");
+    }
+    *data = told.data;
+    *bytes = told.bytes;
+    return OK;
+}
+
+void comm_peers_close(world *w)
+{
+    for (int i = 0; i < comm_peers_count(w); i++)
+        if (w->peers->items[i].fd >= 0) close(w->peers->items[i].fd);
+    free(w->peers);
+    w->peers = NULL;
+}
+
+void comm_peers_leave(world *w)
+{
+    for (int r = w->first; r < w->first + w->count; r++) atomic_store(&w->ended[r], 1);
+}
