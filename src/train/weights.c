@@ -26,28 +26,31 @@ done:
     return result;
 }
 
-// Draws elements `want` of row p into memory of the device, in F32, and converts them to where they
-// lie.
-static status draw_converted(trainer *t, const state_shards *x, int p, plan_shard want, char *ptr,
-                             err *e)
+// Memory of the device, in F32, for weights of another type: they are drawn there piece by piece, and
+// converted to where they lie.
+typedef struct drawing {
+    float *space;
+    int64_t count; // of elements; 0: all weights are drawn where they lie
+} drawing;
+
+enum { DRAWN_MOST = 1 << 20 };
+
+static void draw_converted(trainer *t, const state_shards *x, const drawing *d, int p,
+                           plan_shard want, char *ptr)
 {
-    status result = OK;
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
-    const size_t bytes = (size_t)want.count * sizeof(float);
-    float *drawn = NULL;
-    if (want.count == 0) return OK;
-    TRY(device_alloc(t->o.device, MEMORY_DEVICE, bytes, (void **)&drawn, e));
-    model_param_init_shard(t->model, p, t->plan->coord[AXIS_TP], t->o.seed, want.first, want.count,
-                           on, drawn);
-    launch_convert(on, ptr, x->type, drawn, F32, want.count);
-    TRY(trainer_ops(t)->sync(on, e));
-done:
-    if (drawn) device_release(t->o.device, MEMORY_DEVICE, drawn, bytes);
-    return result;
+    for (int64_t done = 0, count; done < want.count; done += count) {
+        count = size_min(want.count - done, d->count);
+        model_param_init_shard(t->model, p, t->plan->coord[AXIS_TP], t->o.seed, want.first + done,
+                               count, on, d->space);
+        launch_convert(on, ptr + (size_t)done * dtype_bytes(x->type), x->type, d->space, F32,
+                       count);
+    }
 }
 
-// Draws elements `want` of row p where they lie.
-static status draw_elements(trainer *t, const state_shards *x, int p, plan_shard want, err *e)
+// Draws elements `want` of row p.
+static status draw_elements(trainer *t, const state_shards *x, const drawing *d, int p,
+                            plan_shard want, err *e)
 {
     status result = OK;
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
@@ -55,9 +58,11 @@ static status draw_elements(trainer *t, const state_shards *x, int p, plan_shard
     plan_shard s;
     TRY(state_shards_find(t, x, &t->plan->row[p], true, &ptr, &s, e));
     ptr += (size_t)(want.first - s.first) * dtype_bytes(x->type);
-    if (x->type != F32) return draw_converted(t, x, p, want, ptr, e);
-    model_param_init_shard(t->model, p, t->plan->coord[AXIS_TP], t->o.seed, want.first, want.count,
-                           on, (float *)(void *)ptr);
+    if (x->type != F32)
+        draw_converted(t, x, d, p, want, ptr);
+    else
+        model_param_init_shard(t->model, p, t->plan->coord[AXIS_TP], t->o.seed, want.first,
+                               want.count, on, (float *)(void *)ptr);
     // Where state is swapped, the next row may be of another bucket.
     if (state_is_staged(t, x, p)) TRY(trainer_ops(t)->sync(on, e));
 done:
@@ -108,7 +113,7 @@ static plan_shard row_elements(const trainer *t, const state_shards *x, const pl
     return (plan_shard){s.first + from - begin, size_max(to - from, 0)};
 }
 
-static status draw_group(trainer *t, const plan_group *g, err *e)
+static status draw_group(trainer *t, const plan_group *g, const drawing *d, err *e)
 {
     status result = OK;
     const plan *p = t->plan;
@@ -119,7 +124,7 @@ static status draw_group(trainer *t, const plan_group *g, err *e)
         const int64_t bucket = part_offset(t, &drawn, &x, k);
         for (int i = b->first_row; i < b->first_row + b->rows; i++) {
             const int row = p->order[i];
-            TRY(draw_elements(t, &x, row, row_elements(t, &x, &p->row[row], bucket, &drawn), e));
+            TRY(draw_elements(t, &x, d, row, row_elements(t, &x, &p->row[row], bucket, &drawn), e));
         }
     }
     if (drawn.shares)
@@ -130,12 +135,31 @@ done:
     return result;
 }
 
+// The elements of the largest local shard that is converted.
+static int64_t most_converted(const trainer *t)
+{
+    const plan *p = t->plan;
+    int64_t most = 0;
+    for (int r = 0; r < t->model->params; r++) {
+        if (p->row[r].bucket < 0) continue;
+        const state_shards x = state_shards_of(plan_group_of(p, p->row[r].bucket), STATE_WEIGHT);
+        if (x.type != F32)
+            most = size_max(most, plan_local_shard(p, &p->row[r], x.shards, p->coord).count);
+    }
+    return most;
+}
+
 static status draw_weights(trainer *t, err *e)
 {
     status result = OK;
+    drawing d = {.count = size_min(most_converted(t), DRAWN_MOST)};
+    const size_t bytes = (size_t)d.count * sizeof *d.space;
+    if (bytes > 0) TRY(device_alloc(t->o.device, MEMORY_DEVICE, bytes, (void **)&d.space, e));
     for (int i = 0; i < t->plan->groups; i++)
-        if (t->plan->group[i].buckets > 0) TRY(draw_group(t, &t->plan->group[i], e));
+        if (t->plan->group[i].buckets > 0) TRY(draw_group(t, &t->plan->group[i], &d, e));
+    if (d.space) TRY(trainer_ops(t)->sync(trainer_stream(t, STREAM_COMPUTE), e));
 done:
+    if (d.space) device_release(t->o.device, MEMORY_DEVICE, d.space, bytes);
     return result;
 }
 

@@ -26,6 +26,8 @@ static const char *const POINTS[PARTS][9] = {
         "shard=2,inner=zero3,file=ogw",
         "shard=2,inner=zero3,file=ogw_host_apart",
         "shard=2,inner=zero3,precision=bf16",
+        "shard=2,inner=zero3,precision=bf16,file=og_host_apart_update",
+        "shard=2,inner=zero3,precision=bf16,file=ogw_host_apart_update",
     },
     {
         "pp=2",

@@ -121,7 +121,7 @@ template <typename F> static void with_activation(dtype type, kernel_activation 
 // ---- K_ACTIVATION, K_ACTIVATION_GRAD
 
 template <typename T, kernel_activation ACT, bool GRAD> struct activation_op {
-    enum { PACK = 16 / (int)sizeof(T) };
+    enum { PACK = 16 / (int)sizeof(T), PACKS = sizeof(T) == 2 ? 2 : EACH_PACKS };
     struct loaded {
         gpu_pack<T> x, dy;
     };
@@ -179,7 +179,7 @@ extern "C" void cuda_activation_grad(const cuda_context *x, const void *args)
 // ---- K_GLU, K_GLU_GRAD: element i of y [rows, F], or of dy, stands beside its gate and its up in x.
 
 template <typename T, kernel_activation ACT, bool GRAD> struct glu_op {
-    enum { PACK = 16 / (int)sizeof(T) };
+    enum { PACK = 16 / (int)sizeof(T), PACKS = GRAD ? 2 : EACH_PACKS };
     struct loaded {
         gpu_pack<T> gate, up, dy;
     };

@@ -230,7 +230,8 @@ static __global__ void __launch_bounds__(FORWARD_THREADS)
         tile_copy<FORWARD_KEYS<D, DROPS>, D, FORWARD_THREADS>(tiles->v, v, k0, keys, p.v);
         gpu_copy_commit();
         forward_scores<D, DROPS> s;
-        const int here = gpu_opaque(lane);
+        // With dropout the mask, too, is computed anew for each tile: registers are short.
+        const int here = gpu_opaque(lane), masked = DROPS ? here : lane;
         if (k0 < some) forward_multiply_keys<T, D, DROPS>(s, tiles, row0, here);
         gpu_copy_wait<0>();
         __syncthreads(); // the values are there, and the keys have been used
@@ -242,7 +243,7 @@ static __global__ void __launch_bounds__(FORWARD_THREADS)
         for (int i = 0; i < FORWARD_PARTS * FORWARD_KEYS<D, DROPS> / 8 * 4; i++)
             (&s[0][0][0])[i] *= p.scale * ATTENTION_LOG2E;
         if (all < k0 + FORWARD_KEYS<D, DROPS>)
-            forward_mask<D, DROPS>(s, p, t0 + row0 + lane / 4, k0, lane);
+            forward_mask<D, DROPS>(s, p, t0 + row0 + masked / 4, k0, masked);
         GPU_UNROLL
         for (int i = 0; i < 2 * FORWARD_PARTS; i++) forward_softmax<D, DROPS>(&f, s, i / 2, i % 2);
         if (DROPS) forward_drop<D, DROPS>(&f, s, draw, k0, here);

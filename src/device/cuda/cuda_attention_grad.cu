@@ -159,7 +159,7 @@ queries_finish(const queries_state<D, DROPS> *w, const kernel_attention_args &p,
 
 // Grid: heads of all sequences, blocks of queries. The last queries, which see the most keys, go first.
 template <typename T, int D, bool DROPS>
-static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS)
+static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS, D == 32 ? 2 : 0)
     attention_grad_queries_kernel(const kernel_attention_args p, const void *d_o,
                                   const float *delta, void *dq)
 {

@@ -65,18 +65,21 @@ static __global__ void __launch_bounds__(NORM_BLOCK) norm_kernel(kernel_norm_arg
     const int cols = (int)p.cols;
     float *shared = gpu_shared<float>();
     const R *x = (const R *)p.x + r * p.cols;
+    const T *more = ADDS ? (const T *)p.addend + r * p.cols : nullptr;
     norm_pack<R> in[NORM_PACKS];
     norm_pack<T> addend[NORM_PACKS];
     GPU_UNROLL
     for (int k = 0; k < NORM_PACKS; k++) {
         const int c = (k * threads + thread) * NORM_PACK;
         in[k] = norm_load<ALIGNED>(x, c, cols);
-        if (ADDS) addend[k] = norm_load<ALIGNED>((const T *)p.addend + r * p.cols, c, cols);
+        if (ADDS && ALIGNED) addend[k] = norm_load<ALIGNED>(more, c, cols);
     }
     float mean = 0, spread = 0;
     GPU_UNROLL
     for (int k = 0; k < NORM_PACKS; k++) {
         const int c = (k * threads + thread) * NORM_PACK;
+        // Rows that are not aligned take more registers, so a pack is read where it is added.
+        if (ADDS && !ALIGNED) addend[k] = norm_load<ALIGNED>(more, c, cols);
         GPU_UNROLL
         for (int j = 0; j < NORM_PACK; j++) {
             if (ADDS) in[k].v[j] = norm_add(p, in[k].v[j], addend[k].v[j]);
@@ -106,7 +109,7 @@ static __global__ void __launch_bounds__(NORM_BLOCK) norm_kernel(kernel_norm_arg
 
 // A row of any width. Each thread reads again only what it has written itself.
 template <typename T, typename R, bool ALIGNED, bool ADDS>
-static __global__ void __launch_bounds__(NORM_BLOCK) norm_wide_kernel(kernel_norm_args p)
+static __global__ void __launch_bounds__(NORM_BLOCK, 1) norm_wide_kernel(kernel_norm_args p)
 {
     constexpr int step = NORM_BLOCK * NORM_PACK;
     const int cols = (int)p.cols, first = (int)threadIdx.x * NORM_PACK;

@@ -8,6 +8,7 @@
 //   loaded load(i)         reads elements i … i+PACK-1, 16 bytes at a time
 //   void store(i, loaded)  computes these elements and writes them, 16 bytes at a time
 //   void one(i)            reads, computes and writes element i
+//   enum { PACKS }         optional: in place of EACH_PACKS, where so many take too many registers
 //   void begin()           optional: each thread calls it once, on its own copy of the op
 // load and store are called for aligned arrays and for i a multiple of PACK. An output may be an input: a
 // thread reads all its elements before it writes any.
@@ -17,8 +18,8 @@
 #include "device/cuda/gpu.h"
 
 enum {
-    EACH_THREADS = 256,   // of a block
-    EACH_PACKS = 4,       // that a thread of a large launch has in flight
+    EACH_THREADS = 256, // of a block
+    EACH_PACKS = 4, // that a thread of a large launch has in flight, unless the op says otherwise
     EACH_LARGE = 1 << 19, // packs of a launch that is large
 };
 
@@ -40,18 +41,26 @@ static __device__ inline int64_t gpu_logical_row(const kernel_tokens &t, int64_t
     return kernel_logical_row(&t, r);
 }
 
-// Elements from `first` to before `end`, by a block. A full tile has EACH_PACKS packs of each thread.
+template <typename OP> constexpr int each_packs = EACH_PACKS;
+template <typename OP>
+requires requires
+{
+    OP::PACKS;
+}
+constexpr int each_packs<OP> = OP::PACKS;
+
+// Elements from `first` to before `end`, by a block. A full tile has each_packs packs of each thread.
 template <typename OP>
 static __device__ inline void each_tile(const OP &op, int64_t first, int64_t end, bool aligned)
 {
-    constexpr int step = (int)EACH_THREADS * (int)OP::PACK;
+    constexpr int step = (int)EACH_THREADS * (int)OP::PACK, packs = each_packs<OP>;
     int64_t i = first + threadIdx.x * (unsigned)OP::PACK;
-    if (aligned && end - first == EACH_PACKS * step) {
-        typename OP::loaded in[EACH_PACKS];
+    if (aligned && end - first == packs * step) {
+        typename OP::loaded in[packs];
         GPU_UNROLL
-        for (int k = 0; k < EACH_PACKS; k++) in[k] = op.load(i + k * step);
+        for (int k = 0; k < packs; k++) in[k] = op.load(i + k * step);
         GPU_UNROLL
-        for (int k = 0; k < EACH_PACKS; k++) op.store(i + k * step, in[k]);
+        for (int k = 0; k < packs; k++) op.store(i + k * step, in[k]);
         return;
     }
     int64_t done = first;
@@ -62,7 +71,7 @@ static __device__ inline void each_tile(const OP &op, int64_t first, int64_t end
     for (i = done + threadIdx.x; i < end; i += EACH_THREADS) op.one(i);
 }
 
-// A block takes `packs` packs of each thread, 1 or EACH_PACKS.
+// A block takes `packs` packs of each thread, 1 or each_packs.
 template <typename OP>
 __global__ void __launch_bounds__(EACH_THREADS)
     each_kernel(OP op, int64_t count, int packs, bool aligned)
@@ -77,7 +86,7 @@ template <typename OP>
 static void each_launch(const cuda_context *x, const char *what, const OP &op, int64_t count,
                         bool aligned)
 {
-    const int packs = count / OP::PACK >= EACH_LARGE ? EACH_PACKS : 1;
+    const int packs = count / OP::PACK >= EACH_LARGE ? each_packs<OP> : 1;
     const int64_t tile = (int64_t)packs * EACH_THREADS * OP::PACK;
     if (count <= 0) return;
     gpu_launch(x, what, each_kernel<OP>, dim3((unsigned)((count + tile - 1) / tile)),

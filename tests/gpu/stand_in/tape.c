@@ -14,24 +14,51 @@
 
 enum { LINE_BYTES = 512 };
 
-// The hashes of the lines that this process has written.
+typedef struct hashes {
+    uint64_t *item;
+    size_t count, room;
+} hashes;
+
+// The lines that this process has written or found on the tape, and the lines of the tape.
 static struct {
     pthread_mutex_t mutex;
-    uint64_t *hashes;
-    size_t count, room;
-} written = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+    hashes seen, known;
+    bool left_out;
+} tape = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-static bool is_new(uint64_t hash)
+static uint64_t hash_of(const char *line, size_t bytes)
 {
-    for (size_t i = 0; i < written.count; i++)
-        if (written.hashes[i] == hash) return false;
-    if (written.count == written.room) {
-        written.room = written.room ? 2 * written.room : 256;
-        written.hashes = realloc(written.hashes, written.room * sizeof *written.hashes);
-        if (!written.hashes) stand_in_die("tape: no memory");
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ (unsigned char)line[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static bool has(const hashes *h, uint64_t hash)
+{
+    for (size_t i = 0; i < h->count; i++)
+        if (h->item[i] == hash) return true;
+    return false;
+}
+
+static void add(hashes *h, uint64_t hash)
+{
+    if (h->count == h->room) {
+        h->room = h->room ? 2 * h->room : 256;
+        h->item = realloc(h->item, h->room * sizeof *h->item);
+        if (!h->item) stand_in_die("tape: no memory");
     }
-    written.hashes[written.count++] = hash;
-    return true;
+    h->item[h->count++] = hash;
+}
+
+static void read_known(const char *path)
+{
+    char line[LINE_BYTES];
+    FILE *f = fopen(path, "re");
+    if (!f) stand_in_die("tape: cannot read %s", path);
+    while (fgets(line, sizeof line, f)) add(&tape.known, hash_of(line, strcspn(line, "\n")));
+    fclose(f);
+    if (tape.known.count == 0) stand_in_die("tape: %s has no line", path);
 }
 
 static void append(const char *path, const char *line, size_t bytes)
@@ -42,21 +69,46 @@ static void append(const char *path, const char *line, size_t bytes)
     close(file);
 }
 
+// Checks a call against the tape, or records it. `line` ends with a newline.
+static void check(const char *line, size_t bytes, uint64_t hash)
+{
+    const char *path = getenv("TRIREME_STAND_IN_TAPE_KNOWN");
+    const char *record = getenv("TRIREME_STAND_IN_TAPE_RECORD");
+    if (record && *record) {
+        append(record, line, bytes);
+        return;
+    }
+    if (!path || !*path) return;
+    if (tape.known.count == 0) read_known(path);
+    if (!has(&tape.known, hash))
+        stand_in_die("tape: %s lacks this call; valid: tests/gpu/tape/record.sh, then gpu_tape on "
+                     "a GPU: %.*s",
+                     path, (int)bytes - 1, line);
+}
+
 void tape_write(const char *format, ...)
 {
     const char *path = getenv("TRIREME_STAND_IN_TAPE");
     char line[LINE_BYTES];
     va_list args;
-    if (!path || !*path) return;
     va_start(args, format);
     const int length = vsnprintf(line, sizeof line - 1, format, args);
     va_end(args);
     if (length < 0 || length >= LINE_BYTES - 1) stand_in_die("tape: a line is too long");
+    const uint64_t hash = hash_of(line, (size_t)length);
     line[length] = '\n';
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (int i = 0; i < length; i++)
-        hash = (hash ^ (unsigned char)line[i]) * UINT64_C(0x100000001b3);
-    pthread_mutex_lock(&written.mutex);
-    if (is_new(hash)) append(path, line, (size_t)length + 1);
-    pthread_mutex_unlock(&written.mutex);
+    pthread_mutex_lock(&tape.mutex);
+    if (!tape.left_out && !has(&tape.seen, hash)) {
+        if (path && *path) append(path, line, (size_t)length + 1);
+        check(line, (size_t)length + 1, hash);
+        add(&tape.seen, hash);
+    }
+    pthread_mutex_unlock(&tape.mutex);
+}
+
+void tape_leave_out(bool out)
+{
+    pthread_mutex_lock(&tape.mutex);
+    tape.left_out = out;
+    pthread_mutex_unlock(&tape.mutex);
 }
