@@ -5,7 +5,7 @@
 # CPack asks file(1) what is in a package. g++ (of build-essential) compiles the CUDA sources for tests.
 BUILD_PACKAGES="build-essential cmake ninja-build pkg-config
 libjansson-dev libyaml-dev libpcre2-dev libxxhash-dev libpng-dev zlib1g-dev
-liburing-dev libevent-dev libssl-dev libcmocka-dev file"
+liburing-dev libevent-dev libssl-dev libucx-dev libcmocka-dev file"
 
 # The words of $1 that are not installed, on one line.
 packages_missing() {
@@ -60,7 +60,7 @@ packages_require() {
 # What CMakeLists.txt links, without the compiler: the libraries with their headers, and what finds them.
 LIBRARY_PACKAGES="libjansson-dev libjansson4 libyaml-dev libyaml-0-2 libpcre2-dev libpcre2-8-0 libxxhash-dev libxxhash0
 libpng-dev libpng16-16 zlib1g-dev zlib1g liburing-dev liburing2 libevent-dev libevent-core-2.1-7
-libssl-dev libssl3 libcmocka-dev libcmocka0 pkgconf pkgconf-bin libpkgconf3"
+libssl-dev libssl3 libucx-dev libucx0 libcmocka-dev libcmocka0 pkgconf pkgconf-bin libpkgconf3"
 
 # packages_fetch FOLDER: downloads the libraries' packages, for a machine without a network.
 packages_fetch() {

@@ -14,7 +14,7 @@
 // The values of the command line as text; NULL: not given.
 typedef struct bench_given {
     const char *least, *most, *step, *factor, *iterations, *warm_up, *aggregate, *check, *average,
-        *op, *type, *root, *threads, *devices, *ranks, *as, *memory, *device;
+        *op, *type, *root, *threads, *devices, *ranks, *as, *memory, *device, *comm;
     bool json;
 } bench_given;
 
@@ -56,6 +56,8 @@ static const flag flags[] = {
     {"--device", FLAG_TEXT, AT(device), "auto|cpu|cuda",
      "Chooses the device of the buffers; ranks take the GPUs of this machine in turn (default: "
      "auto)."},
+    {"--comm", FLAG_TEXT, AT(comm), "auto|local|p2p|ucx",
+     "Chooses the communicator, as launch.comm does (default: auto)."},
     {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
@@ -146,6 +148,7 @@ static status read_words(const bench_given *g, bench_request *q, err *e)
     q->private_memory = memory;
     q->json = g->json;
     if (g->device) q->device = g->device;
+    if (g->comm) q->comm = g->comm;
 done:
     return result;
 }
@@ -234,6 +237,7 @@ static int cmd_bench_comm(int argc, char **argv)
                        .aggregate = 1,
                        .check = true,
                        .device = "auto",
+                       .comm = "auto",
                        .average = AVERAGE_MEAN};
     while (strcmp(argv[0], q.what->name) != 0) q.what++;
     TRY(parse_flags(argc, argv, &q, e));

@@ -35,6 +35,7 @@ typedef struct bench_request {
     comm_reduce_op op;
     int root, ranks;
     const char *device; // a word of device_open
+    const char *comm;   // a word of comm_open
     bench_average average;
     bench_board *board;
 } bench_request;

@@ -274,7 +274,7 @@ static status open_rank(bench_comm_rank *b, world *w, int rank, err *e)
     // The shards of a reduce are padded.
     const size_t each = ((size_t)b->q->most + (size_t)w->ranks * 32 + 63) & ~(size_t)63;
     TRY(open_device(b, w, rank, e));
-    TRY(comm_open("auto", world_options(w, rank, b->device, 0), &b->comm, e));
+    TRY(comm_open(b->q->comm, world_options(w, rank, b->device, 0), &b->comm, e));
     b->memory_bytes = 2 * each + 64;
     if (b->q->private_memory)
         TRY(device_alloc(b->device, MEMORY_DEVICE, b->memory_bytes, &b->memory, e));

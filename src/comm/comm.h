@@ -26,6 +26,7 @@
 //           comm_alloc are not copied.
 //   p2p     ranks of one machine, which are processes or threads. Their devices read each other's
 //           memory (p2p.h).
+//   ucx     ranks that are processes on any hosts (ucx.h)
 //   trace   wraps another one and counts its calls and bytes (trace.h)
 #ifndef TRIREME_COMM_COMM_H
 #define TRIREME_COMM_COMM_H

@@ -7,6 +7,9 @@
 #include "comm/local.h"
 #include "comm/p2p.h"
 #include "comm/solo.h"
+#ifdef TRIREME_UCX
+#include "comm/ucx.h"
+#endif
 #include "comm/world.h"
 #include "device/kernels.h"
 
@@ -31,12 +34,22 @@ static const registry_row ROWS[] = {
     {"solo", &SOLO_CAPABILITIES, 1, 1, false, solo_row_open},
     {"local", &LOCAL_CAPABILITIES, 2, 0, true, local_open},
     {"p2p", &P2P_CAPABILITIES, 2, KERNEL_REDUCE_RANKS, false, p2p_open},
+#ifdef TRIREME_UCX
+    {"ucx", &UCX_CAPABILITIES, 2, REDUCE_SOURCES, true, ucx_open},
+#endif
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
 
+#ifdef TRIREME_UCX
+#define UCX_IS "ucx (ranks on any hosts)"
+#else
+#define UCX_IS "ucx (ranks on any hosts), which is not built in"
+#endif
 static const char VALID[] =
-    "auto, solo (one rank), local (ranks of one machine), and p2p (ranks of one "
-    "machine whose devices have memory of their own)";
+    "auto, solo (one rank), local (ranks of one machine), p2p (ranks of one machine whose devices "
+    "have memory of their own), and " UCX_IS;
+
+const char *const COMM_WORDS[] = {"auto", "local", "p2p", "ucx", NULL};
 
 static bool can_have(const registry_row *row, int size)
 {

@@ -8,6 +8,9 @@
 #include "comm/comm.h"
 #include "comm/store.h"
 
+// The words of users that choose the communicator of several ranks, for comm_open; NULL ends them.
+extern const char *const COMM_WORDS[];
+
 struct world;
 
 // What a rank brings to the communicator of all ranks.

@@ -1,6 +1,9 @@
 // rendezvous.c -- see rendezvous.h. Keys of a store, for split S of group G:
 //   comm/groups              how many groups there are, besides that of all ranks
 //   comm/G/all               what rank 0 of all ranks tells the others
+//   comm/G/S/bytes/R         how long the value of rank R is
+//   comm/G/S/part/I           part P of it, where I is P * ranks + R
+//   comm/G/S/told/0          how many ranks have read all of these; the last one removes them
 //   comm/G/S/rank/R          the color and the key of rank R
 //   comm/G/S/color/C         the number of the new group, and what its first rank tells the others
 //   comm/G/S/done            how many ranks have read all of these; the last one removes them
@@ -65,6 +68,84 @@ status comm_rendezvous_open(const comm_rendezvous *r, void *value, size_t bytes,
     snprintf(key, sizeof key, "comm/%" PRId64 "/all", r->group);
     if (r->rank == 0) return comm_store_set(r->store, key, value, bytes, CALL_MS, e);
     return get_from(r, key, 0, value, bytes, deadline_ms, e);
+}
+
+// Each rank sets its value [bytes] of one length, and gets those of all: all[size], `stride` bytes apart.
+static status tell_values(const comm_rendezvous *r, const char *what, int first, const void *value,
+                          size_t bytes, size_t stride, int64_t deadline_ms, void *all, err *e)
+{
+    status result = OK;
+    char key[STORE_KEY_BYTES];
+    name_key(key, r, what, first + r->rank);
+    TRY(comm_store_set(r->store, key, value, bytes, CALL_MS, e));
+    for (int rank = 0; rank < r->size; rank++) {
+        name_key(key, r, what, first + rank);
+        TRY(get_from(r, key, rank, (char *)all + (size_t)rank * stride, bytes, deadline_ms, e));
+    }
+done:
+    return result;
+}
+
+static status remove_told(const comm_rendezvous *r, int parts, err *e)
+{
+    status result = OK;
+    char key[STORE_KEY_BYTES];
+    int64_t done = 0;
+    name_key(key, r, "told", 0);
+    TRY(comm_store_add(r->store, key, 1, &done, CALL_MS, e));
+    if (done < r->size) return OK;
+    TRY(comm_store_remove(r->store, key, CALL_MS, e));
+    for (int rank = 0; rank < r->size; rank++) {
+        name_key(key, r, "bytes", rank);
+        TRY(comm_store_remove(r->store, key, CALL_MS, e));
+        for (int p = 0; p < parts; p++) {
+            name_key(key, r, "part", p * r->size + rank);
+            TRY(comm_store_remove(r->store, key, CALL_MS, e));
+        }
+    }
+done:
+    return result;
+}
+
+static size_t longest_of(const uint64_t *lengths, int count)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < count; i++) most = lengths[i] > most ? lengths[i] : most;
+    return (size_t)most;
+}
+
+// The values travel in parts of one length, which a store can hold.
+status comm_rendezvous_tell(const comm_rendezvous *r, const void *value, size_t bytes,
+                            int64_t deadline_ms, char **all, size_t *block, err *e)
+{
+    status result = OK;
+    const size_t size = (size_t)r->size;
+    const uint64_t length = bytes;
+    uint64_t *lengths = NULL;
+    char *own = NULL;
+    int parts = 0;
+    *all = NULL;
+    TRY(alloc_array(&lengths, size, sizeof *lengths, "a process group", e));
+    TRY(tell_values(r, "bytes", 0, &length, sizeof length, sizeof length, deadline_ms, lengths, e));
+    *block = longest_of(lengths, r->size);
+    TRY(alloc_zeroed(&own, *block + 1, 1, "a process group", e));
+    TRY(alloc_zeroed(all, size, *block + 1, "a process group", e));
+    memcpy(own, value, bytes);
+    for (size_t at = 0; at < *block; at += STORE_VALUE_BYTES, parts++) {
+        const size_t left = *block - at;
+        TRY(tell_values(r, "part", parts * r->size, own + at,
+                        left < STORE_VALUE_BYTES ? left : STORE_VALUE_BYTES, *block, deadline_ms,
+                        *all + at, e));
+    }
+    TRY(remove_told(r, parts, e));
+done:
+    free(lengths);
+    free(own);
+    if (result != OK) {
+        free(*all);
+        *all = NULL;
+    }
+    return result;
 }
 
 // Fills m with the ranks of the color of r->rank.

@@ -33,6 +33,11 @@ typedef struct comm_members {
 // Collective over r.
 status comm_rendezvous_open(const comm_rendezvous *r, void *value, size_t bytes,
                             int64_t deadline_ms, err *e);
+// Every rank of the group passes a value [bytes] of any length, and receives those of all ranks:
+// (*all)[size][*block], each in a block of the longest one's length. The caller releases *all with free.
+// Collective over r.
+status comm_rendezvous_tell(const comm_rendezvous *r, const void *value, size_t bytes,
+                            int64_t deadline_ms, char **all, size_t *block, err *e);
 // Tells the members of r a color and a key, and fills *out with the ranks of this color, ordered by
 // key, then by rank. The caller releases out->ranks with free. Collective over r.
 status comm_rendezvous_split(comm_rendezvous *r, int color, int key, int64_t deadline_ms,

@@ -19,12 +19,14 @@ static void describe_activity(comm_watchdog *w, int waiting, uint64_t what,
 status comm_watchdog_error(comm_watchdog *w, comm_failure *f, const comm_wait *wait, err *e)
 {
     err why = {0};
-    char waiting_for[ACTIVITY_BYTES], awaited_in[ACTIVITY_BYTES], last[LAST_CALL_BYTES] = "";
+    char waiting_for[ACTIVITY_BYTES], awaited_in[ACTIVITY_BYTES] = "", last[LAST_CALL_BYTES] = "";
     if (comm_failure_known(f)) return comm_failure_error(f, e);
-    describe_activity(w, wait->waiting, wait->what, waiting_for);
-    describe_activity(w, wait->waiting, atomic_load(&w->activities[wait->awaited].what),
-                      awaited_in);
-    if (wait->recorder) comm_recorder_describe(wait->recorder, wait->awaited, last, sizeof last);
+    const int waiting = wait->waiting - wait->first, awaited = wait->awaited - wait->first;
+    describe_activity(w, waiting, wait->what, waiting_for);
+    if (!wait->is_elsewhere) {
+        describe_activity(w, waiting, atomic_load(&w->activities[awaited].what), awaited_in);
+        if (wait->recorder) comm_recorder_describe(wait->recorder, awaited, last, sizeof last);
+    }
     err_set(&why, E_PEER,
             "Watchdog caught collective operation timeout: rank %d did not come to %s%s%s%s%s%s "
             "within %.3g s%s%s%s%s",

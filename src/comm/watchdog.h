@@ -54,7 +54,9 @@ static inline comm_activity *comm_watchdog_activity(comm_watchdog *w, int rank)
 
 // A rank that waits for another one in a call.
 typedef struct comm_wait {
-    int waiting, awaited; // ranks of the watchdog
+    int waiting, awaited; // ranks of the run
+    int first;            // the rank whose activity is the watchdog's first one
+    bool is_elsewhere;    // rank `awaited` is on another machine, so its activity is not known
     uint64_t what;        // the waiting rank's activity when it issued the call
     const char *call;     // the call that rank `awaited` did not come to
     const char *label;    // of the group; NULL: none

@@ -2,6 +2,7 @@
 // table of the keys of a parameter group.
 // config/ reads it through keys.h. A key's words stand beside the values of its enum, here or in
 // the table of the folder that owns the enum.
+#include "comm/registry.h"
 #include "config/keys.h"
 #include "device/device.h"
 
@@ -187,6 +188,7 @@ const job_key JOB_KEYS[] = {
     {"launch.threads_per_rank", "Sets how many threads a rank computes with; auto divides the cores among the ranks, and a rank never gets more threads than the process has cores.", KEY_INT, .unit = "threads", AT(launch.threads_per_rank), .flags = KEY_MAY_CHANGE | KEY_KEEP_AUTO, .fallback = "auto", .low = 1, .high = 1024, AUTO},
     {"launch.as", "Chooses whether a rank is a process or a thread.", KEY_BOOL, AT(launch.as_threads), .flags = KEY_MAY_CHANGE, .fallback = "processes", WORDS("processes", "threads")},
     {"launch.device", "Chooses the device that ranks compute on; auto takes GPUs (cuda) where this machine has any, else cpu.", KEY_WORD, AT(launch.device), .flags = KEY_MAY_CHANGE, .fallback = "auto", .words = DEVICE_WORDS},
+    {"launch.comm", "Chooses the communicator of several ranks: local (shared memory), p2p (devices that read each other's memory), or ucx (a network, by UCX); auto takes local or p2p, as the device needs.", KEY_WORD, AT(launch.comm), .flags = KEY_MAY_CHANGE, .fallback = "auto", .words = COMM_WORDS},
     {"launch.cuda_graphs", "Records a step of a GPU once, as a CUDA graph, and replays it; false issues the kernels of every step.", KEY_BOOL, AT(launch.cuda_graphs), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE},
 
     {"checks.replicas_every", "Sets the number of steps between comparisons of the replicas' weights; 0 turns comparisons off.", KEY_COUNT, .unit = "optimizer steps", AT(checks.replicas_every), .flags = KEY_MAY_CHANGE, .fallback = "100", FROM(0)},

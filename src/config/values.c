@@ -130,7 +130,6 @@ static bool read_bytes(const char *s, int64_t *out)
 
 static status set_whole(void *out, const job_key *k, const yaml_node *n, err *e)
 {
-    status result = OK;
     int64_t value;
     bool good = k->type == KEY_DURATION ? text_to_duration_ms(n->scalar, &value)
                 : k->type == KEY_BYTES  ? read_bytes(n->scalar, &value)

@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// No key of the job file chooses another one: solo for one rank, local or p2p for several.
-static const char COMMUNICATOR[] = "auto";
+// launch.comm is for several ranks.
+static const char *communicator_of(const job *j, int ranks)
+{
+    return ranks == 1 ? "auto" : j->launch.comm;
+}
 
 status session_options(const job *j, const session_inputs *in, int ranks, trainer_options *out,
                        err *e)
@@ -36,7 +39,8 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .predicts = in->predicts,
                              .order = j->data.order,
                              .weights = in->weights};
-    TRY(comm_describe(COMMUNICATOR, ranks, !j->strategy.offload.host_is_apart, &described, e));
+    TRY(comm_describe(communicator_of(j, ranks), ranks, !j->strategy.offload.host_is_apart,
+                      &described, e));
     trainer_take_capabilities(out, &described.can);
     TRY(job_solve_mesh(j, ranks, &out->mesh, e));
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));
@@ -85,8 +89,8 @@ status session_open(const job *j, const session_inputs *in, world *w, int rank, 
     TRY(open_device(j, w, rank, &out->device, e));
     TRY(open_host(j, &out->host, e));
     comm_watchdog_set(w->watchdog, j->checks.watchdog_ms);
-    TRY(comm_open(COMMUNICATOR, world_options(w, rank, out->device, j->checks.watchdog_ms),
-                  &out->comm, e));
+    TRY(comm_open(communicator_of(j, w->ranks),
+                  world_options(w, rank, out->device, j->checks.watchdog_ms), &out->comm, e));
     TRY(session_options(j, in, out->comm->size, o, e));
     o->device = out->device;
     o->host = out->host;

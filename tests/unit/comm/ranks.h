@@ -25,6 +25,7 @@ typedef status (*rank_fn)(const test_rank *s, err *e);
 typedef struct workers {
     int ranks;
     bool as_threads, late;
+    const char *communicator; // NULL: auto
     rank_fn fn;
     void *arg;
     int records;        // calls of each rank that the flight recorder holds; 0: none
@@ -50,7 +51,8 @@ static inline void *worker_main(void *arg)
     err *e = &k->errors[r->rank];
     status result = d.ops->stream_open(&d, STREAM_COMM, false, &s.stream, e);
     if (result == OK)
-        result = comm_open("auto", world_options(k->world, r->rank, &d, 0), &s.comm, e);
+        result = comm_open(k->communicator ? k->communicator : "auto",
+                           world_options(k->world, r->rank, &d, 0), &s.comm, e);
     if (result == OK) result = k->fn(&s, e);
     if (result != OK) comm_failure_set(k->world->failure, r->rank, e);
     if (s.stream) d.ops->stream_close(s.stream);

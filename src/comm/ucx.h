@@ -1,0 +1,19 @@
+// ucx.h -- the communicator of ranks that are processes on any hosts, over UCX: TCP, InfiniBand, or shared
+// memory, as UCX chooses (UCX_TLS). Ranks meet in the store of comm_options, of which each host may see a
+// server (store_tcp.h). A call is work of the caller's stream, which runs the algorithm there and waits.
+//
+// Each rank has one worker of UCX. Threads that wait make progress in turn: one of them sleeps on the worker's
+// file descriptor, the others wait for it. The variable TRIREME_ALGO names the algorithm of every all_reduce
+// (ucx_algorithm.c); "auto" chooses by size.
+#ifndef TRIREME_COMM_UCX_H
+#define TRIREME_COMM_UCX_H
+
+#include "comm/registry.h"
+
+extern const comm_capabilities UCX_CAPABILITIES;
+
+// Opens the communicator of all ranks. It is a row of registry.c. E_USAGE for a device whose memory the host
+// cannot address, and for an unknown algorithm. Collective over all ranks.
+status ucx_open(const comm_options *o, comm **out, err *e);
+
+#endif

@@ -1,0 +1,120 @@
+// ucx_collective.c -- the other collectives of the communicator ucx. Ranks exchange shards directly; a
+// broadcast is a binomial tree, a barrier disseminates. Called on streams, and by hosts that meet.
+#include "comm/ucx_private.h"
+
+#include <string.h>
+
+enum { LINE = 64 }; // pieces of a shard are whole elements of every type
+
+static int rank_after(const ucx_call *x, int distance)
+{
+    return (x->comm->base.rank + distance) % x->comm->base.size;
+}
+
+// Each rank reduces its shard, in pieces for which the workspace has room.
+static status run_reduce_scatter(const ucx_call *x, err *e)
+{
+    status result = OK;
+    const ucx_comm *c = x->comm;
+    const int rank = c->base.rank, size = c->base.size;
+    const dtype t = (dtype)x->terms.type;
+    const size_t element = dtype_bytes(t), shard = x->terms.count * element,
+                 most = UCX_WORK_BYTES / (size_t)size / LINE * LINE;
+    const void *from[REDUCE_SOURCES];
+    for (size_t i = 0; i == 0 || i < shard; i += most) {
+        const size_t bytes = shard - i < most ? shard - i : most;
+        const char *in = (const char *)x->in + i;
+        void *to = (char *)x->out + i;
+        char *next = c->work;
+        for (int r = 0; r < size; r++) {
+            from[r] = r == rank ? in + shard * (size_t)rank : next;
+            if (r == rank) continue;
+            TRY(ucx_recv_part(x, r, next, bytes, e));
+            next += bytes;
+        }
+        for (int k = 1; k < size; k++)
+            TRY(ucx_send_part(x, rank_after(x, k), in + shard * (size_t)rank_after(x, k), bytes,
+                              e));
+        TRY(ucx_parts_end(x, e));
+        reduce_arrays(&to, 1, from, size, bytes / element, t, (comm_reduce_op)x->terms.op);
+    }
+done:
+    return result;
+}
+
+static status run_all_gather(const ucx_call *x, err *e)
+{
+    status result = OK;
+    const size_t shard = x->terms.count * dtype_bytes((dtype)x->terms.type);
+    char *out = x->out, *own = out + shard * (size_t)x->comm->base.rank;
+    if (own != x->in && shard) memcpy(own, x->in, shard);
+    for (int k = 1; k < x->comm->base.size; k++) {
+        const int r = rank_after(x, k);
+        TRY(ucx_recv_part(x, r, out + shard * (size_t)r, shard, e));
+        TRY(ucx_send_part(x, r, own, shard, e));
+    }
+    TRY(ucx_parts_end(x, e));
+done:
+    return result;
+}
+
+// A rank receives from the one without its lowest bit, counted from the root, and sends to those with a
+// lower bit more.
+static status run_broadcast(const ucx_call *x, err *e)
+{
+    status result = OK;
+    const int size = x->comm->base.size, root = x->terms.root,
+              own = (x->comm->base.rank + size - root) % size;
+    int bit = 1;
+    while (bit < size && !(own & bit)) bit *= 2;
+    if (own > 0) {
+        TRY(ucx_recv_part(x, (own - bit + root) % size, x->out, x->terms.count, e));
+        TRY(ucx_parts_end(x, e));
+    }
+    for (bit /= 2; bit > 0; bit /= 2)
+        if (own + bit < size)
+            TRY(ucx_send_part(x, (own + bit + root) % size, x->out, x->terms.count, e));
+    TRY(ucx_parts_end(x, e));
+done:
+    return result;
+}
+
+static status run_barrier(const ucx_call *x, err *e)
+{
+    status result = OK;
+    const int size = x->comm->base.size;
+    for (int distance = 1; distance < size; distance *= 2) {
+        TRY(ucx_recv_part(x, rank_after(x, size - distance), NULL, 0, e));
+        TRY(ucx_send_part(x, rank_after(x, distance), NULL, 0, e));
+        TRY(ucx_parts_end(x, e));
+    }
+done:
+    return result;
+}
+
+static status run_body(const ucx_call *x, err *e)
+{
+    switch ((ucx_kind)x->terms.kind) {
+    case UCX_ALL_REDUCE:
+        return ucx_run_all_reduce(x, e);
+    case UCX_REDUCE_SCATTER:
+        return run_reduce_scatter(x, e);
+    case UCX_ALL_GATHER:
+        return run_all_gather(x, e);
+    case UCX_BROADCAST:
+        return run_broadcast(x, e);
+    default:
+        return run_barrier(x, e);
+    }
+}
+
+status ucx_run_collective(void *call, err *e)
+{
+    return ucx_run(call, run_body, e);
+}
+
+status ucx_meet(comm *c, ucx_kind kind, err *e)
+{
+    ucx_call x = ucx_call_of(c, UCX_ON_HOST, (ucx_terms){.kind = (uint8_t)kind});
+    return ucx_run(&x, run_body, e);
+}

@@ -1,0 +1,113 @@
+// ucx_exchange.c -- the parts of a call that ranks of the communicator ucx send each other. The terms of the
+// call travel before the first part of each pair of ranks, together with its bytes where these are few. So
+// each rank compares its call with those of all ranks that it works with. Called by ucx_algorithm.c and
+// ucx_collective.c.
+#include "comm/ucx_private.h"
+
+#include <string.h>
+
+static ucx_sequence *sequence_of(const ucx_call *x)
+{
+    return &x->comm->sequence[x->side];
+}
+
+static status post(const ucx_call *x, int peer, bool receives, void *data, size_t bytes, err *e)
+{
+    ucx_sequence *sequence = sequence_of(x);
+    return ucx_post(x, peer, receives, data, bytes, &sequence->request[sequence->requests++], e);
+}
+
+static status send_part(const ucx_call *x, int peer, const void *data, size_t bytes, err *e)
+{
+    status result = OK;
+    ucx_sequence *sequence = sequence_of(x);
+    if (!sequence->sent[peer]) {
+        ucx_head *head = &sequence->to[peer];
+        const size_t few = bytes <= UCX_INLINE ? bytes : 0;
+        sequence->sent[peer] = true;
+        head->terms = x->terms;
+        if (few) memcpy(head->data, data, few);
+        TRY(post(x, peer, false, head, offsetof(ucx_head, data) + few, e));
+        if (few == bytes) return OK;
+    }
+    TRY(post(x, peer, false, (void *)(uintptr_t)data, bytes, e));
+done:
+    return result;
+}
+
+static status recv_part(const ucx_call *x, int peer, void *data, size_t bytes, err *e)
+{
+    status result = OK;
+    ucx_sequence *sequence = sequence_of(x);
+    if (!sequence->received[peer]) {
+        const bool few = bytes <= UCX_INLINE;
+        ucx_request *r = &sequence->request[sequence->requests];
+        sequence->received[peer] = true;
+        TRY(post(x, peer, true, &sequence->from[peer], sizeof(ucx_head), e));
+        r->head = &sequence->from[peer];
+        r->out = data;
+        r->bytes = few ? bytes : 0;
+        if (few) return OK;
+    }
+    TRY(post(x, peer, true, data, bytes, e));
+done:
+    return result;
+}
+
+status ucx_send_part(const ucx_call *x, int peer, const void *data, size_t bytes, err *e)
+{
+    pthread_mutex_lock(&x->comm->own->lock);
+    const status result = send_part(x, peer, data, bytes, e);
+    pthread_mutex_unlock(&x->comm->own->lock);
+    return result;
+}
+
+status ucx_recv_part(const ucx_call *x, int peer, void *data, size_t bytes, err *e)
+{
+    pthread_mutex_lock(&x->comm->own->lock);
+    const status result = recv_part(x, peer, data, bytes, e);
+    pthread_mutex_unlock(&x->comm->own->lock);
+    return result;
+}
+
+status ucx_parts_end(const ucx_call *x, err *e)
+{
+    ucx_rank *own = x->comm->own;
+    ucx_sequence *sequence = sequence_of(x);
+    const ucx_wait all = {.call = x, .request = sequence->request, .requests = sequence->requests};
+    pthread_mutex_lock(&own->lock);
+    const status result = ucx_await(own, &all, e);
+    pthread_mutex_unlock(&own->lock);
+    sequence->requests = 0;
+    return result;
+}
+
+status ucx_run(const ucx_call *x, status (*body)(const ucx_call *x, err *e), err *e)
+{
+    ucx_rank *own = x->comm->own;
+    ucx_sequence *sequence = sequence_of(x);
+    const size_t size = (size_t)x->comm->base.size;
+    // An earlier call is another stream's, which waits for any rank.
+    const ucx_wait turn = {.call = x,
+                           .counter = &sequence->finished,
+                           .target = x->ticket,
+                           .awaited = x->comm->base.rank};
+    pthread_mutex_lock(&own->lock);
+    status result = ucx_await(own, &turn, e);
+    pthread_mutex_unlock(&own->lock);
+    if (result != OK) return result;
+    memset(sequence->sent, 0, size * sizeof *sequence->sent);
+    memset(sequence->received, 0, size * sizeof *sequence->received);
+    sequence->requests = 0;
+    result = body(x, e);
+    if (result != OK) {
+        err after;
+        ucx_parts_end(x, &after); // what was begun is cancelled
+        return result;
+    }
+    pthread_mutex_lock(&own->lock);
+    sequence->finished++;
+    pthread_cond_broadcast(&own->changed);
+    pthread_mutex_unlock(&own->lock);
+    return OK;
+}

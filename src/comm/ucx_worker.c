@@ -1,0 +1,218 @@
+// ucx_worker.c -- the worker of a rank in the communicator ucx, and its endpoints to all other ranks. Ranks
+// tell each other the addresses of their workers in the store. An endpoint is connected before a call uses
+// it, so a rank that is lost is noticed by all that wait for it. Called by ucx.c.
+#include "comm/ucx_private.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/size.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// CLOSE_NS bounds the flush of what was sent when a rank closes.
+static const int64_t CLOSE_NS = 5000000000;
+enum { NAP_US = 200 };
+
+static status ucx_error(const char *what, ucs_status_t how, err *e)
+{
+    return err_set(e, E_IO, "communicator ucx: cannot %s: %s", what, ucs_status_string(how));
+}
+
+// ---- What UCX calls, in progress
+
+static void peer_lost(void *arg, ucp_ep_h endpoint, ucs_status_t how)
+{
+    ucx_peer *p = arg;
+    (void)endpoint;
+    p->lost = how;
+}
+
+// Another rank tells of the failure. Its line is full, with the rank's number.
+static ucs_status_t failure_told(void *arg, const void *header, size_t header_bytes, void *data,
+                                 size_t bytes, const ucp_am_recv_param_t *param)
+{
+    const ucx_rank *own = arg;
+    err why = {0};
+    (void)header;
+    (void)header_bytes;
+    if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK; // no line is so long
+    err_set(&why, E_PEER, "%.*s", (int)size_min((int64_t)bytes, (int64_t)sizeof why.text - 1),
+            (const char *)data);
+    comm_failure_set(own->world->failure, -1, &why);
+    return UCS_OK;
+}
+
+// ---- Opening
+
+static status open_context(ucx_rank *own, err *e)
+{
+    const ucp_params_t params = {.field_mask =
+                                     UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
+                                 .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+                                 .estimated_num_eps = (size_t)own->size};
+    ucp_config_t *config = NULL;
+    ucs_status_t how = ucp_config_read(NULL, NULL, &config);
+    if (how != UCS_OK) return ucx_error("read its settings", how, e);
+    how = ucp_init(&params, config, &own->context);
+    ucp_config_release(config);
+    return how == UCS_OK ? OK : ucx_error("start", how, e);
+}
+
+static status open_worker(ucx_rank *own, err *e)
+{
+    const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                        .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+    const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                          UCP_AM_HANDLER_PARAM_FIELD_CB |
+                                                          UCP_AM_HANDLER_PARAM_FIELD_ARG,
+                                            .id = 0,
+                                            .cb = failure_told,
+                                            .arg = own};
+    ucs_status_t how = ucp_worker_create(own->context, &params, &own->worker);
+    if (how != UCS_OK) return ucx_error("open a worker", how, e);
+    how = ucp_worker_get_efd(own->worker, &own->fd);
+    if (how != UCS_OK) return ucx_error("wait for events with this transport", how, e);
+    how = ucp_worker_set_am_recv_handler(own->worker, &handler);
+    return how == UCS_OK ? OK : ucx_error("take messages", how, e);
+}
+
+static status open_endpoint(ucx_rank *own, int rank, const void *address, err *e)
+{
+    ucx_peer *p = &own->peer[rank];
+    const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                                                  UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                                                  UCP_EP_PARAM_FIELD_ERR_HANDLER,
+                                    .address = address,
+                                    .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+                                    .err_handler = {.cb = peer_lost, .arg = p}};
+    const ucs_status_t how = ucp_ep_create(own->worker, &params, &p->endpoint);
+    if (how == UCS_OK) return OK;
+    p->endpoint = NULL;
+    return err_set(e, E_IO, "communicator ucx: cannot reach rank %d: %s", rank,
+                   ucs_status_string(how));
+}
+
+// Every rank tells the address of its worker, in blocks of one size that hold the longest one.
+static status open_endpoints(ucx_rank *own, const comm_options *o, err *e)
+{
+    status result = OK;
+    const comm_rendezvous meeting = {
+        .store = o->store, .failure = o->world->failure, .rank = o->rank, .size = o->size};
+    ucp_address_t *address = NULL;
+    char *all = NULL;
+    size_t bytes = 0;
+    const ucs_status_t how = ucp_worker_get_address(own->worker, &address, &bytes);
+    if (how != UCS_OK) return ucx_error("tell its address", how, e);
+    TRY(comm_rendezvous_tell(&meeting, address, bytes, o->deadline_ms, &all, &bytes, e));
+    for (int r = 0; r < own->size; r++)
+        if (r != own->rank) TRY(open_endpoint(own, r, all + (size_t)r * bytes, e));
+done:
+    free(all);
+    ucp_worker_release_address(own->worker, address);
+    return result;
+}
+
+// Waits until the endpoint is connected.
+static status connect_endpoint(ucx_rank *own, int rank, int64_t until, err *e)
+{
+    const ucx_peer *p = &own->peer[rank];
+    ucs_status_t how = UCS_OK;
+    void *flush = ucp_ep_flush_nbx(p->endpoint, &(ucp_request_param_t){0});
+    if (UCS_PTR_IS_PTR(flush)) {
+        while ((how = ucp_request_check_status(flush)) == UCS_INPROGRESS &&
+               (until == 0 || clock_ns() < until) && !comm_failure_known(own->world->failure))
+            if (!ucp_worker_progress(own->worker)) usleep(NAP_US);
+        ucp_request_free(flush);
+    } else {
+        how = UCS_PTR_STATUS(flush);
+    }
+    if (comm_failure_known(own->world->failure)) return comm_failure_error(own->world->failure, e);
+    if (how == UCS_OK) return OK;
+    return err_set(e, E_PEER, "communicator ucx: cannot connect to rank %d: %s", rank,
+                   how == UCS_INPROGRESS ? "it did not answer in time" : ucs_status_string(how));
+}
+
+static void rank_close(ucx_rank *own);
+
+static status open_parts(ucx_rank *own, const comm_options *o, err *e)
+{
+    status result = OK;
+    const int64_t until = o->deadline_ms > 0 ? clock_ns() + o->deadline_ms * 1000000 : 0;
+    TRY(alloc_zeroed(&own->peer, (size_t)o->size, sizeof *own->peer, "a communicator", e));
+    TRY(open_context(own, e));
+    TRY(open_worker(own, e));
+    TRY(open_endpoints(own, o, e));
+    for (int r = 0; r < own->size; r++)
+        if (r != own->rank) TRY(connect_endpoint(own, r, until, e));
+done:
+    return result;
+}
+
+status ucx_rank_open(const comm_options *o, int algorithm, ucx_rank **out, err *e)
+{
+    ucx_rank *own;
+    pthread_condattr_t monotonic;
+    *out = NULL;
+    status result = alloc_zeroed(&own, 1, sizeof *own, "a communicator", e);
+    if (result != OK) return result;
+    own->world = o->world;
+    own->rank = o->rank;
+    own->size = o->size;
+    own->local_rank = o->local_rank;
+    own->local_size = o->local_size;
+    own->algorithm = algorithm;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&own->lock, NULL);
+    pthread_cond_init(&own->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    result = open_parts(own, o, e);
+    if (result == OK)
+        *out = own;
+    else
+        rank_close(own);
+    return result;
+}
+
+// ---- Closing
+
+// Closes the endpoints when what was sent has left.
+static void flush_endpoints(ucx_rank *own)
+{
+    const int64_t until = clock_ns() + CLOSE_NS;
+    const ucp_request_param_t gently = {0}, force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                                     .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    for (int r = 0; r < own->size; r++) {
+        ucx_peer *p = &own->peer[r];
+        if (!p->endpoint) continue;
+        void *handle = ucp_ep_close_nbx(p->endpoint, p->lost == UCS_OK ? &gently : &force);
+        p->endpoint = NULL;
+        if (!UCS_PTR_IS_PTR(handle)) continue;
+        while (ucp_request_check_status(handle) == UCS_INPROGRESS && clock_ns() < until)
+            if (!ucp_worker_progress(own->worker)) usleep(NAP_US);
+        ucp_request_free(handle);
+    }
+}
+
+static void rank_close(ucx_rank *own)
+{
+    if (own->worker) {
+        err failure;
+        pthread_mutex_lock(&own->lock);
+        if (ucx_check(own, &failure) == OK) flush_endpoints(own);
+        pthread_mutex_unlock(&own->lock);
+        ucp_worker_destroy(own->worker);
+    }
+    if (own->context) ucp_cleanup(own->context);
+    pthread_mutex_destroy(&own->lock);
+    pthread_cond_destroy(&own->changed);
+    free(own->peer);
+    free(own);
+}
+
+void ucx_rank_leave(ucx_rank *own)
+{
+    if (--own->users == 0) rank_close(own);
+}

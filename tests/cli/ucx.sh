@@ -1,0 +1,36 @@
+# ucx.sh -- a run over the communicator ucx has the bits of one over local, whatever the strategy; and the benchmark
+# checks its sums.
+. "$(dirname "$0")/lib.sh" "$1"
+
+cat >job.yaml <<'YAML'
+model: {family: gpt2, layers: 2, hidden: 32, heads: 4, vocab: 200, max_seq: 32}
+data: {train: mock, seq_len: 16}
+train: {steps: 4, global_batch: 8, micro_batch: 2, save_every: 0, eval_every: 0}
+launch: {ranks: 2, threads_per_rank: 1}
+YAML
+
+same_as_local() { # NAME ARGUMENTS...
+    local name=$1 comm
+    shift
+    for comm in local ucx; do
+        ok timeout 120 "$trireme" train job.yaml --quiet --launch.comm $comm --train.out "$name-$comm" "$@"
+        grep '"event":"step"' "$name-$comm/log.jsonl" | sed 's/,"seconds.*//' >"$name-$comm.steps"
+        expect_lines 4 "$name-$comm.steps"
+    done
+    expect_same "$name-local.steps" "$name-ucx.steps"
+}
+
+same_as_local ddp --parallel.dp ddp
+same_as_local four --parallel.dp ddp --launch.ranks 4 --train.precision bf16 --train.micro_batch 1
+same_as_local zero3 --parallel.dp zero3
+same_as_local tp --parallel.dp ddp --parallel.tp 2
+same_as_local pp --parallel.dp ddp --parallel.pp 2
+same_as_local both --parallel.dp zero3 --parallel.pp 2 --launch.ranks 4
+
+ok timeout 120 "$trireme" bench all_reduce --comm ucx --ranks 3 -b 8 -e 64K -f 8 -n 3 -c 1
+expect_line '# Out of bounds values : 0 OK' stdout
+
+run env TRIREME_ALGO=ring "$trireme" train job.yaml --launch.comm ucx --train.out ring
+[ "$code" != 0 ] || fail 'an unknown algorithm was taken'
+expect_line 'TRIREME_ALGO=ring: valid are auto, recursive_doubling, gather, halving_doubling and direct' stderr
+finish
