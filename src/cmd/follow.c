@@ -15,7 +15,7 @@
 typedef struct told_start {
     uint64_t resume_step;
     comm_recorder *recorder; // at one address everywhere; NULL: nothing is recorded
-    size_t resume_bytes; // with the final 0
+    size_t resume_bytes;     // with the final 0
     bool is_done;
 } told_start;
 

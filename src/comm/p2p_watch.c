@@ -46,7 +46,8 @@ static void fail_wait(const p2p_comm *c, int awaited)
                             .awaited = p2p_host(c)->group->world_rank[awaited],
                             .what = p2p_host_call(c, CALL_BARRIER).what,
                             .call = latest ? latest : "a call",
-                            .label = c->base.label};
+                            .label = c->base.label,
+                            .recorder = own->world->recorder};
     comm_watchdog_error(own->world->watchdog, own->world->failure, &wait, &e);
 }
 
