@@ -66,7 +66,7 @@ for launcher in torchrun openmpi mpich mvapich slurm slurm_pmi2 tensorflow; do
     done
     expect_like_forked $launcher
 done
-for arguments in '--parallel.dp zero3' '--parallel.tp 2 --parallel.pp 2'; do
+for arguments in '--parallel.dp zero3 --checks.desync on' '--parallel.tp 2 --parallel.pp 2'; do
     rm -rf forked torchrun agent
     # The words of one flag each.
     train --launch.ranks 4 --train.save_every 4 --train.out forked $arguments
@@ -106,9 +106,9 @@ start torchrun 0 2
 start torchrun 1 3
 all_say 'a process was started as rank 1 of 3, and rank 0 as one of 2' 2 0 1
 start torchrun 2 4 # it waits for rank 0, which waits for a shorter time
-export TRIREME_ATTACH_TIMEOUT=3s
+export TRIREME_ATTACH_TIMEOUT=20s
 start torchrun 0 4
-all_say 'local ranks 1, 3 of 4 did not come within 3 s \(torchrun MASTER_PORT' 1 0 2
+all_say 'local ranks 1, 3 of 4 did not come within 20 s \(torchrun MASTER_PORT' 1 0 2
 export TRIREME_ATTACH_TIMEOUT=1s
 start torchrun 1 4
 start torchrun 2 4
@@ -146,6 +146,11 @@ start_4 torchrun --train.steps 1000000
 wait_for_line '"step":3' out/log.jsonl
 kill -9 "$(children_of "${pids[2]}")"
 all_say '^trireme: rank 2 \(pid [0-9]+\) was killed by signal 9 \(Killed\)$' 1 0 1 2 3
+# Each process leaves the last calls of its rank, also of the one that was killed.
+for r in 0 1 2 3; do
+    expect_line "\"rank\": $r,\$" out/flight_recorder/rank_$r
+    expect_line '"profiling_name": "local:all_reduce"' out/flight_recorder/rank_$r
+done
 # A signal to one rank stops all after their step, and rank 0 says it.
 rm -rf out
 start_4 torchrun --train.steps 1000000
