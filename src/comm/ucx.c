@@ -230,11 +230,15 @@ status ucx_open(const comm_options *o, comm **out, err *e)
     const comm_rendezvous meeting = {
         .store = o->store, .failure = o->world->failure, .rank = o->rank, .size = o->size};
     TRY(ucx_rank_open(o, algorithm, &own, e));
-    result = member_open(own, &meeting, NULL, out, e);
-    if (result != OK) {
-        own->users++;
-        ucx_rank_leave(own);
-    }
+    own->users++;
+    TRY(member_open(own, &meeting, NULL, out, e));
+    // A rank answers the connections of the others only while it waits here.
+    TRY(ucx_meet(*out, UCX_BARRIER, e));
 done:
+    if (result != OK && *out) {
+        ucx_close(*out);
+        *out = NULL;
+    }
+    if (own) ucx_rank_leave(own);
     return result;
 }

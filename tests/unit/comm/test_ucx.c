@@ -24,7 +24,9 @@ static void run(int ranks, bool as_threads, bool late, rank_fn fn)
     alarm(LIMIT_S);
     workers k = {
         .ranks = ranks, .as_threads = as_threads, .late = late, .communicator = "ucx", .fn = fn};
-    assert_int_equal(workers_run(&k), 0);
+    const int bad = workers_run(&k);
+    if (bad) print_error("%s\n", k.failure.text);
+    assert_int_equal(bad, 0);
 }
 
 // ---- Ranks of one machine, which are forked
