@@ -85,6 +85,25 @@ void text_addf(text *t, const char *format, ...)
     va_end(args);
 }
 
+void text_add_json(text *t, const char *s)
+{
+    size_t bad_offset;
+    const bool utf8 = text_is_utf8(s, strlen(s), &bad_offset);
+    text_add(t, "\"");
+    for (; *s; s++) {
+        const unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\')
+            text_addf(t, "\\%c", c);
+        else if (c < 0x20)
+            text_addf(t, "\\u%04x", c);
+        else if (c >= 0x80 && !utf8)
+            text_add(t, "\\ufffd");
+        else
+            text_add_bytes(t, s, 1);
+    }
+    text_add(t, "\"");
+}
+
 status text_copy(const char *s, char **out, err *e)
 {
     const size_t bytes = strlen(s) + 1;

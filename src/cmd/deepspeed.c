@@ -5,10 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/proc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
-#include "device/device.h"
 #include "launch/hostfile.h"
 
 #include <stdio.h>
@@ -65,13 +63,6 @@ enum { FLAGS = sizeof flags / sizeof *flags };
 
 // ---- which hosts ----
 
-static int own_slots(void)
-{
-    device_description d;
-    return device_describe("cuda", NULL, &d, NULL) == OK && d.count > 0 ? d.count
-                                                                        : proc_usable_cores();
-}
-
 static status choose(const deepspeed_request *q, hostfile *out, err *e)
 {
     status result = OK;
@@ -84,7 +75,7 @@ static status choose(const deepspeed_request *q, hostfile *out, err *e)
         FAIL(E_USAGE, "--num-gpus: found %lld; valid are 1 to %d", (long long)q->slots,
              HOSTFILE_SLOTS);
     if (alone)
-        TRY(hostfile_make("localhost", q->slots > 0 ? (int)q->slots : own_slots(), out, e));
+        TRY(hostfile_make("localhost", q->slots > 0 ? (int)q->slots : run_auto_workers(), out, e));
     else
         TRY(hostfile_read(path, out, e));
     if (q->include) TRY(hostfile_include(out, q->include, e));
@@ -156,9 +147,8 @@ static status write_remote(const deepspeed_request *q, const hostfile *f, int no
                            int count, text *out, err *e)
 {
     char own[4096], folder[4096];
-    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     const hostfile_host *h = &f->hosts[node];
-    own[length > 0 ? length : 0] = 0;
+    run_find_self(own, sizeof own);
     if (!getcwd(folder, sizeof folder)) return err_errno(e, "cannot find the current folder");
     text_add(out, "cd");
     add_word(out, folder);

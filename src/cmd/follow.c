@@ -24,6 +24,7 @@ status train_start_tell(const train_start *s, err *e)
     status result = OK;
     text yaml = {0}, all = {0};
     const char *resume = s->resume ? s->resume : "";
+    TRY(world_record(s->attached, (int)s->job->checks.record_calls, s->job->checks.desync, e));
     const told_start head = {.resume_step = s->resume_step,
                              .resume_bytes = strlen(resume) + 1,
                              .is_done = s->is_done,

@@ -47,6 +47,10 @@ typedef struct run_options {
 // Starts the program `rest` [count] as the request says, and returns the exit code (run.c). Prints what a user should
 // know.
 int run_start(const run_request *q, char **rest, int count);
+// How many workers this host has room for: one for each GPU that a program may use, else one for each core.
+int run_auto_workers(void);
+// The path of this program.
+void run_find_self(char *out, size_t bytes);
 // `rest` [count] is the program with its arguments, borrowed. E_USAGE names the flag. The caller closes *out also
 // after a failure.
 status run_options_open(const run_request *q, char **rest, int count, run_options *out, err *e);

@@ -184,15 +184,27 @@ static int usable_gpus(void)
     return device_describe("cuda", NULL, &d, NULL) == OK ? d.count : 0;
 }
 
+int run_auto_workers(void)
+{
+    const int gpus = usable_gpus();
+    return gpus > 0 ? gpus : proc_usable_cores();
+}
+
+void run_find_self(char *out, size_t bytes)
+{
+    const ssize_t length = readlink("/proc/self/exe", out, bytes - 1);
+    out[length > 0 ? length : 0] = 0;
+}
+
 static status read_workers(const char *given, int *out, err *e)
 {
     *out = 1;
     if (!given) return OK;
     if (strcmp(given, "cpu") == 0) return *out = proc_usable_cores(), OK;
-    if (strcmp(given, "gpu") == 0 || strcmp(given, "auto") == 0) {
+    if (strcmp(given, "auto") == 0) return *out = run_auto_workers(), OK;
+    if (strcmp(given, "gpu") == 0) {
         *out = usable_gpus();
         if (*out > 0) return OK;
-        if (strcmp(given, "auto") == 0) return *out = proc_usable_cores(), OK;
         return err_set(e, E_USAGE,
                        "--nproc-per-node gpu: this host has no GPU that a program may use");
     }
@@ -240,8 +252,7 @@ static status find_program(const run_workers *w, char **rest, int count, run_opt
     if (count == 0) FAIL(E_USAGE, "give the program that the workers run, after the flags");
     if (w->module && (w->no_python || w->run_path))
         FAIL(E_USAGE, "--module excludes --no-python and --run-path");
-    const ssize_t length = readlink("/proc/self/exe", o->self, sizeof o->self - 1);
-    o->self[length > 0 ? length : 0] = 0;
+    run_find_self(o->self, sizeof o->self);
     const int before = fill_front(w, rest[0], o, front);
     const char **next = NULL;
     TRY(alloc_zeroed(&next, (size_t)(before + count + 2), sizeof *next, "the program's arguments",

@@ -198,8 +198,6 @@ static status decide(train_start *s, int argc, char **argv, const job_own *own, 
     } else if (s->job->resume ==
                RESUME_AUTO) // the link `latest` may be old if the last save was killed
         TRY(blame_train_out(folder_resume(s->job->train.out, s->resume, NULL, e), e));
-    if (s->attached)
-        TRY(world_record(s->attached, (int)s->job->checks.record_calls, s->job->checks.desync, e));
     if (s->attached) TRY(train_start_tell(s, e));
 done:
     return result;

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 // As long as nobody listens, or another process has the name, a process tries again each AGAIN_MS.
 enum { AGAIN_MS = 10, MS_NS = 1000000, VERSION_BYTES = 24, LISTED = 8 };
@@ -52,11 +53,10 @@ static attach_hello own_hello(const comm_place *p)
     return h;
 }
 
-// "\0trireme-attach-", the user, and a hash of the identity (FNV-1a).
+// "\0trireme-attach-", the user, and a hash of the identity.
 static socklen_t name_of(const comm_place *p, struct sockaddr_un *out)
 {
-    uint64_t hash = 0xcbf29ce484222325u;
-    for (const char *c = p->identity; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
+    const uint64_t hash = XXH3_64bits(p->identity, strlen(p->identity));
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
     const int length =
         snprintf(out->sun_path + 1, sizeof out->sun_path - 1, "trireme-attach-%u-%016llx",

@@ -11,19 +11,6 @@
 
 enum { WHAT_BYTES = 96 };
 
-static void add_string(text *t, const char *s)
-{
-    text_add(t, "\"");
-    for (; *s; s++)
-        if (*s == '"' || *s == '\\')
-            text_addf(t, "\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
-            text_addf(t, "\\u%04x", (unsigned)*s);
-        else
-            text_add_bytes(t, s, 1);
-    text_add(t, "\"");
-}
-
 // PyTorch's names of types.
 static const char *type_name(dtype t)
 {
@@ -66,7 +53,7 @@ static void add_groups(text *t, const comm_recorder *r, const comm_record_rank *
     for (int i = 0; i < RECORDER_GROUPS && atomic_load(&own->groups[i].key); i++) {
         text_addf(t, "%s\"%d\": {\"name\": \"%d\", \"desc\": ", i ? ", " : "", i, i);
         comm_record_label(&own->groups[i], label);
-        add_string(t, label);
+        text_add_json(t, label);
         text_add(t, ", \"ranks\": ");
         add_members(t, r, &own->groups[i]);
         text_add(t, "}");
@@ -153,10 +140,10 @@ static void add_names(text *t, const comm_recorder *r, int rank, const comm_reco
     comm_record_label(g, label);
     if (describe && x->what) describe(x->what, what, sizeof what);
     text_addf(t, "\"pg_id\": %d, \"process_group\": [\"%d\", ", (int)x->group, (int)x->group);
-    add_string(t, label);
+    text_add_json(t, label);
     text_addf(t, "], \"profiling_name\": \"%s:%s\", \"frames\": [{\"name\": ", transport,
               comm_call_name((comm_call_kind)x->call.kind));
-    add_string(t, what[0] ? what : comm_call_describe(&x->call, call));
+    text_add_json(t, what[0] ? what : comm_call_describe(&x->call, call));
     text_add(t, ", \"filename\": \"\", \"line\": 0}], ");
 }
 
@@ -189,7 +176,7 @@ static status write_rank(const comm_recorder *r, int rank, const char *path, err
     const uint64_t calls = atomic_load(&own->calls), room = (uint64_t)r->o.entries;
     proc_host_name(host, sizeof host);
     text_add(&t, "{\"version\": \"2.5\", \"nccl_version\": \"\", \"host_name\": ");
-    add_string(&t, host);
+    text_add_json(&t, host);
     text_addf(&t, ", \"rank\": %d,\n", rank);
     add_groups(&t, r, own);
     add_status(&t, r, own);

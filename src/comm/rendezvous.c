@@ -86,15 +86,27 @@ done:
     return result;
 }
 
-static status remove_told(const comm_rendezvous *r, int parts, err *e)
+// Counts the ranks that are done. *last says that this one is the last of them, and then the count is removed.
+static status count_done(const comm_rendezvous *r, const char *what, bool *last, err *e)
 {
     status result = OK;
     char key[STORE_KEY_BYTES];
     int64_t done = 0;
-    name_key(key, r, "told", 0);
+    name_key(key, r, what, 0);
     TRY(comm_store_add(r->store, key, 1, &done, CALL_MS, e));
-    if (done < r->size) return OK;
-    TRY(comm_store_remove(r->store, key, CALL_MS, e));
+    *last = done >= r->size;
+    if (*last) TRY(comm_store_remove(r->store, key, CALL_MS, e));
+done:
+    return result;
+}
+
+static status remove_told(const comm_rendezvous *r, int parts, err *e)
+{
+    status result = OK;
+    char key[STORE_KEY_BYTES];
+    bool last = false;
+    TRY(count_done(r, "told", &last, e));
+    if (!last) return OK;
     for (int rank = 0; rank < r->size; rank++) {
         name_key(key, r, "bytes", rank);
         TRY(comm_store_remove(r->store, key, CALL_MS, e));
@@ -195,11 +207,9 @@ static status remove_keys(const comm_rendezvous *r, err *e)
 {
     status result = OK;
     char name[STORE_KEY_BYTES];
-    int64_t done = 0;
-    name_key(name, r, "done", 0);
-    TRY(comm_store_add(r->store, name, 1, &done, CALL_MS, e));
-    if (done < r->size) return OK;
-    TRY(comm_store_remove(r->store, name, CALL_MS, e));
+    bool last = false;
+    TRY(count_done(r, "done", &last, e));
+    if (!last) return OK;
     for (int rank = 0; rank < r->size; rank++) {
         split_key own;
         name_key(name, r, "rank", rank);

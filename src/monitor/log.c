@@ -26,28 +26,12 @@ static void begin(text *t, const char *event)
     text_addf(t, "{\"event\":\"%s\"", event);
 }
 
-// Omits a NULL value. Bytes that are not UTF-8 become U+FFFD, so that a line is always valid JSON.
+// Omits a NULL value.
 static void add_string(text *t, const char *key, const char *value)
 {
-    size_t bad_offset;
-    bool utf8;
-
     if (!value) return;
-    utf8 = text_is_utf8(value, strlen(value), &bad_offset);
-    text_addf(t, ",\"%s\":\"", key);
-    for (const char *s = value; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') {
-            text_addf(t, "\\%c", c);
-        } else if (c < 0x20) {
-            text_addf(t, "\\u%04x", c);
-        } else if (c >= 0x80 && !utf8) {
-            text_add(t, "\\ufffd");
-        } else {
-            text_add_bytes(t, s, 1);
-        }
-    }
-    text_add(t, "\"");
+    text_addf(t, ",\"%s\":", key);
+    text_add_json(t, value);
 }
 
 // Omits a negative value.
