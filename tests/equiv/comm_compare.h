@@ -3,6 +3,7 @@
 #define TRIREME_TESTS_COMM_COMPARE_H
 
 #include "equiv/matrix_pool.h"
+#include "late/late_queue.h"
 #include "workers.h"
 
 // Every policy, both levels of sharding, every axis, tiers, precisions and parameter groups.
@@ -43,15 +44,18 @@ static inline point comm_point(const char *name)
 
 enum { COMPARE_STEPS = 4 };
 
-// Every point, run as `there` says and over the communicator of one machine.
+// Every point, run as `there` says and over the communicator of one machine. Late streams run in one of their
+// two orders, by turns.
 static inline void compare_points(const matrix_run *there, int limit_s)
 {
     static outcome want, got;
     const matrix_run here = {.steps = there->steps, .folder = there->folder};
+    matrix_run run = *there;
     for (size_t i = 0; i < COMM_POINTS; i++) {
         const point p = comm_point(COMM_POINT[i]);
+        run.late_order = i % 2 ? LATE_OTHERS_LAST : LATE_OTHERS_FIRST;
         pool_run_one(&p, &here, limit_s, &want);
-        pool_run_one(&p, there, limit_s, &got);
+        pool_run_one(&p, &run, limit_s, &got);
         if (want.result != OK || got.result != OK)
             fail_msg("%s: %s%s", COMM_POINT[i], want.error, got.error);
         if (!matrix_compare(&got, &want).same) fail_msg("%s: the bits differ", COMM_POINT[i]);

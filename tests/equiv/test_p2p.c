@@ -12,26 +12,16 @@ enum { LIMIT_S = 900 };
 enum { LIMIT_S = 300 };
 #endif
 
-static matrix_run over_p2p(int order)
+static matrix_run over_p2p(void)
 {
-    return (matrix_run){.steps = COMPARE_STEPS,
-                        .folder = pool_folder(),
-                        .unkind = true,
-                        .p2p = true,
-                        .late_order = order};
+    return (matrix_run){
+        .steps = COMPARE_STEPS, .folder = pool_folder(), .unkind = true, .p2p = true};
 }
 
 static void test_every_strategy_has_the_same_bits(void **state)
 {
     (void)state;
-    const matrix_run there = over_p2p(LATE_OTHERS_FIRST);
-    compare_points(&there, LIMIT_S);
-}
-
-static void test_another_order_has_the_same_bits(void **state)
-{
-    (void)state;
-    const matrix_run there = over_p2p(LATE_OTHERS_LAST);
+    const matrix_run there = over_p2p();
     compare_points(&there, LIMIT_S);
 }
 
@@ -98,7 +88,7 @@ void __wrap_p2p_meet_streams(const p2p_comm *c, device_stream *on, p2p_phase pha
 static void run_with(p2p_fault f, outcome *out)
 {
     const point p = comm_point("shard=3,inner=zero3");
-    const matrix_run how = over_p2p(LATE_OTHERS_FIRST);
+    const matrix_run how = over_p2p();
     fault = f;
     pool_run_one(&p, &how, LIMIT_S, out);
     fault = NO_FAULT;
@@ -128,7 +118,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_strategy_has_the_same_bits),
-        cmocka_unit_test(test_another_order_has_the_same_bits),
         cmocka_unit_test(test_reading_too_early_changes_the_bits),
         cmocka_unit_test(test_memory_that_was_not_imported_is_refused),
         cmocka_unit_test(test_compressed_gradients_have_the_same_bits), // it starts threads
