@@ -44,6 +44,14 @@ static void close_endpoints(ucx_rank *own)
     }
 }
 
+static void await_until(ucx_rank *own, void *handle, int64_t until)
+{
+    if (!UCS_PTR_IS_PTR(handle)) return;
+    while (ucp_request_check_status(handle) == UCS_INPROGRESS && clock_ns() < until)
+        ucp_worker_progress(own->worker);
+    ucp_request_free(handle);
+}
+
 // An active message with the line of the failure goes to each rank that is there.
 static void tell(ucx_rank *own)
 {
@@ -56,17 +64,11 @@ static void tell(ucx_rank *own)
         if (!own->peer[r].endpoint || own->peer[r].lost != UCS_OK) continue;
         void *handle =
             ucp_am_send_nbx(own->peer[r].endpoint, 0, NULL, 0, why.text, strlen(why.text), &eager);
-        if (!UCS_PTR_IS_PTR(handle)) continue;
-        while (ucp_request_check_status(handle) == UCS_INPROGRESS && clock_ns() < until)
-            ucp_worker_progress(own->worker);
-        ucp_request_free(handle);
+        await_until(own, handle, until);
+        // What was sent at once may still lie in a queue, and so may an answer to the connection of that
+        // rank: UCX aborts when it ends a worker with one.
+        await_until(own, ucp_ep_flush_nbx(own->peer[r].endpoint, &(ucp_request_param_t){0}), until);
     }
-    // What was sent at once may still lie in a queue.
-    void *flush = ucp_worker_flush_nbx(own->worker, &(ucp_request_param_t){0});
-    if (!UCS_PTR_IS_PTR(flush)) return;
-    while (ucp_request_check_status(flush) == UCS_INPROGRESS && clock_ns() < until)
-        ucp_worker_progress(own->worker);
-    ucp_request_free(flush);
 }
 
 // Tells the others, and ends all work.
