@@ -172,19 +172,30 @@ static void test_processes_wait_for_each_other(void **state)
     enum { RANKS = 4, TURNS = 200 };
     comm_store *s = open_store();
     pid_t pids[RANKS];
+    turn turns[RANKS];
+    int gate[2];
+    char end;
+    // The server's thread is idle at the forks, because a lock that it held would stay held in the child: the
+    // connections are open, and nobody calls before all processes are there.
+    assert_int_equal(pipe(gate), 0);
+    for (int r = 0; r < RANKS; r++)
+        turns[r] = (turn){.store = open_again(s), .rank = r, .ranks = RANKS, .turns = TURNS};
     for (int r = 0; r < RANKS; r++) {
         pids[r] = fork();
         if (pids[r] == 0) {
-            turn t = {.store = open_again(s), .rank = r, .ranks = RANKS, .turns = TURNS};
             alarm(200);
-            take_turns(&t);
-            _exit(t.ok ? 0 : 1);
+            close(gate[1]);
+            if (read(gate[0], &end, 1) == 0) take_turns(&turns[r]);
+            _exit(turns[r].ok ? 0 : 1);
         }
     }
+    close(gate[0]);
+    close(gate[1]);
     for (int r = 0; r < RANKS; r++) {
         int how = 0;
         assert_int_equal(waitpid(pids[r], &how, 0), pids[r]);
         assert_int_equal(how, 0);
+        close_again(turns[r].store);
     }
     assert_int_equal(number_of(s, "turns"), RANKS * TURNS);
     close_store(s);
