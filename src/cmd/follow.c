@@ -1,54 +1,69 @@
 // follow.c -- where another launcher has started a process for each rank, rank 0's decides, and the others follow: they
-// open the job as rank 0 has resolved it, and resume from the same checkpoint. So what differs between processes, such as
+// open the job as rank 0 has resolved it, and resume from the same checkpoint. On other hosts the process of the first
+// rank hears it, and tells those of its host. So what differs between processes, such as
 // the memory that was free when they looked, changes nothing. Called by start.c. See train_run.h.
 #include "cmd/train_run.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "comm/hosts.h"
 #include "comm/peers.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// What rank 0 tells. Behind it stand the folder of the checkpoint (empty: none) and the job as YAML, each with its
-// final 0.
+// What rank 0 tells, and what the first rank of each other host tells those of its host. Behind it stand the folder of
+// the checkpoint (empty: none) and the job as YAML, each with its final 0.
 typedef struct told_start {
     uint64_t resume_step;
-    comm_recorder *recorder; // at one address everywhere; NULL: nothing is recorded
-    size_t resume_bytes;     // with the final 0
+    // Of this host, at one address in all of its processes. NULL: nothing is recorded; there is one host.
+    comm_recorder *recorder;
+    const comm_host_table *hosts;
+    size_t resume_bytes; // with the final 0
     bool is_done;
 } told_start;
+
+// Tells the other processes of this host.
+static status tell_here(const train_start *s, void *data, size_t bytes, err *e)
+{
+    status result = OK;
+    world *w = s->attached;
+    told_start *head = data;
+    if (!s->is_done)
+        TRY(world_record(w, (int)s->job->checks.record_calls, s->job->checks.desync, e));
+    head->recorder = w->recorder;
+    head->hosts = w->hosts ? w->hosts->table : NULL;
+    if (w->ranks > 1) TRY(comm_peers_tell(w, data, bytes, e));
+done:
+    return result;
+}
 
 status train_start_tell(const train_start *s, err *e)
 {
     status result = OK;
     text yaml = {0}, all = {0};
     const char *resume = s->resume ? s->resume : "";
-    TRY(world_record(s->attached, (int)s->job->checks.record_calls, s->job->checks.desync, e));
-    const told_start head = {.resume_step = s->resume_step,
-                             .resume_bytes = strlen(resume) + 1,
-                             .is_done = s->is_done,
-                             .recorder = s->attached->recorder};
+    const told_start head = {
+        .resume_step = s->resume_step, .resume_bytes = strlen(resume) + 1, .is_done = s->is_done};
     job_write_yaml(s->job, &yaml);
     TRY(text_check(&yaml, e));
     text_add_bytes(&all, &head, sizeof head);
     text_add_bytes(&all, resume, head.resume_bytes);
     text_add_bytes(&all, yaml.chars, yaml.bytes + 1);
     TRY(text_check(&all, e));
-    TRY(comm_peers_tell(s->attached, all.chars, all.bytes, e));
+    if (s->attached->hosts) TRY(comm_hosts_tell(s->attached, all.chars, all.bytes, e));
+    TRY(tell_here(s, all.chars, all.bytes, e));
 done:
     text_clear(&yaml);
     text_clear(&all);
     return result;
 }
 
-status train_start_follow(train_start *s, const job_own *own, err *e)
+// Opens what rank 0 has told.
+static status take_start(train_start *s, const job_own *own, const void *data, err *e)
 {
     status result = OK;
-    const void *data;
-    size_t bytes;
     job_own told = *own;
-    TRY(comm_peers_hear(s->attached, &data, &bytes, e));
     const told_start *head = data;
     const char *resume = (const char *)(head + 1);
     job_call yaml = {.kind = JOB_CALL_YAML, .text = (char *)resume + head->resume_bytes};
@@ -56,7 +71,6 @@ status train_start_follow(train_start *s, const job_own *own, err *e)
     told.call = &yaml;
     told.calls = 1;
     s->is_done = head->is_done;
-    s->attached->recorder = head->recorder;
     if (s->is_done) goto done;
     TRY(job_open_own(NULL, 0, NULL, &told, &s->job, e));
     s->job->quiet = true;
@@ -65,5 +79,27 @@ status train_start_follow(train_start *s, const job_own *own, err *e)
     if (*resume) TRY(text_copy(resume, &s->resume, e));
 done:
     if (s->job) s->job->own = *own; // the call lies on the stack
+    return result;
+}
+
+status train_start_follow(train_start *s, const job_own *own, err *e)
+{
+    status result = OK;
+    world *w = s->attached;
+    void *far = NULL;
+    const void *data;
+    size_t bytes;
+    if (w->first == 0) {
+        TRY(comm_hosts_hear(w, &far, &bytes, e));
+        TRY(take_start(s, own, far, e));
+        TRY(tell_here(s, far, bytes, e));
+    } else {
+        TRY(comm_peers_hear(w, &data, &bytes, e));
+        w->recorder = ((const told_start *)data)->recorder;
+        if (w->hosts) w->hosts->table = ((const told_start *)data)->hosts;
+        TRY(take_start(s, own, data, e));
+    }
+done:
+    free(far);
     return result;
 }

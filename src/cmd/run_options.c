@@ -152,6 +152,7 @@ static status open_meeting(const run_nodes *n, run_options *o, err *e)
     m->node = -1;
     m->is_leader = -1;
     m->local_host = n->local_addr;
+    m->secret_file = n->secret_file;
     TRY(read_nodes(n->nnodes, m, e));
     TRY(read_conf(n->conf, m, e));
     if (n->master_port > 65535)

@@ -208,7 +208,8 @@ status train_start_open(train_start *s, int argc, char **argv, int *first_rank, 
     status result = OK;
     launcher_place place;
     TRY(launcher_find(&place, e));
-    const job_own own = {.launcher = place.launcher, .ranks = place.ranks};
+    const job_own own = {
+        .launcher = place.launcher, .ranks = place.ranks, .local_ranks = place.local_ranks};
     s->rank = place.rank;
     if (place.launcher) TRY(launch_attach(&place, TRIREME_VERSION, &s->attached, e));
     if (s->rank > 0)

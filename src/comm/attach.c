@@ -26,7 +26,7 @@ enum { AGAIN_MS = 10, MS_NS = 1000000, VERSION_BYTES = 24, LISTED = 8 };
 
 typedef struct attach_hello {
     char version[VERSION_BYTES];
-    int32_t rank, ranks;
+    int32_t rank, ranks, first_rank;
     uint32_t slots; // comm_mapping_free_slots
 } attach_hello;
 
@@ -48,7 +48,10 @@ typedef struct attach_meeting {
 
 static attach_hello own_hello(const comm_place *p)
 {
-    attach_hello h = {.rank = p->rank, .ranks = p->ranks, .slots = comm_mapping_free_slots()};
+    attach_hello h = {.rank = p->rank,
+                      .ranks = p->ranks,
+                      .first_rank = p->first_rank,
+                      .slots = comm_mapping_free_slots()};
     snprintf(h.version, sizeof h.version, "%s", p->version);
     return h;
 }
@@ -155,6 +158,12 @@ static status check_hello(const attach_meeting *m, const attach_hello *h, pid_t 
             "a process was started as rank %d of %d, and rank 0 as one of %d; valid: one "
             "number of ranks",
             h->rank, h->ranks, ranks);
+    if (h->first_rank != m->place->first_rank)
+        return err_set(
+            e, E_USAGE,
+            "local rank %d is rank %d of the run, and local rank 0 is rank %d; valid: ranks of a "
+            "host that follow each other (srun --distribution=block, mpirun --map-by slot)",
+            h->rank, h->first_rank + h->rank, m->place->first_rank);
     const comm_peer *before = &m->peers->items[h->rank - 1];
     if (before->fd >= 0)
         return err_set(e, E_USAGE,
@@ -387,6 +396,7 @@ status world_attach(const comm_place *p, world **out, err *e)
     TRY((p->rank == 0 ? attach_first : attach_other)(p, end_ns, out, e));
     (*out)->first = p->rank;
     (*out)->count = 1;
+    (*out)->first_rank = p->first_rank;
 done:
     return result;
 }

@@ -10,7 +10,8 @@
 #include "comm/world.h"
 
 typedef struct comm_place {
-    int rank, ranks;      // all ranks are on this machine
+    int rank, ranks;      // of this machine
+    int first_rank;       // the number of this machine's first rank among all
     const char *identity; // of the job, equal for all of its processes and for no other's
     const char *version;  // of the program
     int64_t deadline_ms;  // for all to come
@@ -18,7 +19,7 @@ typedef struct comm_place {
 
 // Opens the world in the process that starts rank p->rank of it. p->ranks is 2 to WORLD_MOST_RANKS. The caller closes
 // *out. E_PEER names the ranks that did not come in time, on every rank that came. E_USAGE where two processes have
-// one rank, or differ in the number of ranks or the version; where another user has the name; and where no slot is free
+// one rank, or differ in the number of ranks, the first rank or the version; where another user has the name; and where no slot is free
 // in all processes. E_IO. Collective over the processes of all ranks.
 status world_attach(const comm_place *p, world **out, err *e);
 

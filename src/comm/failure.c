@@ -4,6 +4,7 @@
 // Called by launch/, by ranks that fail, and by everything that waits for a rank.
 #include "comm/failure.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -27,7 +28,18 @@ bool comm_failure_set(comm_failure *f, int rank, const err *why)
 {
     if (!claim(f, rank)) return false;
     f->why = *why;
-    if (rank >= 0) err_prefix(&f->why, "rank %d: ", rank);
+    if (rank >= 0 && f->host[0])
+        err_prefix(&f->why, "rank %d (host %s): ", rank, f->host);
+    else if (rank >= 0)
+        err_prefix(&f->why, "rank %d: ", rank);
+    publish(f, rank);
+    return true;
+}
+
+bool comm_failure_set_told(comm_failure *f, int rank, const err *why)
+{
+    if (!claim(f, rank)) return false;
+    f->why = *why;
     publish(f, rank);
     return true;
 }
@@ -41,27 +53,32 @@ static bool claim_lost(comm_failure *f, int rank)
     return true;
 }
 
+// "rank 2 (pid 7)", or with its host.
+static void set_lost(comm_failure *f, int rank, pid_t pid, const char *how)
+{
+    err_set(&f->why, E_PEER, "rank %d (%s%s%spid %d) %s", rank, f->host[0] ? "host " : "", f->host,
+            f->host[0] ? ", " : "", (int)pid, how);
+    publish(f, rank);
+}
+
 bool comm_failure_set_lost(comm_failure *f, int rank, pid_t pid, int wait_status, const char *why)
 {
     if (!claim_lost(f, rank)) return false;
+    char how[ERR_TEXT_BYTES];
     if (WIFSIGNALED(wait_status))
-        err_set(&f->why, E_PEER, "rank %d (pid %d) was killed by signal %d (%s)%s%s", rank,
-                (int)pid, WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)), why ? ": " : "",
-                why ? why : "");
+        snprintf(how, sizeof how, "was killed by signal %d (%s)%s%s", WTERMSIG(wait_status),
+                 strsignal(WTERMSIG(wait_status)), why ? ": " : "", why ? why : "");
     else
-        err_set(&f->why, E_PEER,
-                "rank %d (pid %d) ended with exit code %d before its work was done", rank, (int)pid,
-                WEXITSTATUS(wait_status));
-    publish(f, rank);
+        snprintf(how, sizeof how, "ended with exit code %d before its work was done",
+                 WEXITSTATUS(wait_status));
+    set_lost(f, rank, pid, how);
     return true;
 }
 
 bool comm_failure_set_gone(comm_failure *f, int rank, pid_t pid)
 {
     if (!claim_lost(f, rank)) return false;
-    err_set(&f->why, E_PEER, "rank %d (pid %d) was killed or ended before its work was done", rank,
-            (int)pid);
-    publish(f, rank);
+    set_lost(f, rank, pid, "was killed or ended before its work was done");
     return true;
 }
 

@@ -13,11 +13,14 @@
 
 // Zeroed memory is a record without a failure. A writer claims the record first and fills it after
 // that, so no reader sees an incomplete one.
+enum { COMM_HOST_BYTES = 72 };
+
 typedef struct comm_failure {
     _Atomic int claimed; // 2 + the rank whose failure is the first; 0: none
     _Atomic int known;   // true: rank and why may be read
     int rank;
     err why;
+    char host[COMM_HOST_BYTES]; // of these ranks, named with them; empty: there is one host
 } comm_failure;
 
 // Records the first failure of the run: pending and later calls of every communicator return E_PEER
@@ -31,6 +34,8 @@ bool comm_failure_set_lost(comm_failure *f, int rank, pid_t pid, int wait_status
 // Does the same for a rank whose process, which another program has started, is gone without having left in
 // good order. Called by every process that has a connection to it; more than one may see it.
 bool comm_failure_set_gone(comm_failure *f, int rank, pid_t pid);
+// Does the same for a failure that another host has recorded: *why is a full line.
+bool comm_failure_set_told(comm_failure *f, int rank, const err *why);
 
 static inline bool comm_failure_known(const comm_failure *f)
 {

@@ -32,7 +32,8 @@ static void end_connection(world *w, comm_peer *p)
 {
     close(p->fd);
     p->fd = -1;
-    if (!atomic_load(&w->ended[p->rank])) comm_failure_set_gone(w->failure, p->rank, p->pid);
+    if (!atomic_load(&w->ended[p->rank]))
+        comm_failure_set_gone(w->failure, w->first_rank + p->rank, p->pid);
 }
 
 bool comm_peers_check(world *w)

@@ -27,6 +27,7 @@ typedef struct comm_recorder comm_recorder;
 
 typedef struct comm_recorder_options {
     int ranks;             // of this machine
+    int first_rank;        // the number of the first of them among all
     int entries;           // of each rank; 0: nothing is recorded
     bool compares;         // each collective is compared before it runs
     bool spin;             // every rank can have a core of its own

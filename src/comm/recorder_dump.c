@@ -39,7 +39,7 @@ static void add_members(text *t, const comm_recorder *r, const comm_record_group
                    (atomic_load(&g[i].key) != key || atomic_load(&g[i].rank) != member))
                 i++;
             if (i == RECORDER_GROUPS) continue;
-            text_addf(t, "%s%d", comma, rank);
+            text_addf(t, "%s%d", comma, r->o.first_rank + rank);
             comma = ", ";
             break;
         }
@@ -164,7 +164,8 @@ static void add_entry(text *t, const comm_recorder *r, int rank, const comm_reco
     add_sizes(t, &x, atomic_load(&g->size));
     add_times(t, s, &x);
     text_addf(t, "\"timeout_ms\": %lld, \"thread_id\": \"%d\", \"thread_name\": \"rank %d\"}",
-              (long long)atomic_load(&r->o.watchdog->limit_ms), rank, rank);
+              (long long)atomic_load(&r->o.watchdog->limit_ms), r->o.first_rank + rank,
+              r->o.first_rank + rank);
 }
 
 static status write_rank(const comm_recorder *r, int rank, const char *path, err *e)
@@ -177,7 +178,7 @@ static status write_rank(const comm_recorder *r, int rank, const char *path, err
     proc_host_name(host, sizeof host);
     text_add(&t, "{\"version\": \"2.5\", \"nccl_version\": \"\", \"host_name\": ");
     text_add_json(&t, host);
-    text_addf(&t, ", \"rank\": %d,\n", rank);
+    text_addf(&t, ", \"rank\": %d,\n", r->o.first_rank + rank);
     add_groups(&t, r, own);
     add_status(&t, r, own);
     text_add(&t, "\"nccl_comm_state\": {},\n\"entries\": [\n");
@@ -215,7 +216,7 @@ status comm_recorder_dump(const comm_recorder *r, int first, int count, const ch
         if (!atomic_load(&comm_recorder_rank(r, rank)->calls)) continue;
         TRY(make_folder(prefix, e));
         text_clear(&path);
-        text_addf(&path, "%s%d", prefix, rank);
+        text_addf(&path, "%s%d", prefix, r->o.first_rank + rank);
         TRY(text_check(&path, e));
         TRY(write_rank(r, rank, path.chars, e));
     }

@@ -20,6 +20,7 @@ typedef struct registry_row {
     const comm_capabilities *can;
     int least_ranks, most_ranks; // most_ranks 0: any number
     bool needs_host_memory;      // works on devices only whose memory the host can address
+    bool is_far;                 // its ranks may be on several machines
     status (*open)(const comm_options *o, comm **out, err *e);
 } registry_row;
 
@@ -31,11 +32,11 @@ static status solo_row_open(const comm_options *o, comm **out, err *e)
 
 // "auto" is the first row that can have the ranks and the device.
 static const registry_row ROWS[] = {
-    {"solo", &SOLO_CAPABILITIES, 1, 1, false, solo_row_open},
-    {"local", &LOCAL_CAPABILITIES, 2, 0, true, local_open},
-    {"p2p", &P2P_CAPABILITIES, 2, KERNEL_REDUCE_RANKS, false, p2p_open},
+    {"solo", &SOLO_CAPABILITIES, 1, 1, false, false, solo_row_open},
+    {"local", &LOCAL_CAPABILITIES, 2, 0, true, false, local_open},
+    {"p2p", &P2P_CAPABILITIES, 2, KERNEL_REDUCE_RANKS, false, false, p2p_open},
 #ifdef TRIREME_UCX
-    {"ucx", &UCX_CAPABILITIES, 2, REDUCE_SOURCES, true, ucx_open},
+    {"ucx", &UCX_CAPABILITIES, 2, REDUCE_SOURCES, true, true, ucx_open},
 #endif
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
@@ -68,28 +69,36 @@ static status refuse_ranks(const registry_row *row, int size, err *e)
                    size, row->least_ranks, row->most_ranks);
 }
 
-static bool is_chosen(const registry_row *row, int size, bool host_memory)
+static bool is_chosen(const registry_row *row, int size, bool is_far, bool host_memory)
 {
     return size >= row->least_ranks && (row->most_ranks != 1 || size == 1) &&
-           (host_memory || !row->needs_host_memory);
+           (row->is_far || !is_far) && (host_memory || !row->needs_host_memory);
 }
 
-static status find(const char *name, int size, bool host_memory, const registry_row **out, err *e)
+static status find(const char *name, int size, bool is_far, bool host_memory,
+                   const registry_row **out, err *e)
 {
     const bool is_auto = strcmp(name, "auto") == 0;
     const registry_row *row = NULL;
     for (int i = 0; i < ROW_COUNT && !row; i++)
-        if (is_auto ? is_chosen(&ROWS[i], size, host_memory) : strcmp(ROWS[i].name, name) == 0)
+        if (is_auto ? is_chosen(&ROWS[i], size, is_far, host_memory)
+                    : strcmp(ROWS[i].name, name) == 0)
             row = &ROWS[i];
     *out = row;
+    if (is_far && (row ? !row->is_far : is_auto))
+        return err_set(e, E_USAGE,
+                       "communicator %s: ranks are on several machines; valid are ucx, where it is "
+                       "built in, with devices whose memory the host can address",
+                       name);
     if (!row) return err_set(e, E_USAGE, "communicator %s: valid are %s", name, VALID);
     return can_have(row, size) ? OK : refuse_ranks(row, size, e);
 }
 
-status comm_describe(const char *name, int size, bool host_memory, comm_description *out, err *e)
+status comm_describe(const char *name, int size, bool is_far, bool host_memory,
+                     comm_description *out, err *e)
 {
     const registry_row *row;
-    const status result = find(name, size, host_memory, &row, e);
+    const status result = find(name, size, is_far, host_memory, &row, e);
     if (result == OK) *out = (comm_description){.name = row->name, .can = *row->can};
     return result;
 }
@@ -99,7 +108,7 @@ status comm_open(const char *name, comm_options o, comm **out, err *e)
     const registry_row *row;
     const bool host_memory = o.device->ops->call != NULL;
     *out = NULL;
-    status result = find(name, o.size, host_memory, &row, e);
+    status result = find(name, o.size, o.local_size < o.size, host_memory, &row, e);
     if (result == OK) result = row->open(&o, out, e);
     if (result == OK && o.world && o.world->recorder)
         result = comm_recorder_attach(o.world->recorder, o.local_rank, *out, e);

@@ -30,9 +30,10 @@ typedef struct comm_description {
 } comm_description;
 
 // "auto" is the communicator of one rank, or one of the ranks of one machine: local where the host can
-// address the devices' memory (host_memory, as device_description.is_host_memory), else p2p. E_USAGE when
-// there is no such name, or when it cannot have so many ranks.
-status comm_describe(const char *name, int size, bool host_memory, comm_description *out, err *e);
+// address the devices' memory (host_memory, as device_description.is_host_memory), else p2p. It is ucx where ranks
+// are on several machines (is_far). E_USAGE when there is no such name, or when it cannot have these ranks.
+status comm_describe(const char *name, int size, bool is_far, bool host_memory,
+                     comm_description *out, err *e);
 
 // Opens the communicator of all ranks, for example comm_open("auto", world_options(…), …). Each rank
 // calls it once, in its own process or thread, with the same name. The caller closes *out. E_USAGE when

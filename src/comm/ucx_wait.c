@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "comm/hosts.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -14,7 +15,7 @@
 // A thread yields SPINS times before it sleeps, and looks for failures each SLICE_MS. A wait counts at most
 // COUNTED_NS of the time between two looks, because the process may be stopped. END_NS bounds what follows
 // a failure, TELL_NS the part of it that tells the other ranks.
-enum { SPINS = 50, SLICE_MS = 20, COUNTED_NS = 100000000, TEXT = 160 };
+enum { SPINS = 50, SLICE_MS = 20, COUNTED_NS = 100000000, TEXT = 160, FAR_TRIES = 5 };
 static const int64_t END_NS = 2000000000, TELL_NS = 300000000;
 enum { TAG_GROUP = 44, TAG_SIDE = 42, TAG_TICKET = 14 }; // bits below; the rank has the last 14
 
@@ -52,18 +53,19 @@ static void await_until(ucx_rank *own, void *handle, int64_t until)
     ucp_request_free(handle);
 }
 
-// An active message with the line of the failure goes to each rank that is there.
+// An active message with the rank and the line of the failure goes to each rank that is there.
 static void tell(ucx_rank *own)
 {
     err why = {0};
     const ucp_request_param_t eager = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                        .flags = UCP_AM_SEND_FLAG_EAGER};
     const int64_t until = clock_ns() + TELL_NS;
-    comm_failure_get(own->world->failure, NULL, &why);
+    int rank = -1;
+    comm_failure_get(own->world->failure, &rank, &why);
     for (int r = 0; r < own->size; r++) {
         if (!own->peer[r].endpoint || own->peer[r].lost != UCS_OK) continue;
-        void *handle =
-            ucp_am_send_nbx(own->peer[r].endpoint, 0, NULL, 0, why.text, strlen(why.text), &eager);
+        void *handle = ucp_am_send_nbx(own->peer[r].endpoint, 0, &rank, sizeof rank, why.text,
+                                       strlen(why.text), &eager);
         await_until(own, handle, until);
         // What was sent at once may still lie in a queue, and so may an answer to the connection of that
         // rank: UCX aborts when it ends a worker with one.
@@ -107,12 +109,23 @@ static const char *label_of(const ucx_call *x)
     return x->comm->base.label ? x->comm->base.label : "a group";
 }
 
-// A rank that is gone may have been killed: then its machine knows why.
+// The name of another machine with that rank, or NULL.
+static const char *host_of(const ucx_rank *own, int rank)
+{
+    const int first = own->rank - own->local_rank;
+    const bool is_here = rank >= first && rank < first + own->local_size;
+    return is_here ? NULL : comm_hosts_name(own->world, rank);
+}
+
+// A rank that is gone may have been killed: then its machine knows why. What another machine knows comes later.
 static status lost_error(ucx_rank *own, const ucx_call *x, int peer, ucs_status_t how, err *e)
 {
     err why = {0};
-    if (comm_failure_await(own->world->failure)) return ucx_check(own, e);
-    err_set(&why, E_PEER, "rank %d was lost before %s over %s was done: %s", x->comm->ranks[peer],
+    const char *host = host_of(own, x->comm->ranks[peer]);
+    for (int i = 0; i < (host ? FAR_TRIES : 1); i++)
+        if (comm_failure_await(own->world->failure)) return ucx_check(own, e);
+    err_set(&why, E_PEER, "rank %d%s%s%s was lost before %s over %s was done: %s",
+            x->comm->ranks[peer], host ? " (host " : "", host ? host : "", host ? ")" : "",
             ucx_kind_name(x->terms.kind), label_of(x), ucs_status_string(how));
     return fail_with(own, &why, e);
 }
@@ -268,6 +281,7 @@ static status late_error(ucx_rank *own, const ucx_wait *w, int awaited, err *e)
                             .awaited = rank,
                             .first = first,
                             .is_elsewhere = rank < first || rank >= first + own->local_size,
+                            .host = host_of(own, rank),
                             .what = x->what,
                             .call = ucx_kind_name(x->terms.kind),
                             .label = x->comm->base.label,

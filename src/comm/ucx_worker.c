@@ -35,12 +35,12 @@ static ucs_status_t failure_told(void *arg, const void *header, size_t header_by
 {
     const ucx_rank *own = arg;
     err why = {0};
-    (void)header;
-    (void)header_bytes;
+    int rank = -1;
     if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK; // no line is so long
+    if (header_bytes == sizeof rank) memcpy(&rank, header, sizeof rank);
     err_set(&why, E_PEER, "%.*s", (int)size_min((int64_t)bytes, (int64_t)sizeof why.text - 1),
             (const char *)data);
-    comm_failure_set(own->world->failure, -1, &why);
+    comm_failure_set_told(own->world->failure, rank, &why);
     return UCS_OK;
 }
 
@@ -196,12 +196,25 @@ static void flush_endpoints(ucx_rank *own)
     }
 }
 
+// UCX warns of messages that came and were not received, as after a failure.
+static void drop_messages(ucx_rank *own)
+{
+    ucp_tag_recv_info_t info;
+    ucp_tag_message_h message;
+    const ucp_request_param_t plain = {0};
+    while ((message = ucp_tag_probe_nb(own->worker, 0, 0, 1, &info))) {
+        void *handle = ucp_tag_msg_recv_nbx(own->worker, &info, 0, message, &plain);
+        if (UCS_PTR_IS_PTR(handle)) ucp_request_free(handle);
+    }
+}
+
 static void rank_close(ucx_rank *own)
 {
     if (own->worker) {
         err failure;
         pthread_mutex_lock(&own->lock);
         if (ucx_check(own, &failure) == OK) flush_endpoints(own);
+        drop_messages(own);
         pthread_mutex_unlock(&own->lock);
         ucp_worker_destroy(own->worker);
     }

@@ -28,12 +28,14 @@ status comm_watchdog_error(comm_watchdog *w, comm_failure *f, const comm_wait *w
         if (wait->recorder) comm_recorder_describe(wait->recorder, awaited, last, sizeof last);
     }
     err_set(&why, E_PEER,
-            "Watchdog caught collective operation timeout: rank %d did not come to %s%s%s%s%s%s "
-            "within %.3g s%s%s%s%s",
-            wait->awaited, wait->call, wait->label ? " over " : "", wait->label ? wait->label : "",
-            waiting_for[0] ? " (" : "", waiting_for, waiting_for[0] ? ")" : "",
-            (double)atomic_load(&w->limit_ms) * 1e-3, awaited_in[0] ? "; it is in " : "",
-            awaited_in, last[0] ? "; its last call is " : "", last);
+            "Watchdog caught collective operation timeout: rank %d%s%s%s did not come to "
+            "%s%s%s%s%s%s within %.3g s%s%s%s%s",
+            wait->awaited, wait->host ? " (host " : "", wait->host ? wait->host : "",
+            wait->host ? ")" : "", wait->call, wait->label ? " over " : "",
+            wait->label ? wait->label : "", waiting_for[0] ? " (" : "", waiting_for,
+            waiting_for[0] ? ")" : "", (double)atomic_load(&w->limit_ms) * 1e-3,
+            awaited_in[0] ? "; it is in " : "", awaited_in, last[0] ? "; its last call is " : "",
+            last);
     // -1: the message names the awaited rank, and no rank has reported a failure of its own.
     comm_failure_set(f, -1, &why);
     return err_set(e, E_PEER, "%s", why.text);

@@ -57,6 +57,7 @@ typedef struct comm_wait {
     int waiting, awaited; // ranks of the run
     int first;            // the rank whose activity is the watchdog's first one
     bool is_elsewhere;    // rank `awaited` is on another machine, so its activity is not known
+    const char *host;     // the name of that machine; NULL: it is this one, or not known
     uint64_t what;        // the waiting rank's activity when it issued the call
     const char *call;     // the call that rank `awaited` did not come to
     const char *label;    // of the group; NULL: none

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/proc.h"
 #include "base/size.h"
+#include "comm/hosts.h"
 #include "comm/peers.h"
 #include "comm/world_private.h"
 
@@ -69,6 +70,7 @@ status world_enter(comm_mapping *m, int ranks, world **out, err *e)
     *out = NULL;
     TRY(alloc_zeroed(&w, 1, sizeof *w, "what ranks share", e));
     *w = (world){.ranks = ranks,
+                 .all_ranks = ranks,
                  .count = ranks,
                  .spin = ranks <= proc_usable_cores(),
                  .failure = (comm_failure *)(m->memory + p.failure),
@@ -107,6 +109,7 @@ done:
 status world_record(world *w, int entries, bool compares, err *e)
 {
     const comm_recorder_options o = {.ranks = w->ranks,
+                                     .first_rank = w->first_rank,
                                      .entries = entries,
                                      .compares = compares,
                                      .spin = w->spin,
@@ -119,6 +122,7 @@ status world_record(world *w, int entries, bool compares, err *e)
 void world_close(world *w)
 {
     if (!w) return;
+    comm_hosts_close(w);
     comm_recorder_close(w->recorder);
     comm_peers_close(w);
     comm_store_close(w->store);
@@ -129,10 +133,10 @@ void world_close(world *w)
 comm_options world_options(world *w, int rank, device *d, int64_t deadline_ms)
 {
     return (comm_options){.rank = rank,
-                          .size = w->ranks,
-                          .local_rank = rank,
+                          .size = w->all_ranks,
+                          .local_rank = rank - w->first_rank,
                           .local_size = w->ranks,
-                          .store = w->store,
+                          .store = w->hosts ? w->hosts->store : w->store,
                           .device = d,
                           .deadline_ms = deadline_ms,
                           .world = w};

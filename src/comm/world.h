@@ -24,11 +24,15 @@
 enum { WORLD_MOST_RANKS = 4096 };
 
 struct comm_peers;
+struct comm_hosts;
 
 // Each process has its own; what the pointers point to is shared.
 typedef struct world {
-    int ranks;         // of this machine
-    int first, count;  // the ranks that this process starts: first to first + count - 1
+    int ranks;      // of this machine
+    int first_rank; // the number of the first of them among the ranks of all machines
+    int all_ranks;  // of all machines
+    int first,
+        count; // the ranks that this process starts, of this machine's: first to first + count - 1
     bool as_threads;   // all ranks are threads of this process
     bool spin;         // every rank can have a core of its own
     comm_arena *arena; // NULL: there is one rank
@@ -41,6 +45,7 @@ typedef struct world {
         *ended; // [ranks]: its process, which another program started, has left in good order
     struct comm_peers
         *peers; // the processes of other ranks (peers.h); NULL: this one starts all ranks
+    struct comm_hosts *hosts; // the other machines (hosts.h); NULL: there is none
     comm_mapping mapping;
 } world;
 
@@ -54,7 +59,7 @@ status world_record(world *w, int entries, bool compares, err *e);
 // Called by a starting process after all ranks that it starts have ended. w may be NULL.
 void world_close(world *w);
 
-// Returns what rank `rank` of w needs to open a communicator of all ranks of w (comm_open), which
+// Returns what rank `rank` (among all) needs to open a communicator of all ranks (comm_open), which
 // works on the memory of `d`. The rank waits deadline_ms for the others (0: for ever).
 comm_options world_options(world *w, int rank, device *d, int64_t deadline_ms);
 

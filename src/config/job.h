@@ -61,7 +61,7 @@ typedef struct job_own {
     int64_t positions; // of a training sample; 1 where samples are not sequences
     const char
         *launcher; // that has started a process for each rank; NULL: Trireme starts the ranks
-    int ranks;     // that it has started
+    int ranks, local_ranks; // that it has started: on all hosts, and on this one
 } job_own;
 
 typedef struct job {
@@ -157,6 +157,12 @@ void job_write_group(const char *match, const char *settings, text *out);
 // Checks each key of the file (NULL: none) and of call[calls] by itself, not against the others,
 // while a program is still setting keys.
 status job_check_settings(const char *path, const job_call *call, int calls, err *e);
+
+// The ranks that this machine starts: all, where no other launcher has started some elsewhere.
+static inline int job_local_ranks(const job *j)
+{
+    return j->own.local_ranks ? j->own.local_ranks : j->launch.ranks;
+}
 
 // The mesh of `ranks` ranks. dp_shard auto takes the ranks that the other axes leave; under ddp,
 // which shards nothing, they become replicas. E_USAGE names launch.ranks, the product of the sizes

@@ -182,11 +182,12 @@ static int ranks_at_once(const device_description *d, int all, int threads)
 
 static void warn_of_shared(job *j, const device_description *d)
 {
-    if (d->is_host_memory || j->launch.ranks <= d->count) return;
+    const int ranks = job_local_ranks(j);
+    if (d->is_host_memory || ranks <= d->count) return;
     text_addf(
         &j->warnings,
         "launch.ranks is %d, more than the %d device%s %s of this process; ranks share them\n",
-        j->launch.ranks, d->count, d->count == 1 ? "" : "s", d->name);
+        ranks, d->count, d->count == 1 ? "" : "s", d->name);
 }
 
 // Where another launcher has started the ranks, the job may not ask for others.
@@ -201,6 +202,11 @@ static status check_launcher(const job *j, err *e)
     if (j->launch.as_threads)
         KEY_ERROR("launch.as",
                   "found threads; valid: processes, because %s has started a process for each rank",
+                  j->own.launcher);
+    if (j->checks.desync && j->own.local_ranks < j->own.ranks)
+        KEY_ERROR("checks.desync",
+                  "found on; valid: off, because %s has started ranks on several hosts, and their "
+                  "communicator compares the calls by itself",
                   j->own.launcher);
 done:
     return result;
@@ -223,7 +229,7 @@ static status resolve_launch(job *j, err *e)
     if (!j->launch.ranks)
         j->launch.ranks = batch_auto_ranks(j, ranks_at_once(&about, all, threads));
     warn_of_shared(j, &about);
-    if (!threads) j->launch.threads_per_rank = all / j->launch.ranks;
+    if (!threads) j->launch.threads_per_rank = all / job_local_ranks(j);
     if (!j->launch.threads_per_rank) j->launch.threads_per_rank = 1;
     if (threads > all) {
         text_addf(&j->warnings,

@@ -24,9 +24,10 @@ typedef struct agent_meeting {
     const char
         *local_host; // this host's address for the others; NULL: the one that reaches the store
     net_secret secret;
-    int least, most; // nodes
-    int node;        // static: this node's number, 0 to most-1; -1: in the order of arrival
-    int is_leader;   // 1, 0, or -1: this host is the leader where the endpoint is its own address
+    const char *secret_file; // of which workers read it; NULL: as this process does
+    int least, most;         // nodes
+    int node;                // static: this node's number, 0 to most-1; -1: in the order of arrival
+    int is_leader; // 1, 0, or -1: this host is the leader where the endpoint is its own address
     int64_t join_ms, last_call_ms,
         close_ms;      // to wait for nodes; for more than the least; for the others at the end
     int64_t silent_ms; // without a sign of life an agent is taken for lost

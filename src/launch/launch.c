@@ -6,15 +6,21 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "comm/attach.h"
+#include "comm/hosts.h"
 #include "launch/workers.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+// How long rank 0 tries to get the port of the store, which a run before may still have.
+enum { STORE_PORT_MS = 10000 };
 
 status workers_run_rank(world *w, int rank, launch_rank_main fn, void *arg)
 {
     err why;
     memset(&why, 0, sizeof why);
-    const status result = fn(w, rank, w->ranks, arg, &why);
+    status result = comm_hosts_enter(w, &why);
+    if (result == OK) result = fn(w, rank, w->all_ranks, arg, &why);
     if (result != OK && result != E_INTERRUPTED) {
         if (why.code == OK) err_set(&why, result, "failed and gave no reason");
         comm_failure_set(w->failure, rank, &why);
@@ -35,22 +41,72 @@ static void dump_record(const launch_options *o, const world *w, err *why)
     text_clear(&both);
 }
 
-status launch_attach(const launcher_place *p, const char *version, world **out, err *e)
+// Finds where the hosts meet. On the host of rank 0 a process keeps the store there. A name that stands for this host
+// alone on this host, such as its own in /etc/hosts, stands for all of its addresses.
+static status open_meeting(const launcher_place *p, comm_meeting *m, err *e)
 {
-    const comm_place place = {.rank = p->rank,
-                              .ranks = p->ranks,
+    status result = OK;
+    const char *host = p->meeting.host, *secret = getenv("TRIREME_SECRET_FILE");
+    TRY(net_address_resolve(host, p->meeting.port, &m->address, e));
+    if (secret && *secret) TRY(net_secret_read(secret, &m->secret, e));
+    if (p->rank > 0) goto done;
+    net_address own = m->address;
+    const bool is_named =
+        strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0 && strcmp(host, "localhost") != 0;
+    if (!net_address_is_own(&own) || (net_address_is_loopback(&own) && is_named))
+        net_address_set_any(&own);
+    TRY(store_process_open(&own, &m->secret, STORE_PORT_MS, m->kept, e));
+done:
+    return result;
+}
+
+static status attach(const launcher_place *p, const char *version, world **out, err *e)
+{
+    status result = OK;
+    const comm_place place = {.rank = p->local_rank,
+                              .ranks = p->local_ranks,
+                              .first_rank = p->rank - p->local_rank,
                               .identity = p->identity,
                               .version = version,
                               .deadline_ms = p->deadline_ms};
-    workers_allow_files(p->ranks);
-    return world_attach(&place, out, e);
+    if (p->local_ranks > 1)
+        TRY(world_attach(&place, out, e));
+    else
+        TRY(world_open(1, false, out, e));
+    (*out)->first_rank = place.first_rank;
+    (*out)->all_ranks = p->ranks;
+done:
+    return result;
+}
+
+status launch_attach(const launcher_place *p, const char *version, world **out, err *e)
+{
+    status result = OK;
+    store_process kept = {.alive = -1};
+    comm_meeting m = {
+        .run = p->run, .version = version, .kept = &kept, .deadline_ms = p->deadline_ms};
+    const bool is_far = p->local_ranks < p->ranks;
+    *out = NULL;
+    workers_allow_files(p->local_ranks);
+    if (is_far) TRY(open_meeting(p, &m, e));
+    TRY(attach(p, version, out, e));
+    if (is_far) TRY(comm_hosts_join(*out, &m, e));
+done:
+    if (result != OK && *out) {
+        launch_fail(*out, NULL, e);
+        world_close(*out);
+        *out = NULL;
+    }
+    store_process_close(&kept);
+    return result;
 }
 
 status launch_fail(world *attached, int *first_rank, err *e)
 {
     // Where another rank's failure is being written, it is awaited.
-    if (!comm_failure_set(attached->failure, attached->first, e))
+    if (!comm_failure_set(attached->failure, attached->first_rank + attached->first, e))
         comm_failure_await(attached->failure);
+    comm_hosts_fail(attached);
     comm_failure_get(attached->failure, first_rank, e);
     return e->code;
 }

@@ -19,6 +19,7 @@ typedef struct launcher_row {
     const char *name;
     const char *rank, *ranks, *local_rank, *local_ranks; // variables; NULL: there is none
     const char *node;                                    // local_ranks lists a number for each node
+    const char *host; // the number of the node, where it tells one
     const char
         *identity[IDENTITIES]; // variables; where none is set, the parent process is the identity
 } launcher_row;
@@ -30,12 +31,14 @@ static const launcher_row ROWS[] = {
      "LOCAL_RANK",
      "LOCAL_WORLD_SIZE",
      NULL,
+     "GROUP_RANK",
      {"MASTER_PORT", "MASTER_ADDR", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID"}},
     {"mpirun (Open MPI)",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
+     NULL,
      NULL,
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"}},
     {"mpiexec (PMI)",
@@ -44,6 +47,7 @@ static const launcher_row ROWS[] = {
      "MPI_LOCALRANKID",
      "MPI_LOCALNRANKS",
      NULL,
+     NULL,
      {"PMI_JOBID", "MPICH_JOBID"}},
     {"mpiexec (MVAPICH)",
      "MV2_COMM_WORLD_RANK",
@@ -51,8 +55,9 @@ static const launcher_row ROWS[] = {
      "MV2_COMM_WORLD_LOCAL_RANK",
      "MV2_COMM_WORLD_LOCAL_SIZE",
      NULL,
+     NULL,
      {"MPIRUN_ID"}},
-    {"a launcher with PMIx", "PMIX_RANK", NULL, NULL, NULL, NULL, {NULL}},
+    {"a launcher with PMIx", "PMIX_RANK", NULL, NULL, NULL, NULL, NULL, {NULL}},
     // Not SLURM_NTASKS: a batch script, which runs once, has it too.
     {"srun",
      "SLURM_PROCID",
@@ -60,8 +65,9 @@ static const launcher_row ROWS[] = {
      "SLURM_LOCALID",
      "SLURM_STEP_TASKS_PER_NODE",
      "SLURM_NODEID",
+     "SLURM_NODEID",
      {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
-    {"srun", "SLURM_PROCID", NULL, NULL, NULL, NULL, {NULL}},
+    {"srun", "SLURM_PROCID", NULL, NULL, NULL, NULL, NULL, {NULL}},
 };
 
 // What the variables say of this process.
@@ -99,19 +105,25 @@ static bool read_list(const char *variable, int index, int *out)
     return false;
 }
 
-static void add_identity(const launcher_row *l, char out[LAUNCHER_IDENTITY_BYTES])
+// Adds " NAME=value" to an identity, where the variable is set.
+static void add_variable(const char *name, char identity[LAUNCHER_IDENTITY_BYTES])
 {
-    size_t bytes = (size_t)snprintf(out, LAUNCHER_IDENTITY_BYTES, "%s", l->name);
-    const size_t none = bytes;
-    for (int i = 0; i < IDENTITIES && l->identity[i]; i++) {
-        const char *value = getenv(l->identity[i]);
-        if (!value || !*value || bytes >= LAUNCHER_IDENTITY_BYTES) continue;
-        bytes += (size_t)snprintf(out + bytes, LAUNCHER_IDENTITY_BYTES - bytes, " %s=%s",
-                                  l->identity[i], value);
-    }
-    if (bytes == none)
-        snprintf(out + bytes, LAUNCHER_IDENTITY_BYTES - bytes, " parent process %d",
+    const char *value = name ? getenv(name) : NULL;
+    const size_t bytes = strlen(identity);
+    if (value && *value)
+        snprintf(identity + bytes, LAUNCHER_IDENTITY_BYTES - bytes, " %s=%s", name, value);
+}
+
+static void add_identity(const launcher_row *l, launcher_place *p)
+{
+    snprintf(p->run, sizeof p->run, "%s", l->name);
+    for (int i = 0; i < IDENTITIES; i++) add_variable(l->identity[i], p->run);
+    strcpy(p->identity, p->run);
+    const size_t bytes = strlen(p->identity);
+    if (strcmp(p->run, l->name) == 0)
+        snprintf(p->identity + bytes, sizeof p->identity - bytes, " parent process %d",
                  (int)getppid());
+    if (p->local_ranks != p->ranks) add_variable(l->host, p->identity);
 }
 
 static void read_local(const launcher_row *l, launcher_found *f)
@@ -131,7 +143,7 @@ static void read_local(const launcher_row *l, launcher_found *f)
     else if (l->node && !getenv(l->node))
         f->lacks = l->node;
     else
-        add_identity(l, p->identity);
+        add_identity(l, p);
 }
 
 // Fills f where the variables of the row say that there are several processes. Where an earlier row has said so
@@ -199,7 +211,9 @@ static void read_cluster(const json_t *root, launcher_found *f)
     p->rank = (int)json_integer_value(index) + (is_worker ? (int)json_array_size(chief) : 0);
     add_tasks(chief, mine, p);
     add_tasks(worker, mine, p);
-    snprintf(p->identity, sizeof p->identity, "TF_CONFIG %d tasks from %s", p->ranks, first);
+    snprintf(p->run, sizeof p->run, "TF_CONFIG %d tasks from %s", p->ranks, first);
+    strcpy(p->identity, p->run);
+    snprintf(p->meeting.host, sizeof p->meeting.host, "%s", first);
 }
 
 static status read_tensorflow(launcher_found *f, err *e)
@@ -232,9 +246,18 @@ static void read_sagemaker(launcher_found *f)
     json_t *list = hosts && !f->place.launcher ? json_loads(hosts, 0, NULL) : NULL;
     const int ranks = (int)json_array_size(list);
     if (ranks > 1) {
-        f->place = (launcher_place){.launcher = "SageMaker", .ranks = ranks, .local_ranks = 1};
+        launcher_place *p = &f->place;
+        *p = (launcher_place){.launcher = "SageMaker", .ranks = ranks, .local_ranks = 1};
         f->unset = "SM_HOSTS";
-        f->lacks = own ? NULL : "SM_CURRENT_HOST";
+        f->lacks = "SM_CURRENT_HOST";
+        for (int i = 0; i < ranks && own; i++) {
+            const char *name = json_string_value(json_array_get(list, (size_t)i));
+            if (!name || strcmp(name, own) != 0) continue;
+            p->rank = i;
+            f->lacks = NULL;
+        }
+        snprintf(p->run, sizeof p->run, "SageMaker %s", hosts);
+        snprintf(p->identity, sizeof p->identity, "SageMaker %s", own ? own : "");
         text_addf(&f->variables, "SM_HOSTS with %d hosts", ranks);
     }
     json_decref(list);
@@ -260,13 +283,8 @@ static status check_place(const launcher_found *f, err *e)
             "%s: %s has started several processes, but does not tell %s; valid: rank, size, "
             "local rank and local size (or unset %s, if every process has a job of its own)",
             f->variables.chars, p->launcher, f->lacks, f->unset);
-    if (p->local_ranks != p->ranks)
-        return err_set(
-            e, E_USAGE,
-            "%s: %s has started processes on several hosts, %d of them here; valid in this "
-            "version: all on one host",
-            f->variables.chars, p->launcher, p->local_ranks);
-    if (p->rank >= p->ranks || p->local_rank >= p->local_ranks)
+    if (p->rank >= p->ranks || p->local_rank >= p->local_ranks || p->local_ranks > p->ranks ||
+        p->rank < p->local_rank)
         return err_set(e, E_USAGE, "%s: local rank %d of %d; valid: ranks below the sizes",
                        f->variables.chars, p->local_rank, p->local_ranks);
     return OK;
@@ -289,6 +307,10 @@ status launcher_find(launcher_place *out, err *e)
     TRY(find(&f, e));
     if (f.place.launcher) TRY(check_place(&f, e));
     if (f.place.launcher) TRY(read_deadline(&f.place.deadline_ms, e));
+    if (f.place.local_ranks < f.place.ranks) {
+        result = launcher_find_meeting(&f.place, e);
+        if (result != OK) err_prefix(e, "%s: ", f.variables.chars);
+    }
     *out = f.place;
 done:
     text_clear(&f.variables);

@@ -4,6 +4,7 @@
 #define TRIREME_LAUNCH_LAUNCHER_H
 
 #include "base/err.h"
+#include "net/address.h"
 
 #include <stdint.h>
 
@@ -13,15 +14,20 @@ typedef struct launcher_place {
     const char *launcher; // its name; NULL: this process was started alone
     int rank, ranks;      // of all hosts; ranks is at least 2
     int local_rank, local_ranks;
-    int64_t deadline_ms; // for all processes to come (TRIREME_ATTACH_TIMEOUT)
-    char identity
-        [LAUNCHER_IDENTITY_BYTES]; // of the job, the same in all of its processes on this host
+    int64_t deadline_ms;               // for all processes to come (TRIREME_ATTACH_TIMEOUT)
+    char run[LAUNCHER_IDENTITY_BYTES]; // the identity of the job, the same in all of its processes
+    char identity[LAUNCHER_IDENTITY_BYTES]; // and of those on this host
+    net_endpoint meeting; // where the hosts meet, if there are several: on the host of rank 0
 } launcher_place;
 
 // Reads the variables of the launchers in one order; the first that says that there are several processes counts.
-// E_USAGE where its variables are not complete or no numbers, or where the processes are on several hosts; the text
-// names the variables.
+// E_USAGE where its variables are not complete or no numbers, or where the processes are on several hosts and it is not
+// known where these meet (launcher_find_meeting); the text names the variables.
 status launcher_find(launcher_place *out, err *e);
+
+// Fills p->meeting: MASTER_ADDR and MASTER_PORT; under srun the first host of the job and a port that follows from the
+// job's number; under TF_CONFIG the first task. E_USAGE names what is missing. Used by launcher_find only.
+status launcher_find_meeting(launcher_place *p, err *e);
 
 // E_USAGE where launcher_find finds a launcher, for what starts all of its ranks itself.
 status launcher_check(err *e);

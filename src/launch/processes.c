@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/maps.h"
+#include "comm/hosts.h"
 #include "comm/peers.h"
 #include "launch/fault.h"
 #include "launch/workers.h"
@@ -50,7 +51,7 @@ static _Noreturn void rank_process(launch_workers *c, int i, pid_t parent, launc
     if (t->fd >= 0) close(t->fd);
     if (c->faults >= 0) close(c->faults);
     fault_install();
-    const status result = workers_run_rank(c->world, c->first + i, fn, arg);
+    const status result = workers_run_rank(c->world, c->world->first_rank + c->first + i, fn, arg);
     fflush(NULL);
     // _exit skips the atexit handlers, which the starting process runs.
     _exit(EXIT_BASE + (int)result);
@@ -61,12 +62,13 @@ static status start_rank(launch_workers *c, int i, launch_rank_main fn, void *ar
 {
     const pid_t parent = getpid();
     const pid_t pid = fork();
-    if (pid < 0) return err_errno(e, "cannot start rank %d", c->first + i);
+    if (pid < 0) return err_errno(e, "cannot start rank %d", c->world->first_rank + c->first + i);
     if (pid == 0) rank_process(c, i, parent, fn, arg, t);
     c->pids[i] = pid;
     c->alive++;
     c->pidfds[i] = pidfd_open(pid, 0);
-    if (c->pidfds[i] < 0) return err_errno(e, "cannot watch rank %d", c->first + i);
+    if (c->pidfds[i] < 0)
+        return err_errno(e, "cannot watch rank %d", c->world->first_rank + c->first + i);
     return OK;
 }
 
@@ -81,7 +83,7 @@ static void note_lost(launch_workers *c, int i, int how)
     char why[MAPS_LINE_BYTES];
     const bool has_reason =
         WIFSIGNALED(how) && WTERMSIG(how) == SIGBUS && fault_receive(c->faults, why, sizeof why);
-    comm_failure_set_lost(c->world->failure, c->first + i, c->pids[i], how,
+    comm_failure_set_lost(c->world->failure, c->world->first_rank + c->first + i, c->pids[i], how,
                           has_reason ? why : NULL);
 }
 
@@ -127,7 +129,8 @@ static void wait_for_all(launch_workers *c, launch_terminal *t)
 {
     int64_t deadline = INT64_MAX;
     bool has_peers = comm_peers_count(c->world) > 0;
-    while (c->alive > 0 || (has_peers && c->first == 0 && deadline == INT64_MAX)) {
+    while (c->alive > 0 || (has_peers && c->first == 0 && deadline == INT64_MAX) ||
+           !comm_hosts_leave(c->world)) {
         has_peers = watch(c, t);
         if (deadline == INT64_MAX && comm_failure_get(c->world->failure, NULL, NULL))
             deadline = clock_ns() + (int64_t)LEAVE_MS * 1000000;
@@ -173,6 +176,7 @@ status workers_run_processes(world *w, launch_rank_main fn, void *arg, launch_te
     workers_allow_files(c.count);
     fflush(NULL); // otherwise every rank would print what is buffered here
     for (int i = 0; i < c.count; i++) TRY(start_rank(&c, i, fn, arg, t, e));
+    TRY(comm_hosts_watch(w, e));
     wait_for_all(&c, t);
     comm_peers_leave(w);
     *interrupted = c.interrupted;

@@ -13,14 +13,14 @@ static uint64_t budget_of(const job *j, const device_description *d)
 {
     if (j->memory.budget > 0) return (uint64_t)j->memory.budget;
     if (j->launch.ranks > WORLD_MOST_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
-    return d->free_bytes / (uint64_t)size_ceil_div(j->launch.ranks, d->count);
+    return d->free_bytes / (uint64_t)size_ceil_div(job_local_ranks(j), d->count);
 }
 
 // The host's memory is shared by all ranks of the machine, whatever their device.
 static uint64_t host_budget_of(const job *j)
 {
     if (j->launch.ranks > WORLD_MOST_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
-    return proc_bytes("/proc/meminfo", "MemAvailable:") / (uint64_t)j->launch.ranks;
+    return proc_bytes("/proc/meminfo", "MemAvailable:") / (uint64_t)job_local_ranks(j);
 }
 
 status memory_estimate_read_base(const job *j, memory_estimate_base *out, err *e)

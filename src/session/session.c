@@ -39,7 +39,8 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .predicts = in->predicts,
                              .order = j->data.order,
                              .weights = in->weights};
-    TRY(comm_describe(communicator_of(j, ranks), ranks, !j->strategy.offload.host_is_apart,
+    const bool is_far = j->own.local_ranks < j->own.ranks;
+    TRY(comm_describe(communicator_of(j, ranks), ranks, is_far, !j->strategy.offload.host_is_apart,
                       &described, e));
     trainer_take_capabilities(out, &described.can);
     TRY(job_solve_mesh(j, ranks, &out->mesh, e));
@@ -63,10 +64,11 @@ static status open_device(const job *j, const world *w, int rank, device **out, 
 {
     status result = OK;
     device_description described;
+    const int local_rank = rank - w->first_rank;
     device_options o = {
-        .threads = j->launch.threads_per_rank, .local_rank = rank, .local_ranks = w->ranks};
+        .threads = j->launch.threads_per_rank, .local_rank = local_rank, .local_ranks = w->ranks};
     TRY(device_describe(j->launch.device, &o, &described, e));
-    o.index = rank % described.count;
+    o.index = local_rank % described.count;
     TRY(device_open(j->launch.device, &o, out, e));
 done:
     return result;
@@ -89,13 +91,13 @@ status session_open(const job *j, const session_inputs *in, world *w, int rank, 
     TRY(open_device(j, w, rank, &out->device, e));
     TRY(open_host(j, &out->host, e));
     comm_watchdog_set(w->watchdog, j->checks.watchdog_ms);
-    TRY(comm_open(communicator_of(j, w->ranks),
+    TRY(comm_open(communicator_of(j, w->all_ranks),
                   world_options(w, rank, out->device, j->checks.watchdog_ms), &out->comm, e));
     TRY(session_options(j, in, out->comm->size, o, e));
     o->device = out->device;
     o->host = out->host;
     o->comm = out->comm;
-    o->checks.activity = comm_watchdog_activity(w->watchdog, rank);
+    o->checks.activity = comm_watchdog_activity(w->watchdog, rank - w->first_rank);
     TRY(trainer_open(o, &out->trainer, e));
 done:
     return result;

@@ -16,30 +16,50 @@ static void test_names_are_described_before_ranks_start(void **state)
     (void)state;
     comm_description d;
     err e;
-    assert_int_equal(comm_describe("auto", 1, true, &d, &e), OK);
+    assert_int_equal(comm_describe("auto", 1, false, true, &d, &e), OK);
     assert_string_equal(d.name, "solo");
     assert_true(d.can.tree_order && d.can.device_memory);
-    assert_int_equal(comm_describe("auto", 600, true, &d, &e), OK);
+    assert_int_equal(comm_describe("auto", 600, false, true, &d, &e), OK);
     assert_string_equal(d.name, "local");
     assert_true(d.can.tree_order && d.can.zero_copy && !d.can.device_memory && !d.can.sends_wait);
-    assert_int_equal(comm_describe("local", 2, true, &d, &e), OK);
-    assert_int_equal(comm_describe("nccl", 2, true, &d, &e), E_USAGE);
+    assert_int_equal(comm_describe("local", 2, false, true, &d, &e), OK);
+    assert_int_equal(comm_describe("nccl", 2, false, true, &d, &e), E_USAGE);
     static const char valid[] =
         "communicator nccl: valid are auto, solo (one rank), local (ranks of "
         "one machine), p2p (ranks of one machine whose devices have memory "
         "of their own), and ucx (ranks on any hosts)";
     assert_memory_equal(e.text, valid, sizeof valid - 1); // "which is not built in" may follow
-    assert_int_equal(comm_describe("solo", 2, true, &d, &e), E_USAGE);
+    assert_int_equal(comm_describe("solo", 2, false, true, &d, &e), E_USAGE);
     assert_string_equal(e.text, "communicator solo: found 2 ranks; valid are 1");
-    assert_int_equal(comm_describe("local", 1, true, &d, &e), E_USAGE);
+    assert_int_equal(comm_describe("local", 1, false, true, &d, &e), E_USAGE);
     assert_string_equal(e.text, "communicator local: found 1 ranks; valid are 2 and more");
-    assert_int_equal(comm_describe("auto", 8, false, &d, &e), OK);
+    assert_int_equal(comm_describe("auto", 8, false, false, &d, &e), OK);
     assert_string_equal(d.name, "p2p");
     assert_true(d.can.tree_order && d.can.device_memory && d.can.can_be_recorded);
-    assert_int_equal(comm_describe("auto", 1, false, &d, &e), OK);
+    assert_int_equal(comm_describe("auto", 1, false, false, &d, &e), OK);
     assert_string_equal(d.name, "solo");
-    assert_int_equal(comm_describe("auto", 17, false, &d, &e), E_USAGE);
+    assert_int_equal(comm_describe("auto", 17, false, false, &d, &e), E_USAGE);
     assert_string_equal(e.text, "communicator p2p: found 17 ranks; valid are 2 to 16");
+}
+
+static void test_ranks_on_several_machines(void **state)
+{
+    (void)state;
+    comm_description d;
+    err e;
+    static const char *const here[] = {"local", "p2p"};
+#ifdef TRIREME_UCX
+    assert_int_equal(comm_describe("auto", 4, true, true, &d, &e), OK);
+    assert_string_equal(d.name, "ucx");
+#else
+    assert_int_equal(comm_describe("auto", 4, true, true, &d, &e), E_USAGE);
+#endif
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
+        assert_int_equal(comm_describe(here[i], 4, true, true, &d, &e), E_USAGE);
+        assert_non_null(strstr(e.text, "ranks are on several machines; valid are ucx"));
+    }
+    assert_int_equal(comm_describe("auto", 4, true, false, &d, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "with devices whose memory the host can address"));
 }
 
 static void test_the_opened_communicator_can_what_its_row_says(void **state)
@@ -51,7 +71,7 @@ static void test_the_opened_communicator_can_what_its_row_says(void **state)
     err e;
     for (int ranks = 1; ranks <= 2; ranks++) {
         comm_description described;
-        assert_int_equal(comm_describe("auto", ranks, true, &described, &e), OK);
+        assert_int_equal(comm_describe("auto", ranks, false, true, &described, &e), OK);
         assert_int_equal(world_open(ranks, true, &w, &e), OK);
         assert_int_equal(comm_open("none", world_options(w, 0, &d, 0), &c, &e), E_USAGE);
         assert_null(c);
@@ -74,8 +94,11 @@ static void test_local_refuses_ranks_of_other_machines(void **state)
     comm_options o = world_options(w, 0, &d, 0);
     o.size = 4;
     assert_int_equal(comm_open("local", o, &c, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "communicator local: ranks are on several machines"));
+    o.local_size = 4;
+    assert_int_equal(comm_open("local", o, &c, &e), E_USAGE); // its memory is that of two ranks
     assert_string_equal(e.text,
-                        "communicator local: 2 of 4 ranks are on this machine; valid are all");
+                        "communicator local: 4 of 4 ranks are on this machine; valid are all");
     world_close(w);
 }
 
@@ -233,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_are_described_before_ranks_start),
+        cmocka_unit_test(test_ranks_on_several_machines),
         cmocka_unit_test(test_the_opened_communicator_can_what_its_row_says),
         cmocka_unit_test(test_local_refuses_ranks_of_other_machines),
         cmocka_unit_test(test_a_device_that_the_host_cannot_address_is_refused),

@@ -1,0 +1,134 @@
+# namespaces.sh -- ranks on two hosts with a network between them: two network namespaces with names and addresses of
+# their own, joined by a bridge in a third one. The run has the bits of one host; a rank that is killed or stopped, and a
+# host that is cut off, are named on both. It needs root, ip and unshare.
+. "${0%/*}/lib.sh" "$1"
+unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
+net=trm$$
+skip() {
+    echo "skipped: $1"
+    exit 77
+}
+[ "$(id -u)" = 0 ] || skip 'only root can make network namespaces'
+command -v ip unshare >/dev/null || skip 'ip and unshare are not there'
+ip netns add "$net-switch" 2>/dev/null || skip 'this machine makes no network namespaces'
+clear_up() {
+    local n
+    for n in switch alpha beta; do ip netns del "$net-$n" 2>/dev/null; done
+    cd / && rm -rf "$scratch"
+}
+trap clear_up EXIT
+ip -n "$net-switch" link add bridge type bridge 2>/dev/null || skip 'this machine makes no bridges'
+ip -n "$net-switch" link set bridge up
+number=1
+for n in alpha beta; do
+    ok ip netns add "$net-$n"
+    ok ip -n "$net-switch" link add "to-$n" type veth peer name net netns "$net-$n"
+    ok ip -n "$net-switch" link set "to-$n" master bridge up
+    ok ip -n "$net-$n" link set lo up
+    ok ip -n "$net-$n" link set net up
+    ok ip -n "$net-$n" address add 10.77.0.$number/24 dev net
+    number=$((number + 1))
+done
+[ "$failures" = 0 ] || finish
+
+make_data
+make_job 'family: gpt2, layers: 2, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0.1, drop_attention: 0, drop_residual: 0'
+sed -i '/^launch:/d' job.yaml
+export UCX_TLS=tcp,self # else UCX finds that the memory is that of one machine
+export TRIREME_ATTACH_TIMEOUT=60s lacks=
+umask 077
+head -c 32 /dev/urandom | base64 >secret
+pids=()
+
+# In the background: the process of the shell becomes the command.
+on() { # HOST COMMAND...
+    local name=$1
+    shift
+    exec ip netns exec "$net-$name" unshare --uts --mount \
+        sh -c 'hostname "$0" && { [ "$0" != "$lacks" ] || mount -t tmpfs none data; } && exec "$@"' "$name" "$@"
+}
+
+start_4() { # ARGUMENTS...: ranks 0 and 1 on alpha, 2 and 3 on beta
+    local r name
+    for r in 3 1 0 2; do
+        name=$([ $r -lt 2 ] && echo alpha || echo beta)
+        on $name env RANK=$r LOCAL_RANK=$((r % 2)) WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 GROUP_RANK=$((r / 2)) MASTER_ADDR=10.77.0.1 \
+            "$trireme" train job.yaml --quiet "$@" >stdout.$r 2>stderr.$r </dev/null &
+        pids[r]=$!
+    done
+}
+
+ended() { # RANK CODE
+    wait "${pids[$1]}" 2>/dev/null
+    code=$?
+    [ "$code" = "$2" ] || fail "rank $1 ended with $code, expected $2: $(head -c 400 "stderr.$1")"
+}
+
+all_say() { # REGEX CODE RANK...
+    local r
+    for r in "${@:3}"; do
+        ended "$r" "$2"
+        expect_lines 1 "stderr.$r"
+        expect_line "$1" "stderr.$r"
+    done
+}
+
+begin() { # ARGUMENTS...: a run that would take for ever, after its step 3
+    rm -rf out
+    start_4 --train.steps 1000000 "$@"
+    wait_for_line '"step":3' out/log.jsonl
+    left=$(for r in 0 1 2 3; do children_of "${pids[$r]}"; done)
+}
+
+rm -rf out
+start_4
+all_say '10.77.0.1.*TRIREME_SECRET_FILE, the same on every host' 2 0
+for r in 1 2 3; do
+    kill "${pids[$r]}" 2>/dev/null
+    wait "${pids[$r]}" 2>/dev/null
+done
+expect_no_file out
+
+export TRIREME_SECRET_FILE=$scratch/secret
+# ---- Same bits, over messages alone and with a step whose sums are many
+for arguments in '--parallel.dp ddp' '--parallel.dp zero3 --parallel.dp_replicate 2' '--parallel.pp 2 --parallel.tp 2'; do
+    rm -rf one far
+    train --launch.ranks 4 --train.save_every 4 --train.out one $arguments
+    start_4 --train.save_every 4 --train.out far $arguments
+    for r in 0 1 2 3; do
+        ended $r 0
+        expect_none "rank $r prints" "$(cat stdout.$r stderr.$r)"
+    done
+    expect_steps far 8
+    expect_same_losses one far
+    expect_same_checkpoint one far
+done
+
+# ---- A host that lacks the data
+mkdir data
+cp toy* data/
+rm -rf out
+lacks=beta start_4 --data.train data/toy
+all_say '^trireme: rank 2 \(host beta\): data.train: .*data/toy' 2 0 1 2 3
+
+# ---- Lost ranks
+begin
+victim=$(children_of "${pids[2]}")
+kill -9 "$victim"
+all_say "^trireme: rank 2 \(host beta, pid $victim\) was killed by signal 9 \(Killed\)$" 1 0 1 2 3
+expect_gone 20000 $left
+
+begin --checks.watchdog 2s
+kill -STOP "$(children_of "${pids[3]}")"
+all_say '^trireme: Watchdog caught collective operation timeout: rank [0-3]( \(host (alpha|beta)\))? did not come to all_reduce' 1 0 1 2 3
+expect_gone 20000 $left
+
+# ---- A cut in the network, which both ends see by silence alone
+begin
+ok ip -n "$net-switch" link set to-beta nomaster
+cut=$(now_ms)
+all_say "^trireme: rank 2 \(host beta, pid ${pids[2]}\) was killed or ended before its work was done, or its host does not answer$" 1 0 1
+all_say '^trireme: host beta \(ranks 2 to 3\) lost the host of rank 0: the store' 1 2 3
+echo "all ranks named the cut $(($(now_ms) - cut)) ms after it"
+expect_gone 20000 $left
+finish
