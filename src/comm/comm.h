@@ -27,6 +27,7 @@
 //   p2p     ranks of one machine, which are processes or threads. Their devices read each other's
 //           memory (p2p.h).
 //   ucx     ranks that are processes on any hosts (ucx.h)
+//   hier    ranks of several hosts: local in each, ucx between them (hier.h)
 //   trace   wraps another one and counts its calls and bytes (trace.h)
 #ifndef TRIREME_COMM_COMM_H
 #define TRIREME_COMM_COMM_H

@@ -58,6 +58,7 @@ static bool doorbell_sleep(doorbell *b, uint32_t seen, const _Atomic int *left,
         }
         if (timeout_ns > 0 && waited_ns > timeout_ns) break;
         syscall(SYS_futex, &b->value, FUTEX_WAIT, seen, &limit, NULL, 0);
+        if (l->idle) l->idle(l->idle_arg);
         const int64_t now = clock_ns(), slept = now - last;
         waited_ns += slept < COUNTED_MS * 1000000 ? slept : COUNTED_MS * 1000000;
         last = now;

@@ -21,6 +21,8 @@ typedef struct doorbell_limits {
     const comm_failure *failure;       // ends every wait; NULL: none
     const _Atomic int64_t *timeout_ms; // time in which this process runs; 0: none
     bool spin;                         // every rank can have a core of its own
+    void (*idle)(void *arg);           // called each 20 ms of a sleep; NULL: nothing
+    void *idle_arg;
 } doorbell_limits;
 
 // Changes the number. A rank that sees the new number also sees everything that the caller wrote

@@ -22,8 +22,9 @@ static comm_local *local_of(comm *c)
 status local_wait_error(const comm_call *call, int awaited, const char *to, err *e)
 {
     const comm_local *local = call->local;
-    const comm_wait wait = {.waiting = local->world_rank,
-                            .awaited = local->group->world_rank[awaited],
+    const comm_wait wait = {.waiting = local_rank_of(local, local->base.rank),
+                            .awaited = local_rank_of(local, awaited),
+                            .first = local->first,
                             .what = call->what,
                             .call = to,
                             .label = local->base.label,
@@ -81,13 +82,42 @@ static status issue(comm_call call, comm_queue *queue, device_stream *on, err *e
     return OK;
 }
 
-// Runs a call that blocks the host, after all collectives issued before it.
+// Runs a call on this thread, after all collectives issued before it.
+static status run_here(comm_call *call, err *e)
+{
+    call->queue = &call->local->collectives;
+    call->ticket = (uint32_t)call->queue->issued++;
+    return run_call(call, e);
+}
+
+// Runs a call that blocks the host.
 static status run_now(comm_call call, err *e)
 {
-    call.queue = &call.local->collectives;
-    call.ticket = (uint32_t)call.queue->issued++;
     call.what = activity_of(call.local);
-    return run_call(&call, e);
+    return run_here(&call, e);
+}
+
+status local_run_now(comm *c, const comm_call_shape *shape, const comm_call_shape *whole,
+                     const void *in, void *out, uint64_t what, err *e)
+{
+    comm_call call = {.local = local_of(c),
+                      .kind = (comm_call_kind)shape->kind,
+                      .type = (dtype)shape->type,
+                      .op = (comm_reduce_op)shape->op,
+                      .root = shape->root,
+                      .in = in,
+                      .out = out,
+                      .count = shape->count,
+                      .what = what,
+                      .whole = *whole};
+    return run_here(&call, e);
+}
+
+void local_set_idle(comm *c, void (*fn)(void *arg), void *arg)
+{
+    comm_local *local = local_of(c);
+    local->limits.idle = fn;
+    local->limits.idle_arg = arg;
 }
 
 static void local_close(comm *c)
@@ -236,11 +266,11 @@ static status local_share(comm *c, err *e)
 static void local_abort(comm *c, const err *why)
 {
     const comm_local *local = local_of(c);
-    comm_failure_set(local->world->failure, local->world_rank, why);
+    comm_failure_set(local->world->failure, local_rank_of(local, local->base.rank), why);
 }
 
-static status open_in_group(world *w, comm_group *g, const comm_rendezvous *meeting, comm **out,
-                            err *e);
+static status open_in_group(world *w, int first, comm_group *g, const comm_rendezvous *meeting,
+                            comm **out, err *e);
 
 // The first member of a new group places it in the arena.
 static status open_group(comm_local *local, const comm_members *m, comm_group **out, err *e)
@@ -274,10 +304,12 @@ static status local_split(comm *c, int color, int key, comm **out, err *e)
     TRY(comm_rendezvous_split(&local->meeting, color, key, deadline_ms, &m, e));
     TRY(open_group(local, &m, &group, e));
     TRY(comm_rendezvous_join(&local->meeting, &m, &group, sizeof group, deadline_ms, &meeting, e));
-    if (m.size == 1)
+    if (m.size == 1) {
         TRY(comm_solo_open_in(w, local->world_rank, out, e));
-    else
-        TRY(open_in_group(w, group, &meeting, out, e));
+    } else {
+        TRY(open_in_group(w, local->first, group, &meeting, out, e));
+        local_set_idle(*out, local->limits.idle, local->limits.idle_arg);
+    }
 done:
     free(m.ranks);
     return result;
@@ -306,8 +338,8 @@ static const comm_ops local_ops = {
 const comm_capabilities LOCAL_CAPABILITIES = {.tree_order = true, .zero_copy = true};
 
 // Opens the communicator of member meeting->rank of g. Closing it leaves g.
-static status open_in_group(world *w, comm_group *g, const comm_rendezvous *meeting, comm **out,
-                            err *e)
+static status open_in_group(world *w, int first, comm_group *g, const comm_rendezvous *meeting,
+                            comm **out, err *e)
 {
     status result = OK;
     const size_t size = (size_t)g->size;
@@ -319,6 +351,7 @@ static status open_in_group(world *w, comm_group *g, const comm_rendezvous *meet
     local->base = (comm){
         .ops = &local_ops, .rank = meeting->rank, .size = g->size, .can = LOCAL_CAPABILITIES};
     local->world = w;
+    local->first = first;
     local->group = g;
     local->world_rank = g->world_rank[meeting->rank];
     local->receives = local->sends + size;
@@ -335,22 +368,28 @@ done:
     return result;
 }
 
-status local_open_hosts(const comm_options *o, const char *name, comm **out, err *e)
+status local_open_near(const comm_options *o, comm **out, err *e)
 {
     status result = OK;
     world *w = o->world;
     comm_group *group = NULL;
-    *out = NULL;
-    if (!w || o->local_size != o->size || w->ranks != o->size)
-        FAIL(E_USAGE, "communicator %s: %d of %d ranks are on this machine; valid are all", name,
-             o->local_size, o->size);
     const comm_rendezvous meeting = {
-        .store = o->store, .failure = w->failure, .rank = o->rank, .size = o->size};
-    if (o->rank == 0) TRY(comm_group_open(w->arena, o->size, NULL, &group, e));
+        .store = w->store, .failure = w->failure, .rank = o->local_rank, .size = o->local_size};
+    *out = NULL;
+    if (o->local_rank == 0) TRY(comm_group_open(w->arena, o->local_size, NULL, &group, e));
     TRY(comm_rendezvous_open(&meeting, &group, sizeof group, o->deadline_ms, e));
-    TRY(open_in_group(w, group, &meeting, out, e));
+    TRY(open_in_group(w, o->rank - o->local_rank, group, &meeting, out, e));
 done:
     return result;
+}
+
+status local_open_hosts(const comm_options *o, const char *name, comm **out, err *e)
+{
+    *out = NULL;
+    if (o->world && o->local_size == o->size && o->world->ranks == o->size)
+        return local_open_near(o, out, e);
+    return err_set(e, E_USAGE, "communicator %s: %d of %d ranks are on this machine; valid are all",
+                   name, o->local_size, o->size);
 }
 
 status local_open(const comm_options *o, comm **out, err *e)

@@ -23,6 +23,7 @@ typedef struct comm_local {
     world *world;
     comm_group *group;
     int world_rank;
+    int first;                       // rank of the run that is rank 0 of the world
     uint32_t round;                  // number of the latest round; used by `running` only
     const struct comm_call *running; // the collective that runs
     comm_queue collectives;
@@ -47,9 +48,10 @@ typedef struct comm_call {
     size_t count;
     const comm_segment *segments;
     int segment_count;
-    uint64_t hash; // of the segments
-    bool in_place; // this rank's shards lie at their offsets in the full array
-    uint64_t what; // this rank's activity (comm_activity.what) when the call was issued
+    uint64_t hash;         // of the segments
+    bool in_place;         // this rank's shards lie at their offsets in the full array
+    uint64_t what;         // this rank's activity (comm_activity.what) when the call was issued
+    comm_call_shape whole; // the call that this one is a part of, which ranks compare; kind 0: none
 } comm_call;
 _Static_assert(sizeof(comm_call) <= STREAM_ARG_BYTES, "a stream keeps a copy of a call");
 
@@ -61,6 +63,16 @@ status local_open(const comm_options *o, comm **out, err *e);
 // The same for any device, as the host's side of communicator `name` (p2p.h): only its calls that block
 // the host may be used, and the functions below.
 status local_open_hosts(const comm_options *o, const char *name, comm **out, err *e);
+// Opens the communicator of the ranks of this machine, which are o->local_size of o->size, numbered from 0. They
+// follow each other in the run, and messages give them the numbers of the run. Collective over these ranks.
+status local_open_near(const comm_options *o, comm **out, err *e);
+
+// Runs a collective on the calling thread, after all that were issued before it. `shape` is the call;
+// `whole` is the one that it is a part of, and ranks compare that; `what` is the activity in which that was issued.
+status local_run_now(comm *c, const comm_call_shape *shape, const comm_call_shape *whole,
+                     const void *in, void *out, uint64_t what, err *e);
+// Every wait of c, and of what is split from it later, calls fn each 20 ms.
+void local_set_idle(comm *c, void (*fn)(void *arg), void *arg);
 
 // True if p is memory of comm_alloc.
 static inline bool local_holds(const comm_local *local, const void *p)
@@ -78,6 +90,12 @@ static inline bool local_sees(const comm_local *local, const void *p)
 static inline const void **local_sources(const comm_local *local)
 {
     return (const void **)local->arrays;
+}
+
+// The number in the run of a member of the group.
+static inline int local_rank_of(const comm_local *local, int member)
+{
+    return local->first + local->group->world_rank[member];
 }
 
 static inline bool local_has_failed(const comm_local *local)

@@ -59,16 +59,18 @@ static status absent_error(const comm_call *call, const comm_channel *c, err *e)
     const comm_local *local = call->local;
     char to[64];
     bool sends;
-    const int other = other_end(local, c, &sends), other_rank = local->group->world_rank[other];
+    const int other = other_end(local, c, &sends), other_rank = local_rank_of(local, other);
     if (local_has_failed(local) || !atomic_load(&local->group->members[other].left) ||
         comm_failure_await(local->world->failure)) {
-        snprintf(to, sizeof to, sends ? "recv from rank %d" : "send to rank %d", local->world_rank);
+        snprintf(to, sizeof to, sends ? "recv from rank %d" : "send to rank %d",
+                 local_rank_of(local, local->base.rank));
         return local_wait_error(call, other, to, e);
     }
     err why;
     memset(&why, 0, sizeof why);
     err_set(&why, E_INTERNAL, "rank %d left the group while rank %d waits %s", other_rank,
-            local->world_rank, sends ? "for it to receive" : "to receive from it");
+            local_rank_of(local, local->base.rank),
+            sends ? "for it to receive" : "to receive from it");
     comm_failure_set(local->world->failure, -1, &why); // -1: either of the two may be wrong
     return err_set(e, E_INTERNAL, "%s", why.text);
 }
@@ -184,11 +186,11 @@ done:
 static status refuse_length(const comm_call *call, const comm_message *m, err *e)
 {
     comm_local *local = call->local;
-    const int from = local->group->world_rank[call->root];
+    const int from = local_rank_of(local, call->root);
     err why;
     memset(&why, 0, sizeof why);
     err_set(&why, E_INTERNAL, "rank %d sends %llu bytes while rank %d receives %zu", from,
-            (unsigned long long)m->bytes, local->world_rank, call->count);
+            (unsigned long long)m->bytes, local_rank_of(local, local->base.rank), call->count);
     comm_failure_set(local->world->failure, -1, &why); // -1: either of the two may be wrong
     return err_set(e, E_INTERNAL, "%s", why.text);
 }

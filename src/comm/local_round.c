@@ -20,7 +20,10 @@ status local_meet(comm_local *local, err *e)
         const int awaited = (local->base.rank + i) % local->base.size;
         if (doorbell_wait_for(&local_post(local, awaited)->doorbell, local->round, &local->limits))
             continue;
-        return local_wait_error(local->running, awaited, comm_call_name(local->running->kind), e);
+        const comm_call *call = local->running;
+        return local_wait_error(
+            call, awaited,
+            comm_call_name(call->whole.kind ? (comm_call_kind)call->whole.kind : call->kind), e);
     }
     return OK;
 }
@@ -38,9 +41,8 @@ static status check_same_call(comm_local *local, err *e)
             return comm_failure_error(local->world->failure, e);
         err why;
         memset(&why, 0, sizeof why);
-        err_set(&why, E_INTERNAL, "rank %d %s while rank %d %s", local->group->world_rank[0],
-                comm_call_describe(first, a), local->group->world_rank[r],
-                comm_call_describe(p, b));
+        err_set(&why, E_INTERNAL, "rank %d %s while rank %d %s", local_rank_of(local, 0),
+                comm_call_describe(first, a), local_rank_of(local, r), comm_call_describe(p, b));
         comm_failure_set(local->world->failure, -1, &why); // -1: either of the two may be wrong
         return err_set(e, E_INTERNAL, "%s", why.text);
     }
@@ -60,6 +62,7 @@ status local_announce(const comm_call *call, void *shared, const void *shown, si
                                 .root = call->root + call->segment_count, // one of the two is 0
                                 .count = call->count,
                                 .hash = call->hash};
+    if (call->whole.kind) p->call = call->whole;
     p->buffer = local_sees(local, shared) ? shared : NULL;
     if (shown_bytes)
         memcpy(shown_bytes <= POST_DATA_BYTES

@@ -8,6 +8,7 @@
 #include "comm/p2p.h"
 #include "comm/solo.h"
 #ifdef TRIREME_UCX
+#include "comm/hier.h"
 #include "comm/ucx.h"
 #endif
 #include "comm/world.h"
@@ -36,21 +37,24 @@ static const registry_row ROWS[] = {
     {"local", &LOCAL_CAPABILITIES, 2, 0, true, false, local_open},
     {"p2p", &P2P_CAPABILITIES, 2, KERNEL_REDUCE_RANKS, false, false, p2p_open},
 #ifdef TRIREME_UCX
+    {"hier", &HIER_CAPABILITIES, 2, REDUCE_SOURCES, true, true, hier_open},
     {"ucx", &UCX_CAPABILITIES, 2, REDUCE_SOURCES, true, true, ucx_open},
 #endif
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
 
 #ifdef TRIREME_UCX
-#define UCX_IS "ucx (ranks on any hosts)"
+#define NOT_BUILT ""
 #else
-#define UCX_IS "ucx (ranks on any hosts), which is not built in"
+#define NOT_BUILT ", which are not built in"
 #endif
 static const char VALID[] =
     "auto, solo (one rank), local (ranks of one machine), p2p (ranks of one machine whose devices "
-    "have memory of their own), and " UCX_IS;
+    "have memory of their own), ucx (ranks on any hosts), and hier (ranks of several hosts: local "
+    "in each, ucx "
+    "between them)" NOT_BUILT;
 
-const char *const COMM_WORDS[] = {"auto", "local", "p2p", "ucx", NULL};
+const char *const COMM_WORDS[] = {"auto", "local", "p2p", "ucx", "hier", NULL};
 
 static bool can_have(const registry_row *row, int size)
 {
@@ -87,7 +91,8 @@ static status find(const char *name, int size, bool is_far, bool host_memory,
     *out = row;
     if (is_far && (row ? !row->is_far : is_auto))
         return err_set(e, E_USAGE,
-                       "communicator %s: ranks are on several machines; valid are ucx, where it is "
+                       "communicator %s: ranks are on several machines; valid are hier and ucx, "
+                       "where they are "
                        "built in, with devices whose memory the host can address",
                        name);
     if (!row) return err_set(e, E_USAGE, "communicator %s: valid are %s", name, VALID);

@@ -30,7 +30,7 @@ typedef struct comm_description {
 } comm_description;
 
 // "auto" is the communicator of one rank, or one of the ranks of one machine: local where the host can
-// address the devices' memory (host_memory, as device_description.is_host_memory), else p2p. It is ucx where ranks
+// address the devices' memory (host_memory, as device_description.is_host_memory), else p2p. It is hier where ranks
 // are on several machines (is_far). E_USAGE when there is no such name, or when it cannot have these ranks.
 status comm_describe(const char *name, int size, bool is_far, bool host_memory,
                      comm_description *out, err *e);

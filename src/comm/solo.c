@@ -35,14 +35,14 @@ static status solo_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
 {
     world *w = ((const comm_solo *)c)->world;
     *out = NULL;
-    return w ? comm_arena_alloc(w->arena, d, bytes, out, e)
-             : device_alloc(d, MEMORY_ZEROED, bytes, out, e);
+    return w && w->arena ? comm_arena_alloc(w->arena, d, bytes, out, e)
+                         : device_alloc(d, MEMORY_ZEROED, bytes, out, e);
 }
 
 static void solo_release(comm *c, device *d, void *p, size_t bytes)
 {
     world *w = ((const comm_solo *)c)->world;
-    if (w)
+    if (w && w->arena)
         comm_arena_release(w->arena, d, p, bytes);
     else
         device_release(d, MEMORY_ZEROED, p, bytes);

@@ -32,51 +32,79 @@ status ucx_issue(const ucx_call *x, device_stream_fn fn, device_stream *on, err 
     return OK;
 }
 
-static status issue_collective(comm *c, ucx_terms terms, const void *in, void *out,
-                               device_stream *on, err *e)
+// `whole`: the count of the call that this one is a part of, or 0.
+static ucx_call collective(comm *c, const comm_call_shape *shape, uint64_t whole, const void *in,
+                           void *out)
 {
+    static const uint8_t kinds[] = {[CALL_ALL_REDUCE] = UCX_ALL_REDUCE,
+                                    [CALL_REDUCE_SCATTER] = UCX_REDUCE_SCATTER,
+                                    [CALL_ALL_GATHER] = UCX_ALL_GATHER,
+                                    [CALL_BROADCAST] = UCX_BROADCAST};
+    ucx_terms terms = {.kind = kinds[shape->kind],
+                       .type = shape->type,
+                       .op = shape->op,
+                       .root = shape->root,
+                       .count = shape->count,
+                       .whole = whole};
+    if (terms.kind == UCX_ALL_REDUCE)
+        terms.algorithm =
+            (uint8_t)ucx_algorithm_choose(ucx_of(c)->own->algorithm, c->size, (dtype)terms.type,
+                                          terms.count * dtype_bytes((dtype)terms.type));
     ucx_call x = ucx_call_of(c, UCX_ON_STREAM, terms);
     x.in = in;
     x.out = out;
+    return x;
+}
+
+static status issue_collective(comm *c, comm_call_shape shape, const void *in, void *out,
+                               device_stream *on, err *e)
+{
+    const ucx_call x = collective(c, &shape, 0, in, out);
     return ucx_issue(&x, ucx_run_collective, on, e);
+}
+
+status ucx_run_now(comm *c, const comm_call_shape *shape, const comm_call_shape *whole,
+                   const void *in, void *out, uint64_t what, err *e)
+{
+    ucx_call x = collective(c, shape, whole->count, in, out);
+    x.what = what;
+    return ucx_run_collective(&x, e);
 }
 
 static status ucx_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
                              device_stream *on, err *e)
 {
-    const int algorithm =
-        ucx_algorithm_choose(ucx_of(c)->own->algorithm, c->size, t, count * dtype_bytes(t));
-    return issue_collective(c,
-                            (ucx_terms){.kind = UCX_ALL_REDUCE,
-                                        .type = (uint8_t)t,
-                                        .op = (uint8_t)op,
-                                        .algorithm = (uint8_t)algorithm,
-                                        .count = count},
-                            inout, inout, on, e);
+    return issue_collective(
+        c,
+        (comm_call_shape){
+            .kind = CALL_ALL_REDUCE, .type = (uint8_t)t, .op = (uint8_t)op, .count = count},
+        inout, inout, on, e);
 }
 
 static status ucx_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
                                  comm_reduce_op op, device_stream *on, err *e)
 {
     return issue_collective(c,
-                            (ucx_terms){.kind = UCX_REDUCE_SCATTER,
-                                        .type = (uint8_t)t,
-                                        .op = (uint8_t)op,
-                                        .count = shard_count},
+                            (comm_call_shape){.kind = CALL_REDUCE_SCATTER,
+                                              .type = (uint8_t)t,
+                                              .op = (uint8_t)op,
+                                              .count = shard_count},
                             in, out, on, e);
 }
 
 static status ucx_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
                              device_stream *on, err *e)
 {
-    const ucx_terms terms = {.kind = UCX_ALL_GATHER, .type = (uint8_t)t, .count = shard_count};
-    return issue_collective(c, terms, in, out, on, e);
+    return issue_collective(
+        c, (comm_call_shape){.kind = CALL_ALL_GATHER, .type = (uint8_t)t, .count = shard_count}, in,
+        out, on, e);
 }
 
 static status ucx_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on, err *e)
 {
-    const ucx_terms terms = {.kind = UCX_BROADCAST, .type = U8, .root = root, .count = bytes};
-    return issue_collective(c, terms, inout, inout, on, e);
+    return issue_collective(
+        c, (comm_call_shape){.kind = CALL_BROADCAST, .type = U8, .root = root, .count = bytes},
+        inout, inout, on, e);
 }
 
 static status ucx_barrier(comm *c, err *e)

@@ -8,6 +8,7 @@
 #ifndef TRIREME_COMM_UCX_H
 #define TRIREME_COMM_UCX_H
 
+#include "comm/call.h"
 #include "comm/registry.h"
 
 extern const comm_capabilities UCX_CAPABILITIES;
@@ -15,5 +16,12 @@ extern const comm_capabilities UCX_CAPABILITIES;
 // Opens the communicator of all ranks. It is a row of registry.c. E_USAGE for a device whose memory the host
 // cannot address, and for an unknown algorithm. Collective over all ranks.
 status ucx_open(const comm_options *o, comm **out, err *e);
+
+// Runs a collective of ucx on the calling thread, after all that were issued before it. `shape` is the call;
+// `whole` is the one that it is a part of; `what` is the activity in which that was issued.
+status ucx_run_now(comm *c, const comm_call_shape *shape, const comm_call_shape *whole,
+                   const void *in, void *out, uint64_t what, err *e);
+// Makes progress for a rank that waits for something else, and tells a failure that it finds.
+void ucx_progress(comm *c);
 
 #endif

@@ -33,6 +33,7 @@ typedef struct ucx_terms {
     uint8_t kind, type, op, algorithm;
     int32_t root;
     uint64_t count; // elements of the array, or of one shard; bytes of a broadcast or a message
+    uint64_t whole; // count of the call that this one is a part of; 0: of none
 } ucx_terms;
 
 typedef struct ucx_head {

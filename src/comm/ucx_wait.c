@@ -90,6 +90,16 @@ status ucx_check(ucx_rank *own, err *e)
     return comm_failure_error(own->world->failure, e);
 }
 
+void ucx_progress(comm *c)
+{
+    ucx_rank *own = ucx_of(c)->own;
+    err e;
+    if (pthread_mutex_trylock(&own->lock) != 0) return; // a thread that waits makes progress
+    while (ucp_worker_progress(own->worker)) continue;
+    ucx_check(own, &e);
+    pthread_mutex_unlock(&own->lock);
+}
+
 void ucx_fail(ucx_rank *own, int rank, const err *why)
 {
     pthread_mutex_lock(&own->lock);
@@ -134,7 +144,7 @@ static void describe(char out[TEXT], const ucx_terms *t)
 {
     const char *name = ucx_kind_name(t->kind), *type = dtype_name((dtype)t->type);
     const char *op = reduce_op_name((comm_reduce_op)t->op);
-    const unsigned long long count = t->count;
+    const unsigned long long count = t->whole ? t->whole : t->count;
     if (t->kind == UCX_ALL_REDUCE)
         snprintf(out, TEXT, "%s of %llu %s (%s) by %s", name, count, type, op,
                  ucx_algorithm_name(t->algorithm));

@@ -131,7 +131,7 @@ done
 
 # ---- Refused before anything is written
 start_4 torchrun --launch.comm local
-all_say 'communicator local: ranks are on several machines; valid are ucx' 2 0 1 2 3
+all_say 'communicator local: ranks are on several machines; valid are hier and ucx' 2 0 1 2 3
 start_4 torchrun --checks.desync on
 all_say 'checks.desync: found on; valid: off, because torchrun has started ranks on several hosts' 2 0 1 2 3
 start_4 torchrun --train.stepz 3
@@ -160,7 +160,7 @@ for lost in 1 2; do
     # Each process leaves the last calls of its rank.
     for r in 0 1 2 3; do
         expect_line "\"rank\": $r,\$" out/flight_recorder/rank_$r
-        expect_line '"profiling_name": "ucx:all_reduce"' out/flight_recorder/rank_$r
+        expect_line '"profiling_name": "hier:all_reduce"' out/flight_recorder/rank_$r
     done
 done
 # The process that another program has started: of rank 0, whose host keeps the store; of the rank that speaks for its

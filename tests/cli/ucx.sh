@@ -1,4 +1,4 @@
-# ucx.sh -- a run over the communicator ucx has the bits of one over local, whatever the strategy; and the benchmark
+# ucx.sh -- a run over the communicators ucx and hier has the bits of one over local, whatever the strategy; and the benchmark
 # checks its sums.
 . "$(dirname "$0")/lib.sh" "$1"
 
@@ -12,12 +12,13 @@ YAML
 same_as_local() { # NAME ARGUMENTS...
     local name=$1 comm
     shift
-    for comm in local ucx; do
+    for comm in local ucx hier; do
         ok timeout 120 "$trireme" train job.yaml --quiet --launch.comm $comm --train.out "$name-$comm" "$@"
         grep '"event":"step"' "$name-$comm/log.jsonl" | sed 's/,"seconds.*//' >"$name-$comm.steps"
         expect_lines 4 "$name-$comm.steps"
     done
     expect_same "$name-local.steps" "$name-ucx.steps"
+    expect_same "$name-local.steps" "$name-hier.steps"
 }
 
 same_as_local ddp --parallel.dp ddp

@@ -27,7 +27,8 @@ static void test_names_are_described_before_ranks_start(void **state)
     static const char valid[] =
         "communicator nccl: valid are auto, solo (one rank), local (ranks of "
         "one machine), p2p (ranks of one machine whose devices have memory "
-        "of their own), and ucx (ranks on any hosts)";
+        "of their own), ucx (ranks on any hosts), and hier (ranks of several "
+        "hosts: local in each, ucx between them)";
     assert_memory_equal(e.text, valid, sizeof valid - 1); // "which is not built in" may follow
     assert_int_equal(comm_describe("solo", 2, false, true, &d, &e), E_USAGE);
     assert_string_equal(e.text, "communicator solo: found 2 ranks; valid are 1");
@@ -50,13 +51,13 @@ static void test_ranks_on_several_machines(void **state)
     static const char *const here[] = {"local", "p2p"};
 #ifdef TRIREME_UCX
     assert_int_equal(comm_describe("auto", 4, true, true, &d, &e), OK);
-    assert_string_equal(d.name, "ucx");
+    assert_string_equal(d.name, "hier");
 #else
     assert_int_equal(comm_describe("auto", 4, true, true, &d, &e), E_USAGE);
 #endif
     for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
         assert_int_equal(comm_describe(here[i], 4, true, true, &d, &e), E_USAGE);
-        assert_non_null(strstr(e.text, "ranks are on several machines; valid are ucx"));
+        assert_non_null(strstr(e.text, "ranks are on several machines; valid are hier and ucx"));
     }
     assert_int_equal(comm_describe("auto", 4, true, false, &d, &e), E_USAGE);
     assert_non_null(strstr(e.text, "with devices whose memory the host can address"));

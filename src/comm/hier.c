@@ -1,0 +1,336 @@
+// hier.c -- opens, splits and closes the communicator hier (hier.h), and holds its table. It finds the layout of a group
+// once, when the group is opened. It has no calls over segments, so comm.c packs shards. Opened by the registry.
+#include "comm/hier_private.h"
+
+#include "base/alloc.h"
+#include "comm/solo.h"
+
+#include <stdlib.h>
+
+static const comm_ops hier_ops;
+static const char WHAT[] = "a communicator";
+static const _Atomic int64_t NEVER = 0; // the time after which a wait for an own earlier call ends
+
+const comm_capabilities HIER_CAPABILITIES = {
+    .tree_order = true, .needs_workspace = true, .sends_wait = true, .own_thread = true};
+
+// Where a rank of a group is.
+typedef struct hier_seat {
+    int32_t host, place,
+        ranks; // the host's number, the rank's number there, and how many are there
+} hier_seat;
+
+// ---- Calls
+
+static status issue(comm *base, comm_call_shape shape, const void *in, void *out, device_stream *on,
+                    err *e)
+{
+    status result = OK;
+    hier_comm *c = hier_of(base);
+    const hier_rank *own = c->own;
+    hier_call x = {.comm = c, .shape = shape, .in = in, .out = out};
+    TRY(hier_check(c, e));
+    x.ticket = (uint32_t)c->queue.issued++;
+    x.what = atomic_load_explicit(
+        &comm_watchdog_activity(own->world->watchdog, own->local_rank)->what, memory_order_relaxed);
+    on->device->ops->call(on, hier_run_collective, &x, sizeof x);
+done:
+    return result;
+}
+
+static status hier_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
+                              device_stream *on, err *e)
+{
+    const comm_call_shape shape = {
+        .kind = CALL_ALL_REDUCE, .type = (uint8_t)t, .op = (uint8_t)op, .count = count};
+    return issue(c, shape, inout, inout, on, e);
+}
+
+static status hier_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
+                                  comm_reduce_op op, device_stream *on, err *e)
+{
+    const comm_call_shape shape = {
+        .kind = CALL_REDUCE_SCATTER, .type = (uint8_t)t, .op = (uint8_t)op, .count = shard_count};
+    return issue(c, shape, in, out, on, e);
+}
+
+static status hier_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
+                              device_stream *on, err *e)
+{
+    const comm_call_shape shape = {
+        .kind = CALL_ALL_GATHER, .type = (uint8_t)t, .count = shard_count};
+    return issue(c, shape, in, out, on, e);
+}
+
+static status hier_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
+                             err *e)
+{
+    const comm_call_shape shape = {
+        .kind = CALL_BROADCAST, .type = U8, .root = root, .count = bytes};
+    return issue(c, shape, inout, inout, on, e);
+}
+
+// Calls that block the host meet over ucx. On one host they follow the collectives, as local has one queue.
+static status meet(comm *base, status (*call)(comm *c, err *e), err *e)
+{
+    status result = OK;
+    hier_comm *c = hier_of(base);
+    if (c->all) return call(c->all, e);
+    TRY(hier_drain(c, e));
+    TRY(call(c->near, e));
+done:
+    return result;
+}
+
+static status hier_barrier(comm *c, err *e)
+{
+    return meet(c, comm_barrier, e);
+}
+
+// Memory of the arena lies at one address on all ranks of a host, so there is nothing to exchange.
+static status hier_share(comm *c, err *e)
+{
+    return meet(c, comm_share, e);
+}
+
+static status hier_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
+{
+    const hier_rank *own = hier_of(c)->own;
+    return own->world->arena ? comm_arena_alloc(own->world->arena, d, bytes, out, e)
+                             : comm_alloc(own->root, d, bytes, out, e);
+}
+
+static void hier_release(comm *c, device *d, void *p, size_t bytes)
+{
+    const hier_rank *own = hier_of(c)->own;
+    if (own->world->arena)
+        comm_arena_release(own->world->arena, d, p, bytes);
+    else
+        comm_release(own->root, d, p, bytes);
+}
+
+static void hier_abort(comm *c, const err *why)
+{
+    const hier_rank *own = hier_of(c)->own;
+    comm_failure_set(own->world->failure, own->rank, why);
+    if (own->root) comm_abort(own->root, why);
+}
+
+static void hier_set_label(comm *base, const char *label)
+{
+    hier_comm *c = hier_of(base);
+    comm_set_label(c->near, label);
+    comm_set_label(c->all, label);
+    comm_set_label(c->far, label);
+}
+
+// ---- Closing
+
+static void rank_leave(hier_rank *own)
+{
+    if (--own->users > 0) return;
+    comm_close(own->root);
+    free(own);
+}
+
+// The streams of the rank have no work of c any more.
+static void hier_close(comm *base)
+{
+    hier_comm *c = hier_of(base);
+    hier_rank *own = c->own;
+    comm_close(c->far);
+    if (c->all != own->root) comm_close(c->all);
+    comm_close(c->near);
+    if (c->work) comm_arena_give(own->world->arena, c->work);
+    free(c->place);
+    free(c->sends);
+    free(c);
+    rank_leave(own);
+}
+
+// ---- Opening
+
+// seats [size] receives where each rank of c is.
+static status find_seats(const hier_comm *c, hier_seat *seats, err *e)
+{
+    const hier_seat own = {.host = c->own->host,
+                           .place = c->near ? c->near->rank : 0,
+                           .ranks = c->near ? c->near->size : 1};
+    const comm_call_shape shape = {.kind = CALL_ALL_GATHER, .type = U8, .count = sizeof own};
+    if (c->all) return ucx_run_now(c->all, &shape, &(comm_call_shape){0}, &own, seats, 0, e);
+    for (int r = 0; r < c->base.size; r++) seats[r] = (hier_seat){own.host, r, own.ranks};
+    return OK;
+}
+
+static hier_layout layout_of(const hier_seat *seats, int size)
+{
+    const int ranks = seats[0].ranks;
+    if (ranks == size) return HIER_ONE_HOST;
+    if (ranks == 1 || (ranks & (ranks - 1)) != 0) return HIER_ANY;
+    for (int r = 0; r < size; r++)
+        if (seats[r].ranks != ranks || seats[r].place != r % ranks ||
+            seats[r].host != seats[r - r % ranks].host)
+            return HIER_ANY;
+    return HIER_EVEN;
+}
+
+// What the layout needs, and no more.
+static status open_layout(hier_comm *c, const hier_seat *seats, err *e)
+{
+    status result = OK;
+    const int size = c->base.size, rank = c->base.rank;
+    void *work = NULL;
+    c->layout = layout_of(seats, size);
+    for (int r = 0; r < size; r++)
+        c->place[r] = seats[r].host == c->own->host ? seats[r].place : -1;
+    if (c->layout == HIER_ONE_HOST && c->all) {
+        if (c->all != c->own->root) comm_close(c->all);
+        c->all = NULL;
+    } else if (c->layout == HIER_EVEN) {
+        TRY(comm_split(c->all, c->place[rank], rank, &c->far, e));
+        TRY(comm_arena_take(c->own->world->arena, HIER_WORK_BYTES, false, &work, e));
+        c->work = work;
+    }
+done:
+    return result;
+}
+
+// Opens the communicator of a group: near, all, or both. Takes them, also where it fails.
+static status group_open(hier_rank *own, comm *near, comm *all, hier_seat **seats, comm **out,
+                         err *e)
+{
+    status result = OK;
+    const comm *group = all ? all : near;
+    const size_t size = (size_t)group->size;
+    hier_comm *c = NULL;
+    *out = NULL;
+    TRY(alloc_zeroed(&c, 1, sizeof *c, WHAT, e));
+    c->base = (comm){
+        .ops = &hier_ops, .rank = group->rank, .size = group->size, .can = HIER_CAPABILITIES};
+    c->own = own;
+    own->users++;
+    c->near = near;
+    c->all = all;
+    near = all = NULL;
+    c->limits = (doorbell_limits){.failure = own->world->failure, .timeout_ms = &NEVER};
+    TRY(alloc_zeroed(&c->place, size, sizeof *c->place, WHAT, e));
+    TRY(alloc_zeroed(&c->sends, size, sizeof *c->sends, WHAT, e));
+    TRY(alloc_zeroed(seats, size, sizeof **seats, WHAT, e));
+    TRY(find_seats(c, *seats, e));
+    TRY(open_layout(c, *seats, e));
+    *out = &c->base;
+    c = NULL;
+done:
+    if (c) hier_close(&c->base);
+    comm_close(near);
+    if (all != own->root) comm_close(all);
+    return result;
+}
+
+static status hier_split(comm *base, int color, int key, comm **out, err *e)
+{
+    status result = OK;
+    hier_comm *c = hier_of(base);
+    comm *near = NULL, *all = NULL;
+    hier_seat *seats = NULL;
+    *out = NULL;
+    TRY(hier_drain(c, e)); // else streams and this thread would use c->near at once
+    if (c->all) TRY(comm_split(c->all, color, key, &all, e));
+    if (c->near) TRY(comm_split(c->near, color, key, &near, e));
+    if ((all ? all : near)->size == 1) {
+        TRY(comm_solo_open_in(c->own->world, c->own->local_rank, out, e));
+    } else {
+        if (near && near->size == 1) {
+            comm_close(near);
+            near = NULL;
+        }
+        result = group_open(c->own, near, all, &seats, out, e);
+        near = all = NULL;
+    }
+done:
+    free(seats);
+    comm_close(near);
+    comm_close(all);
+    return result;
+}
+
+static const comm_ops hier_ops = {
+    .name = "hier",
+    .close = hier_close,
+    .alloc = hier_alloc,
+    .release = hier_release,
+    .all_reduce = hier_all_reduce,
+    .reduce_scatter = hier_reduce_scatter,
+    .all_gather = hier_all_gather,
+    .broadcast = hier_broadcast,
+    .send = hier_send,
+    .recv = hier_recv,
+    .send_wait = hier_send_wait,
+    .group_begin = hier_group_begin,
+    .group_end = hier_group_end,
+    .barrier = hier_barrier,
+    .abort = hier_abort,
+    .split = hier_split,
+    .share = hier_share,
+    .set_label = hier_set_label,
+};
+
+static void progress(void *root)
+{
+    ucx_progress(root);
+}
+
+// Ranks of one host follow each other: a host's number is that of its first rank.
+static status check_seats(const hier_seat *seats, int size, err *e)
+{
+    for (int r = 0; r < size; r++) {
+        const hier_seat *before = &seats[r > 0 ? r - 1 : 0];
+        const bool begins = r == 0 || before->place == before->ranks - 1;
+        if (begins ? seats[r].place == 0
+                   : seats[r].place == before->place + 1 && seats[r].ranks == before->ranks)
+            continue;
+        return err_set(e, E_USAGE,
+                       "communicator hier: rank %d is number %d of %d on its host; valid are ranks "
+                       "that follow each other on each host",
+                       r, seats[r].place, seats[r].ranks);
+    }
+    return OK;
+}
+
+status hier_open(const comm_options *o, comm **out, err *e)
+{
+    status result = OK;
+    hier_rank *own = NULL;
+    comm *near = NULL;
+    hier_seat *seats = NULL;
+    *out = NULL;
+    if (!o->device->ops->call)
+        FAIL(E_USAGE, "communicator hier: device %s has memory that the host cannot address",
+             o->device->ops->name);
+    if (o->world->ranks != o->local_size)
+        FAIL(E_USAGE,
+             "communicator hier: found %d ranks that share memory; valid are the %d of this host",
+             o->world->ranks, o->local_size);
+    TRY(alloc_zeroed(&own, 1, sizeof *own, WHAT, e));
+    own->users = 1;
+    own->world = o->world;
+    own->rank = o->rank;
+    own->local_rank = o->local_rank;
+    own->host = o->rank - o->local_rank;
+    if (o->size > o->local_size) TRY(ucx_open(o, &own->root, e));
+    if (o->local_size > 1) TRY(local_open_near(o, &near, e));
+    if (near && own->root) local_set_idle(near, progress, own->root);
+    result = group_open(own, near, own->root, &seats, out, e);
+    near = NULL;
+    if (result == OK) TRY(check_seats(seats, o->size, e));
+done:
+    free(seats);
+    comm_close(near);
+    if (result != OK && own && own->root) comm_abort(own->root, e); // the others wait for this rank
+    if (result != OK && *out) {
+        hier_close(*out);
+        *out = NULL;
+    }
+    if (own) rank_leave(own);
+    return result;
+}
