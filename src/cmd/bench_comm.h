@@ -1,9 +1,10 @@
 // bench_comm.h -- the request of `trireme bench all_reduce …`, shared by bench_comm.c, which reads
-// it from the command line, bench_comm_run.c, which measures, and bench_comm_calls.c, which has the
-// table of collectives.
+// it from the command line, bench_comm_run.c, which measures, bench_comm_calls.c, which has the
+// table of collectives, bench_comm_print.c, which prints, and bench_comm_report.c, which writes the file of -J.
 #ifndef TRIREME_CMD_BENCH_COMM_H
 #define TRIREME_CMD_BENCH_COMM_H
 
+#include "base/text.h"
 #include "comm/world.h"
 
 typedef enum bench_average { AVERAGE_RANK_0, AVERAGE_MEAN, AVERAGE_MIN, AVERAGE_MAX } bench_average;
@@ -11,6 +12,7 @@ typedef enum bench_average { AVERAGE_RANK_0, AVERAGE_MEAN, AVERAGE_MIN, AVERAGE_
 // One rank's figures of the latest size: [0] out-of-place, [1] in-place.
 typedef struct bench_rank_figures {
     double seconds[2];
+    double cpu_seconds[2]; // in which the calls were issued
     uint64_t wrong[2];
     pid_t pid;
     char device[16]; // its name, and its index
@@ -25,12 +27,38 @@ typedef struct bench_board {
     bench_rank_figures ranks[]; // [ranks]
 } bench_board;
 
+// What a rank waits for between calls, as nccl-tests numbers it.
+typedef enum bench_blocking {
+    BLOCK_NEVER,
+    BLOCK_ALL_RANKS,  // until a call is complete on all ranks
+    BLOCK_OWN,        // until a call is complete on this rank
+    BLOCK_ITERATIONS, // as BLOCK_ALL_RANKS, after each iteration; the time of meeting does not count
+} bench_blocking;
+
+// How often the calls of a row run.
+typedef struct bench_comm_loop {
+    int iterations, warm_up, aggregate;
+    int cycles;  // over all sizes; 0: until a signal ends the process
+    int replays; // of a row's recorded calls; 0: nothing is recorded
+    bench_blocking blocking;
+} bench_comm_loop;
+
+typedef struct bench_comm_output {
+    bool json, cpu_time, timestamps;
+    const char *path; // of a file with the results; NULL: none
+    int argc;         // the command line, for the file
+    char **argv;
+} bench_comm_output;
+
 typedef struct bench_request {
     const struct bench_collective *what;
     int64_t least, most, step; // sizes in bytes
     int64_t factor;            // from row to row; 0: add step
-    int iterations, warm_up, aggregate;
-    bool check, as_threads, private_memory, json;
+    bench_comm_loop loop;
+    bench_comm_output output;
+    bool check, as_threads, private_memory;
+    double timeout_s;    // that a rank waits for another one in a call; 0: for ever
+    double expected_bus; // GB/s that the mean should have; 0: any
     dtype type;
     comm_reduce_op op;
     int root, ranks;
@@ -50,7 +78,10 @@ typedef struct bench_comm_rank {
     size_t memory_bytes;
     char *host; // room for a buffer, where the host cannot address the device's memory; else NULL
     uint64_t *sent; // [ranks] messages to each rank so far
+    text report;    // of rank 0: the file of -J so far
 } bench_comm_rank;
+
+enum { BENCH_TIME_TEXT = 32 };
 
 // The sizes of one row.
 typedef struct bench_comm_row {
@@ -86,8 +117,40 @@ typedef struct bench_collective {
 
 extern const bench_collective BENCH_COLLECTIVES[]; // ended by one without a name
 
+// One row's result, out-of-place or in-place.
+typedef struct bench_comm_figures {
+    bool there;        // false: the collective has no such form
+    double us, cpu_us; // of one call
+    double rate, bus;  // GB/s
+    uint64_t wrong;    // elements
+} bench_comm_figures;
+
 // Element i of the input of a rank.
 double bench_comm_value(int rank, size_t i);
+
+// The factor from the bandwidth of the algorithm to that of the bus.
+double bench_comm_bus_factor(const bench_request *q);
+// The mean bandwidth of the bus of all rows in GB/s. Is it less than nine tenths of the expected one?
+double bench_comm_mean_bus(const bench_request *q);
+bool bench_comm_is_slow(const bench_request *q);
+// Names as nccl-tests prints them.
+const char *bench_comm_type_name(const bench_request *q);
+const char *bench_comm_op_name(const bench_request *q);
+// Writes the local time, as "2026-11-23 14:05:00".
+void bench_comm_time(char out[BENCH_TIME_TEXT]);
+
+// What rank 0 prints before the rows, a row, and what the starting process prints after them. A first
+// row is not separated from one before it.
+void bench_comm_print_head(const bench_request *q);
+void bench_comm_print_row(const bench_request *q, const bench_comm_row *r,
+                          const bench_comm_figures f[2], bool first);
+void bench_comm_print_foot(const bench_request *q);
+
+// The file of -J, in the form of nccl-tests: it begins, gets a row, and is written. Rank 0 calls them.
+void bench_comm_report_begin(bench_comm_rank *b);
+void bench_comm_report_row(bench_comm_rank *b, const bench_comm_row *r,
+                           const bench_comm_figures f[2], bool first);
+status bench_comm_report_write(bench_comm_rank *b, err *e);
 
 // Runs on every rank: measures and checks every size; rank 0 prints the rows. Collective over the
 // world.

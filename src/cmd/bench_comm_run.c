@@ -1,7 +1,6 @@
 // bench_comm_run.c -- the loop of `trireme bench all_reduce …` on one rank: fills the buffers,
-// times the calls, checks the result; rank 0 prints the rows in the format of nccl-tests.
+// times the calls, checks the result; rank 0 has the rows printed.
 // bench_comm.c starts it through launch_ranks. Numbers are made and compared in memory of the host.
-#include "base/proc.h"
 #include "cmd/bench_comm.h"
 #include "cmd/console.h"
 
@@ -61,18 +60,70 @@ static void buffers(const bench_comm_rank *b, const bench_comm_row *r, bool in_p
     *out = b->q->what->out == ARRAY_SHARD ? b->recv + shard : b->recv;
 }
 
-static status time_calls(const bench_comm_rank *b, const bench_comm_row *r, bool in_place,
-                         int count, double *out, err *e)
+typedef struct bench_seconds {
+    double all, cpu; // until the calls are complete, and until they are issued
+} bench_seconds;
+
+// *apart grows by the seconds that do not count.
+static status issue_calls(const bench_comm_rank *b, const bench_comm_row *r, bool in_place,
+                          int count, double *apart, err *e)
 {
     status result = OK;
     char *in = NULL, *to = NULL;
+    const bench_comm_loop *l = &b->q->loop;
     buffers(b, r, in_place, &in, &to);
+    for (int i = 0; i < count; i++) {
+        TRY(b->q->what->run(b, r, in, to, e));
+        if (l->blocking == BLOCK_NEVER) continue;
+        if (l->blocking == BLOCK_ITERATIONS && (i + 1) % l->aggregate) continue;
+        TRY(b->device->ops->sync(b->stream, e));
+        if (l->blocking == BLOCK_OWN) continue;
+        const double complete = clock_seconds();
+        TRY(comm_barrier(b->comm, e));
+        if (l->blocking == BLOCK_ITERATIONS) *apart += clock_seconds() - complete;
+    }
+done:
+    return result;
+}
+
+static status time_calls(const bench_comm_rank *b, const bench_comm_row *r, bool in_place,
+                         int count, bench_seconds *out, err *e)
+{
+    status result = OK;
+    double apart = 0;
     TRY(comm_barrier(b->comm, e));
     const double start = clock_seconds();
-    for (int i = 0; i < count; i++) TRY(b->q->what->run(b, r, in, to, e));
+    TRY(issue_calls(b, r, in_place, count, &apart, e));
+    out->cpu = clock_seconds() - start - apart;
     TRY(b->device->ops->sync(b->stream, e));
-    *out = clock_seconds() - start;
+    out->all = clock_seconds() - start - apart;
 done:
+    return result;
+}
+
+// Records the calls, and times `replays` replays of the recording.
+static status time_replays(const bench_comm_rank *b, const bench_comm_row *r, bool in_place,
+                           int count, int replays, bench_seconds *out, err *e)
+{
+    status result = OK;
+    const device_ops *ops = b->device->ops;
+    device_recording *recording = NULL;
+    double apart = 0; // none: recorded calls are not waited for
+    err later = {0};
+    TRY(comm_barrier(b->comm, e));
+    TRY(ops->capture_begin(b->stream, e));
+    result = issue_calls(b, r, in_place, count, &apart, e);
+    const status ended = ops->capture_end(b->stream, &recording, &later);
+    if (result == OK && ended != OK) *e = later, result = ended;
+    if (result != OK) goto done;
+    TRY(comm_barrier(b->comm, e));
+    const double start = clock_seconds();
+    for (int i = 0; i < replays; i++) TRY(ops->replay(recording, b->stream, e));
+    out->cpu = clock_seconds() - start;
+    TRY(ops->sync(b->stream, e));
+    out->all = clock_seconds() - start;
+done:
+    ops->recording_close(recording);
     return result;
 }
 
@@ -82,7 +133,7 @@ static status count_wrong(const bench_comm_rank *b, const bench_comm_row *r, boo
     status result = OK;
     const size_t element = dtype_bytes(b->q->type);
     char *in = NULL, *to = NULL;
-    double seconds = 0;
+    bench_seconds unused;
     buffers(b, r, in_place, &in, &to);
     char *const filled = b->host ? b->host : in, *const read = b->host ? b->host : to;
     memset(read, 0xff, r->out * element);
@@ -90,7 +141,10 @@ static status count_wrong(const bench_comm_rank *b, const bench_comm_row *r, boo
     for (size_t i = 0; i < r->in; i++)
         put(filled, b->q->type, i, bench_comm_value(b->comm->rank, i));
     if (b->host) TRY(device_upload(b->stream, in, filled, r->in * element, e));
-    TRY(time_calls(b, r, in_place, 1, &seconds, e));
+    if (b->q->loop.replays)
+        TRY(time_replays(b, r, in_place, 1, 1, &unused, e));
+    else
+        TRY(time_calls(b, r, in_place, 1, &unused, e));
     if (b->host) TRY(device_download(b->stream, read, to, r->out * element, e));
     *out = 0;
     for (size_t i = 0; i < r->out; i++) {
@@ -102,144 +156,90 @@ done:
     return result;
 }
 
-static double average_seconds(const bench_request *q, int in_place)
+// The figure of a row of those of all ranks, as -a says.
+static double average_of(const bench_request *q, const double *of_rank_0)
 {
     double least = 1e300, most = 0, sum = 0;
+    const size_t stride = sizeof *q->board->ranks;
     for (int r = 0; r < q->ranks; r++) {
-        const double s = q->board->ranks[r].seconds[in_place];
+        const double s = *(const double *)((const char *)of_rank_0 + (size_t)r * stride);
         sum += s;
         if (s < least) least = s;
         if (s > most) most = s;
     }
-    return q->average == AVERAGE_RANK_0 ? q->board->ranks[0].seconds[in_place]
+    return q->average == AVERAGE_RANK_0 ? *of_rank_0
            : q->average == AVERAGE_MIN  ? least
            : q->average == AVERAGE_MAX  ? most
                                         : sum / q->ranks;
 }
 
-// Two decimals, or fewer where two do not fit the column.
-static const char *fit(char out[32], double x, int width)
-{
-    int decimals = 2;
-    do snprintf(out, 32, "%.*f", decimals, x);
-    while ((int)strlen(out) > width && decimals-- > 0);
-    return out;
-}
-
-static double bus_factor(const bench_request *q)
-{
-    const double n = q->ranks;
-    const bench_bus bus = q->what->bus;
-    return bus == BUS_ALL_REDUCE ? 2 * (n - 1) / n : bus == BUS_OTHERS ? (n - 1) / n : 1;
-}
-
 // The figures of a row, out-of-place or in-place. Adds them to the totals.
-static double add_to_totals(const bench_request *q, const bench_comm_row *r, int in_place,
-                            double *rate, uint64_t *wrong)
+static bench_comm_figures figures_of(const bench_request *q, const bench_comm_row *r, int in_place)
 {
-    const double seconds = average_seconds(q, in_place);
-    *wrong = 0;
-    for (int i = 0; i < q->ranks; i++) *wrong += q->board->ranks[i].wrong[in_place];
-    *rate = (double)r->moved / seconds * 1e-9;
-    q->board->wrong += *wrong;
-    q->board->bandwidth_sum += *rate * bus_factor(q);
-    q->board->bandwidths++;
-    return seconds;
+    bench_board *const board = q->board;
+    if (in_place && !q->what->in_place) return (bench_comm_figures){.there = false};
+    const double seconds = average_of(q, &board->ranks[0].seconds[in_place]);
+    bench_comm_figures f = {.there = true,
+                            .us = seconds * 1e6,
+                            .cpu_us = average_of(q, &board->ranks[0].cpu_seconds[in_place]) * 1e6,
+                            .rate = (double)r->moved / seconds * 1e-9};
+    f.bus = f.rate * bench_comm_bus_factor(q);
+    for (int i = 0; i < q->ranks; i++) f.wrong += board->ranks[i].wrong[in_place];
+    board->wrong += f.wrong;
+    board->bandwidth_sum += f.bus;
+    board->bandwidths++;
+    return f;
 }
 
-static void print_figures(const bench_request *q, const bench_comm_row *r, int in_place)
+static status show_row(bench_comm_rank *b, const bench_comm_row *r, err *e)
 {
-    char time[32], algorithm[32], bus[32];
-    uint64_t wrong;
-    double rate;
-    if (in_place && !q->what->in_place) {
-        printf("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
-        return;
-    }
-    const double seconds = add_to_totals(q, r, in_place, &rate, &wrong);
-    printf("  %7s  %6s  %6s", fit(time, seconds * 1e6, 7), fit(algorithm, rate, 6),
-           fit(bus, rate * bus_factor(q), 6));
-    if (q->check)
-        printf("  %6g", (double)wrong);
-    else
-        printf("  %6s", "N/A");
+    const bool first = b->q->board->bandwidths == 0;
+    const bench_comm_figures f[] = {figures_of(b->q, r, 0), figures_of(b->q, r, 1)};
+    bench_comm_print_row(b->q, r, f, first);
+    bench_comm_report_row(b, r, f, first);
+    return console_flush(e);
 }
 
-static void print_figures_json(const bench_request *q, const bench_comm_row *r, int in_place)
-{
-    uint64_t wrong;
-    double rate;
-    printf(",\"%s\":", in_place ? "in_place" : "out_of_place");
-    if (in_place && !q->what->in_place) {
-        printf("null");
-        return;
-    }
-    const double seconds = add_to_totals(q, r, in_place, &rate, &wrong);
-    printf("{\"us\":%.6g,\"algorithm_gb_per_s\":%.6g,\"bus_gb_per_s\":%.6g,\"wrong\":",
-           seconds * 1e6, rate, rate * bus_factor(q));
-    if (q->check)
-        printf("%llu}", (unsigned long long)wrong);
-    else
-        printf("null}");
-}
-
-static void print_row(const bench_request *q, const bench_comm_row *r)
-{
-    static const char *const types[DTYPES] = {
-        [F32] = "float", [BF16] = "bfloat16", [F16] = "half", [F64] = "double", [I64] = "int64"};
-    static const char *const ops[] = {
-        [REDUCE_SUM] = "sum", [REDUCE_MAX] = "max", [REDUCE_MIN] = "min"};
-    const char *const op = q->what->reduces ? ops[q->op] : "none";
-    const int root = q->what->rooted ? q->root : -1;
-    if (q->json) {
-        printf("%s{\"bytes\":%zu,\"count\":%zu,\"type\":\"%s\",\"op\":\"%s\",\"root\":%d",
-               q->board->bandwidths ? ",\n" : "", r->bytes, r->count, types[q->type], op, root);
-        print_figures_json(q, r, 0);
-        print_figures_json(q, r, 1);
-        printf("}");
-    } else {
-        printf("%12zu  %12zu  %8s  %6s  %6d", r->bytes, r->count, types[q->type], op, root);
-        print_figures(q, r, 0);
-        print_figures(q, r, 1);
-        printf("\n");
-    }
-}
-
-static status run_size(const bench_comm_rank *b, int64_t bytes, err *e)
+static status run_size(bench_comm_rank *b, int64_t bytes, err *e)
 {
     status result = OK;
     const bench_request *q = b->q;
     const bench_comm_row r = row_of(b, bytes);
     bench_rank_figures *mine = &q->board->ranks[b->comm->rank];
     const int variants = q->what->in_place ? 2 : 1; // out-of-place, in-place
+    const int count = q->loop.iterations * q->loop.aggregate, replays = q->loop.replays;
     for (int in_place = 0; in_place < variants; in_place++) {
-        double seconds = 0;
-        TRY(time_calls(b, &r, in_place, q->iterations * q->aggregate, &seconds, e));
-        mine->seconds[in_place] = seconds / q->iterations / q->aggregate;
+        bench_seconds s = {0};
+        if (replays)
+            TRY(time_replays(b, &r, in_place, count, replays, &s, e));
+        else
+            TRY(time_calls(b, &r, in_place, count, &s, e));
+        const double calls = (double)count * (replays ? replays : 1);
+        mine->seconds[in_place] = s.all / calls;
+        mine->cpu_seconds[in_place] = s.cpu / calls;
         if (q->check) TRY(count_wrong(b, &r, in_place, &mine->wrong[in_place], e));
     }
     TRY(comm_barrier(b->comm, e));
-    if (b->comm->rank == 0) {
-        print_row(q, &r);
-        TRY(console_flush(e));
-    }
+    if (b->comm->rank == 0) TRY(show_row(b, &r, e));
     TRY(comm_barrier(b->comm, e));
 done:
     return result;
 }
 
-static status run_sizes(const bench_comm_rank *b, err *e)
+static status run_sizes(bench_comm_rank *b, err *e)
 {
     status result = OK;
     const bench_request *q = b->q;
     const bench_comm_row most = row_of(b, q->most), least = row_of(b, q->least);
-    double seconds = 0;
-    TRY(time_calls(b, &most, true, q->what->in_place ? q->warm_up : 0, &seconds, e));
-    TRY(time_calls(b, &most, false, q->warm_up, &seconds, e));
-    TRY(time_calls(b, &least, false, q->warm_up, &seconds, e));
-    for (int64_t bytes = q->least; bytes <= q->most;
-         bytes = q->factor ? bytes * q->factor : bytes + q->step)
-        TRY(run_size(b, bytes, e));
+    const int warm_up = q->loop.warm_up;
+    bench_seconds unused;
+    TRY(time_calls(b, &most, true, q->what->in_place ? warm_up : 0, &unused, e));
+    TRY(time_calls(b, &most, false, warm_up, &unused, e));
+    TRY(time_calls(b, &least, false, warm_up, &unused, e));
+    for (int cycle = 0; q->loop.cycles == 0 || cycle < q->loop.cycles; cycle++)
+        for (int64_t bytes = q->least; bytes <= q->most;
+             bytes = q->factor ? bytes * q->factor : bytes + q->step)
+            TRY(run_size(b, bytes, e));
 done:
     return result;
 }
@@ -268,6 +268,18 @@ static status clear(const bench_comm_rank *b, err *e)
     return b->device->ops->sync(b->stream, e);
 }
 
+// Says why the calls cannot be recorded, where they cannot.
+static status check_replays(const bench_comm_rank *b, err *e)
+{
+    const bool device_can = b->device->ops->capture_begin;
+    if (!b->q->loop.replays || (device_can && b->comm->can.can_be_recorded)) return OK;
+    return err_set(e, E_USAGE,
+                   "bench: -G %d: the %s %s records no calls; valid is -G 0, or ranks on GPUs with "
+                   "--comm p2p",
+                   b->q->loop.replays, device_can ? "communicator" : "device",
+                   device_can ? b->comm->ops->name : b->device->ops->name);
+}
+
 static status open_rank(bench_comm_rank *b, world *w, int rank, err *e)
 {
     status result = OK;
@@ -275,6 +287,8 @@ static status open_rank(bench_comm_rank *b, world *w, int rank, err *e)
     const size_t each = ((size_t)b->q->most + (size_t)w->ranks * 32 + 63) & ~(size_t)63;
     TRY(open_device(b, w, rank, e));
     TRY(comm_open(b->q->comm, world_options(w, rank, b->device, 0), &b->comm, e));
+    TRY(check_replays(b, e));
+    comm_watchdog_set(w->watchdog, (int64_t)(b->q->timeout_s * 1000));
     b->memory_bytes = 2 * each + 64;
     if (b->q->private_memory)
         TRY(device_alloc(b->device, MEMORY_DEVICE, b->memory_bytes, &b->memory, e));
@@ -302,25 +316,7 @@ static void close_rank(bench_comm_rank *b)
     device_close(b->device);
     free(b->host);
     free(b->sent);
-}
-
-// The lines that rank 0 prints before the rows.
-static void print_titles(const bench_request *q)
-{
-    char host[64];
-    proc_host_name(host, sizeof host);
-    printf("#\n# Using devices\n");
-    for (int r = 0; r < q->ranks; r++)
-        printf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%04x:%02x:%02x] %s\n", r, 0,
-               (int)q->board->ranks[r].pid, host, q->board->ranks[r].index, 0, 0, 0,
-               strcmp(q->board->ranks[r].device, "cpu") == 0 ? "CPU" : q->board->ranks[r].device);
-    printf("#\n# %10s  %12s  %8s  %6s  %6s  %23s %7s  %23s\n", "", "", "", "", "", "out-of-place",
-           "", "in-place");
-    printf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s\n", "size", "count",
-           "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
-           "#wrong");
-    printf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s\n", "(B)", "(elements)",
-           "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)");
+    text_clear(&b->report);
 }
 
 status bench_comm_run(world *w, int rank, int ranks, void *request, err *e)
@@ -331,8 +327,12 @@ status bench_comm_run(world *w, int rank, int ranks, void *request, err *e)
     b.q->board->ranks[rank].pid = getpid();
     TRY(open_rank(&b, w, rank, e));
     TRY(comm_barrier(b.comm, e));
-    if (rank == 0 && !b.q->json) print_titles(b.q);
+    if (rank == 0) {
+        bench_comm_print_head(b.q);
+        bench_comm_report_begin(&b);
+    }
     TRY(run_sizes(&b, e));
+    if (rank == 0) TRY(bench_comm_report_write(&b, e));
 done:
     close_rank(&b);
     return result;

@@ -2,6 +2,7 @@
 // share of time in which stages wait: analytic, simulated, and measured while the same schedules
 // run. Writes nothing to disk.
 #include "base/alloc.h"
+#include "cmd/bench_job.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 
@@ -15,7 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { WARM_UP = 2, MICROS = 8 };
+enum { WARM_UP = 2 };
 
 // One schedule with one number of micro-batches.
 typedef struct bench_setup {
@@ -30,11 +31,9 @@ typedef struct bench_setup {
 } bench_setup;
 
 typedef struct bench_pipeline_request {
-    char **args; // [count] arguments of the job
-    int count;
-    const char *path; // of the job file; NULL: none
+    bench_job given;
     const char *list; // --micros
-    int micros[MICROS], sizes;
+    int micros[BENCH_LIST], sizes;
     int64_t rounds;
     bool json;
     bench_setup *all; // [setups]
@@ -137,12 +136,6 @@ static double pass_seconds(const void *given, int stage, const schedule_instr *x
     return s->seconds[stage * INSTRS + (int)x->kind] / count;
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static status print_setup(const bench_pipeline_request *q, bench_setup *x, err *e)
 {
     status result = OK;
@@ -153,7 +146,7 @@ static status print_setup(const bench_pipeline_request *q, bench_setup *x, err *
                               .sends_wait = p->strategy.pipeline.sends_wait};
     simulate_result by_passes; // blocks take their measured times
     TRY(schedule_simulate(x->lists.train_of, x->lists.plan_of, x->lists.count, &c, &by_passes, e));
-    qsort(x->measured, (size_t)x->counted, sizeof *x->measured, compare);
+    bench_sort(x->measured, x->counted);
     if (q->json)
         printf("%s{\"schedule\":\"%s\",\"stages\":%d,\"virtual_stages\":%d,\"micro_batches\":%d,"
                "\"closed_form\":%.6g,\"by_flops\":%.6g,\"by_passes\":%.6g,\"run\":%.6g,"
@@ -187,53 +180,24 @@ done:
 
 // ---- Jobs
 
-static bool is_given(int count, char **args, const char *key)
-{
-    const size_t bytes = strcspn(key, "=");
-    for (int i = 0; i < count; i++)
-        if (strncmp(args[i], key, bytes) == 0 && strchr("=", args[i][bytes])) return true;
-    return false;
-}
-
-// Opens a job: defaults of keys that are not given, then the arguments, then the settings of one
-// bench_setup.
-static status open_job(const bench_pipeline_request *q, const text *settings, int count, job **out,
-                       err *e)
-{
-    static const char *const defaults[] = {"--train.steps=5",
-                                           "--train.micro_batch=1",
-                                           "--data.train=mock",
-                                           "--train.out=.",
-                                           "--train.save_every=0",
-                                           "--train.eval_every=0",
-                                           "--launch.ranks=2",
-                                           "--launch.threads_per_rank=1",
-                                           "--parallel.pp=2",
-                                           "--data.seq_len=128",
-                                           "--model.family=gpt2",
-                                           "--model.layers=8",
-                                           "--model.hidden=192",
-                                           "--model.heads=6",
-                                           "--model.vocab=64",
-                                           "--model.max_seq=128",
-                                           "--model.tie_embeddings=false"};
-    enum { DEFAULTS = sizeof defaults / sizeof *defaults, RUN = 9 };
-    status result = OK;
-    int n = 0;
-    char **all = NULL;
-    for (int i = 0; i < count; i++) TRY(text_check(&settings[i], e));
-    TRY(alloc_zeroed(&all, (size_t)(q->count + DEFAULTS + count), sizeof *all, "the arguments", e));
-    // A job file names its model and data, so only the first RUN defaults apply.
-    for (int i = 0; i < (q->path ? RUN : DEFAULTS); i++)
-        if (!is_given(q->count, q->args, defaults[i]) && !(q->path && i == 2))
-            all[n++] = (char *)defaults[i];
-    for (int i = 0; i < q->count; i++) all[n++] = q->args[i];
-    for (int i = 0; i < count; i++) all[n++] = settings[i].chars;
-    TRY(job_open(q->path, n, all, out, e));
-done:
-    free(all);
-    return result;
-}
+static const char *const DEFAULTS[] = {"--train.steps=5",
+                                       "--train.micro_batch=1",
+                                       "--data.train=mock",
+                                       "--train.out=.",
+                                       "--train.save_every=0",
+                                       "--train.eval_every=0",
+                                       "--launch.ranks=2",
+                                       "--launch.threads_per_rank=1",
+                                       "--parallel.pp=2",
+                                       "--data.seq_len=128",
+                                       "--model.family=gpt2",
+                                       "--model.layers=8",
+                                       "--model.hidden=192",
+                                       "--model.heads=6",
+                                       "--model.vocab=64",
+                                       "--model.max_seq=128",
+                                       "--model.tie_embeddings=false",
+                                       NULL};
 
 // Sequences of one micro-batch of all data-parallel ranks. The global batch is a multiple of them.
 static status sequences_of(const bench_pipeline_request *q, int64_t *each, err *e)
@@ -241,7 +205,7 @@ static status sequences_of(const bench_pipeline_request *q, int64_t *each, err *
     status result = OK;
     job *j = NULL;
     mesh m;
-    TRY(open_job(q, NULL, 0, &j, e));
+    TRY(bench_job_open(&q->given, NULL, 0, &j, e));
     TRY(job_solve_mesh(j, j->launch.ranks, &m, e));
     *each = (j->train.micro_batch ? j->train.micro_batch : 1) * mesh_data_ranks(&m);
 done:
@@ -260,7 +224,7 @@ static status open_setup(const bench_pipeline_request *q, pipeline_schedule orde
     text_addf(&settings[0], "--parallel.pp_schedule=%s", pipeline_schedule_name(order));
     text_addf(&settings[1], "--parallel.virtual_stages=%d", virtual);
     text_addf(&settings[2], "--train.global_batch=%lld", (long long)(each * micros));
-    TRY(open_job(q, settings, 3, &x->job, e));
+    TRY(bench_job_open(&q->given, settings, 3, &x->job, e));
     TRY(session_inputs_open(x->job, &x->inputs, e));
     TRY(session_options(x->job, &x->inputs, x->job->launch.ranks, o, e));
     TRY(session_stages_open(o, &x->lists, e));
@@ -311,31 +275,16 @@ static void close_all(bench_pipeline_request *q)
 
 // ---- Arguments
 
-static status read_micros(const char *list, bench_pipeline_request *q, err *e)
-{
-    q->sizes = 0;
-    for (const char *number = list; *number;) {
-        char *end;
-        const long n = strtol(number, &end, 10);
-        if (end == number || n < 1 || n > 1 << 16 || q->sizes == MICROS || (*end && *end != ','))
-            return err_set(e, E_USAGE, "--micros: found '%s'; valid: up to %d numbers as 4,8,16",
-                           list, MICROS);
-        q->micros[q->sizes++] = (int)n;
-        number = *end ? end + 1 : end;
-    }
-    return q->sizes ? OK : err_set(e, E_USAGE, "--micros: found ''; valid: as 4,8,16");
-}
-
 static status read_arguments(bench_pipeline_request *q, int argc, char **argv, err *e)
 {
     status result = OK;
     q->rounds = 3;
     TRY(flags_take(flags, FLAGS, &argc, argv, q, e));
-    TRY(read_micros(q->list ? q->list : "4,8,16", q, e));
+    TRY(bench_read_list("--micros", q->list ? q->list : "4,8,16", "4,8,16", 1 << 16, q->micros,
+                        &q->sizes, e));
     if (q->rounds < 1 || q->rounds > 1000)
         FAIL(E_USAGE, "--rounds: found %lld; valid: 1 to 1000", (long long)q->rounds);
-    q->path = cmd_job_path(argc, argv);
-    for (int i = q->path ? 2 : 1; i < argc; i++) q->args[q->count++] = argv[i];
+    q->given = bench_job_arguments(argc, argv, DEFAULTS);
 done:
     return result;
 }
@@ -344,15 +293,13 @@ static int cmd_bench_pipeline(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    bench_pipeline_request q = {.args = NULL};
-    TRY(alloc_zeroed(&q.args, (size_t)argc, sizeof *q.args, "the arguments", e));
+    bench_pipeline_request q = {.all = NULL};
     TRY(read_arguments(&q, argc, argv, e));
     TRY(open_all(&q, e));
     TRY(run_all(&q, e));
     TRY(print_all(&q, e));
 done:
     close_all(&q);
-    free(q.args);
     return result == OK ? 0 : cmd_fail(e);
 }
 

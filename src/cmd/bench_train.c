@@ -1,6 +1,7 @@
 // bench_train.c -- `trireme bench train`: measures speed and memory of training steps, by default
 // on random tokens. Writes nothing to disk.
 #include "base/alloc.h"
+#include "cmd/bench_job.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
@@ -37,12 +38,6 @@ static const flag flags[] = {
     {"--json", FLAG_SWITCH, offsetof(bench_train_request, json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static void print_figures(const bench_train_request *q, const bench_figures *f, uint64_t pss,
                           uint64_t peak)
@@ -132,7 +127,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     TRY(comm_barrier(s.comm, e));
     f.rate = device_matmul_rate(s.device, job_dtype(q->job), 1.0);
     TRY(comm_barrier(s.comm, e));
-    qsort(seconds, (size_t)counted, sizeof *seconds, compare);
+    bench_sort(seconds, counted);
     f.step_s = seconds[counted / 2];
     f.flops = trainer_flops(s.trainer);
     f.rate = fmax(f.rate, f.flops / seconds[0]); // the fastest step is a lower bound of the peak
@@ -149,37 +144,17 @@ done:
     return result;
 }
 
-// Opens the job of the arguments, with defaults for keys that a benchmark need not give.
-static status open_job(bench_train_request *q, int argc, char **argv, err *e)
-{
-    status result = OK;
-    static const char *const defaults[] = {"--data.train=mock", "--train.steps=10", "--train.out=.",
-                                           "--train.save_every=0", "--train.eval_every=0"};
-    enum { DEFAULTS = sizeof defaults / sizeof *defaults };
-    char **all = NULL;
-    const char *path = cmd_job_path(argc, argv);
-    int n = 0;
-    TRY(alloc_zeroed(&all, (size_t)(argc + DEFAULTS), sizeof *all, "the arguments", e));
-    for (int i = 0; i < DEFAULTS; i++) {
-        size_t key = (size_t)(strchr(defaults[i], '=') - defaults[i]);
-        bool given = false;
-        for (int k = 1; k < argc; k++) given = given || strncmp(argv[k], defaults[i], key) == 0;
-        if (!given && !(path && i == 0)) all[n++] = (char *)defaults[i];
-    }
-    for (int i = path ? 2 : 1; i < argc; i++) all[n++] = argv[i];
-    TRY(job_open(path, n, all, &q->job, e));
-done:
-    free(all);
-    return result;
-}
-
 static int cmd_bench_train(int argc, char **argv)
 {
+    static const char *const defaults[] = {"--data.train=mock",    "--train.steps=10",
+                                           "--train.out=.",        "--train.save_every=0",
+                                           "--train.eval_every=0", NULL};
     status result = OK;
     err error = {0}, *e = &error;
     bench_train_request q = {.began = clock_seconds()};
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
-    TRY(open_job(&q, argc, argv, e));
+    const bench_job given = bench_job_arguments(argc, argv, defaults);
+    TRY(bench_job_open(&given, NULL, 0, &q.job, e));
     TRY(session_inputs_open(q.job, &q.inputs, e));
     launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};
     TRY(launch_ranks(&o, rank_bench, &q, NULL, e));

@@ -33,13 +33,14 @@ static const command *const BENCHES[] = {
     &command_bench_tier,
     &command_bench_pipeline,
     &command_bench_kernels,
-    PLANNED("scaling", "Measures speed on 1, 2, 4 and more ranks."),
-    NULL,
+    &command_bench_scaling,
+    &command_bench_link,
+    NULL, // the end
 };
 
 const command command_bench = {
     .name = "bench",
-    .help = "Measures training, collectives, disks, pipelines and kernels.",
+    .help = "Measures training, collectives, links, disks, pipelines and kernels.",
     .subcommands = BENCHES,
 };
 

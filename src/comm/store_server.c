@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/proc.h"
 #include "comm/store_serve.h"
+#include "net/greet.h"
 #include "net/socket.h"
 
 #include <errno.h>
@@ -215,17 +216,9 @@ status store_server_open(const net_address *a, const net_secret *secret, store_s
                          net_address *bound, err *e)
 {
     status result = OK;
-    char text[NET_ADDRESS_TEXT];
     store_server *s = NULL;
     *out = NULL;
-    if (!secret->given && !net_address_is_loopback(a)) {
-        net_address_print(a, text);
-        return err_set(
-            e, E_USAGE,
-            "a store on %s, which other hosts reach, needs a secret; valid: --secret-file "
-            "FILE or TRIREME_SECRET_FILE, the same on every host",
-            text);
-    }
+    TRY(net_secret_check(secret, a, "a store", e));
     TRY(alloc_zeroed(&s, 1, sizeof *s, "a store", e));
     s->end_fd = -1;
     s->secret = *secret;

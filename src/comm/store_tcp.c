@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "comm/store_wire.h"
+#include "net/greet.h"
 #include "net/socket.h"
 
 #include <pthread.h>
@@ -220,23 +221,6 @@ static const comm_store_ops tcp_ops = {
     .compare = tcp_compare,
 };
 
-// Shows the server that this end has the secret, and lets it show the same.
-static status greet(store_tcp *t, const net_secret *secret, int64_t deadline_ns, err *e)
-{
-    status result = OK;
-    net_hello hello;
-    net_answer answer;
-    net_welcome welcome;
-    TRY(net_read(t->fd, &hello, sizeof hello, deadline_ns, e));
-    TRY(net_answer_make(secret, &hello, &answer, &t->session, e));
-    TRY(net_write(t->fd, &answer, sizeof answer, deadline_ns, e));
-    TRY(net_read(t->fd, &welcome, sizeof welcome, deadline_ns, e));
-    TRY(net_welcome_check(&t->session, &welcome, e));
-done:
-    if (result != OK) err_prefix(e, "%s: ", t->address);
-    return result;
-}
-
 status comm_store_tcp_open(const net_address *a, const net_secret *secret, int64_t deadline_ms,
                            comm_store **out, err *e)
 {
@@ -250,7 +234,11 @@ status comm_store_tcp_open(const net_address *a, const net_secret *secret, int64
     pthread_mutex_init(&t->turn, NULL);
     net_address_print(a, t->address);
     TRY(net_connect(a, deadline_ns, &t->fd, e));
-    TRY(greet(t, secret, deadline_ns, e));
+    result = net_greet_server(t->fd, secret, deadline_ns, &t->session, e);
+    if (result != OK) {
+        err_prefix(e, "%s: ", t->address);
+        goto done;
+    }
     *out = &t->base;
 done:
     if (result != OK && t) tcp_close(&t->base);

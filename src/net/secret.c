@@ -95,7 +95,7 @@ static status refuse(int verdict, err *e)
 {
     static const char *const WHY[] = {
         [WRONG_SECRET] = "it has another secret; valid: the same --secret-file on every host",
-        [WRONG_PROTOCOL] = "it is no store of this version of Trireme",
+        [WRONG_PROTOCOL] = "it is no server of this version of Trireme",
         [NEEDS_SECRET] = "it needs the job's secret; valid: --secret-file FILE",
         [HAS_NO_SECRET] = "it has no secret, and this host has; valid: the same --secret-file on "
                           "every host, or none",

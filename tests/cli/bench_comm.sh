@@ -79,4 +79,7 @@ for name in all_reduce reduce_scatter all_gather broadcast reduce alltoall sendr
     expect_exit 1
     expect_line '^# Out of bounds values : [1-9][0-9]* FAILED$' stdout
 done
+run "$wrong" bench link --comm local --device cpu -b 64 -e 64 -n 2
+expect_exit 1
+expect_line '^trireme: rank 0: bench link: [1-9][0-9]* bytes arrived wrong$'
 finish

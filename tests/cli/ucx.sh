@@ -30,6 +30,9 @@ same_as_local both --parallel.dp zero3 --parallel.pp 2 --launch.ranks 4
 
 ok timeout 120 "$trireme" bench all_reduce --comm ucx --ranks 3 -b 8 -e 64K -f 8 -n 3 -c 1
 expect_line '# Out of bounds values : 0 OK' stdout
+ok timeout 120 "$trireme" bench link --comm ucx -b 1 -e 4Ki -f 64 -n 4
+expect_line '^link: communicator ucx between two ranks' stdout
+expect_line '^ +4096 +4 .* 0$' stdout
 
 run env TRIREME_ALGO=ring "$trireme" train job.yaml --launch.comm ucx --train.out ring
 [ "$code" != 0 ] || fail 'an unknown algorithm was taken'

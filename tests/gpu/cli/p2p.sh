@@ -35,6 +35,12 @@ for what in all_reduce reduce_scatter all_gather broadcast sendrecv; do
         expect_line 'device  1 .* cuda$' stdout
     done
 done
+for what in all_reduce reduce sendrecv alltoall; do # recorded calls
+    ok "$trireme" bench $what --device cuda --ranks 2 -b 1000 -e 100000 -f 10 -n 2 -w 1 -G 3
+    expect_line 'graph: 3 ' stdout
+    expect_line 'Out of bounds values : 0 OK' stdout
+done
+refused 2 'bench: -G 1: the communicator solo records no calls' "$trireme" bench all_reduce --device cuda --ranks 1 -b 4K -e 4K -G 1
 ok "$trireme" bench all_reduce --device cuda --ranks 2 -d bfloat16 -o max -b 64K -e 64K -n 1 --memory private
 expect_line 'Out of bounds values : 0 OK' stdout
 finish
