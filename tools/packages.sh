@@ -7,6 +7,11 @@ BUILD_PACKAGES="build-essential cmake ninja-build pkg-config
 libjansson-dev libyaml-dev libpcre2-dev libxxhash-dev libpng-dev zlib1g-dev
 liburing-dev libevent-dev libssl-dev libucx-dev libcmocka-dev file"
 
+# What ./test-launchers starts `trireme train` with.
+LAUNCHER_PACKAGES="openmpi-bin mpich slurm-wlm munge"
+# What deploy/Dockerfile adds to an image for mpirun.
+IMAGE_PACKAGES="openmpi-bin openssh-client openssh-server"
+
 # The words of $1 that are not installed, on one line.
 packages_missing() {
     for package in $1; do
