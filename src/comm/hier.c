@@ -11,8 +11,12 @@ static const comm_ops hier_ops;
 static const char WHAT[] = "a communicator";
 static const _Atomic int64_t NEVER = 0; // the time after which a wait for an own earlier call ends
 
-const comm_capabilities HIER_CAPABILITIES = {
-    .tree_order = true, .needs_workspace = true, .sends_wait = true, .own_thread = true};
+// A group of several hosts whose layout is even takes all of these bytes, other groups take less.
+const comm_capabilities HIER_CAPABILITIES = {.tree_order = true,
+                                             .needs_workspace = true,
+                                             .sends_wait = true,
+                                             .own_thread = true,
+                                             .own_bytes = 2 * UCX_WORK_BYTES + HIER_WORK_BYTES};
 
 // Where a rank of a group is.
 typedef struct hier_seat {

@@ -8,8 +8,11 @@
 
 static const comm_ops ucx_ops;
 
-const comm_capabilities UCX_CAPABILITIES = {
-    .tree_order = true, .needs_workspace = true, .sends_wait = true, .own_thread = true};
+const comm_capabilities UCX_CAPABILITIES = {.tree_order = true,
+                                            .needs_workspace = true,
+                                            .sends_wait = true,
+                                            .own_thread = true,
+                                            .own_bytes = UCX_WORK_BYTES};
 
 // ---- Calls
 
@@ -147,12 +150,12 @@ static void free_member(ucx_comm *c)
         free(sequence->received);
         free(sequence->to);
         free(sequence->from);
-        free(sequence->request);
+        for (int i = 0; i < 2; i++) free(sequence->request[i]);
     }
     free(c->sends);
     free(c->receives);
     free(c->sent);
-    free(c->work);
+    if (c->work) device_release(c->own->device, MEMORY_DEVICE, c->work, UCX_WORK_BYTES);
     free(c->ranks);
     free(c);
 }
@@ -165,7 +168,8 @@ static status open_sequence(ucx_sequence *sequence, size_t size, err *e)
     TRY(alloc_zeroed(&sequence->received, size, sizeof *sequence->received, what, e));
     TRY(alloc_zeroed(&sequence->to, size, sizeof *sequence->to, what, e));
     TRY(alloc_zeroed(&sequence->from, size, sizeof *sequence->from, what, e));
-    TRY(alloc_zeroed(&sequence->request, 4 * size, sizeof *sequence->request, what, e));
+    for (int i = 0; i < 2; i++)
+        TRY(alloc_zeroed(&sequence->request[i], 4 * size, sizeof **sequence->request, what, e));
 done:
     return result;
 }
@@ -181,6 +185,7 @@ static status member_open(ucx_rank *own, const comm_rendezvous *meeting, const i
     TRY(alloc_zeroed(&c, 1, sizeof *c, what, e));
     c->base = (comm){
         .ops = &ucx_ops, .rank = meeting->rank, .size = meeting->size, .can = UCX_CAPABILITIES};
+    c->own = own;
     c->meeting = *meeting;
     TRY(alloc_array(&c->ranks, size, sizeof *c->ranks, what, e));
     for (size_t r = 0; r < size; r++) c->ranks[r] = ranks ? ranks[r] : (int)r;
@@ -188,8 +193,11 @@ static status member_open(ucx_rank *own, const comm_rendezvous *meeting, const i
     TRY(alloc_zeroed(&c->sends, size, sizeof *c->sends, what, e));
     TRY(alloc_zeroed(&c->receives, size, sizeof *c->receives, what, e));
     TRY(alloc_zeroed(&c->sent, size, sizeof *c->sent, what, e));
-    TRY(alloc_aligned(&c->work, DEVICE_ALIGN, UCX_WORK_BYTES, 1, what, e));
-    c->own = own;
+    if (size > 1) {
+        void *work = NULL;
+        TRY(device_alloc(own->device, MEMORY_DEVICE, UCX_WORK_BYTES, &work, e));
+        c->work = work;
+    }
     own->users++;
     *out = &c->base;
 done:

@@ -11,6 +11,8 @@
 #include "comm/call.h"
 #include "comm/registry.h"
 
+enum { UCX_WORK_BYTES = 4 << 20 }; // of the device's memory, for each communicator of several ranks
+
 extern const comm_capabilities UCX_CAPABILITIES;
 
 // Opens the communicator of all ranks. It is a row of registry.c. E_USAGE for a device whose memory the host

@@ -27,10 +27,21 @@ typedef struct algorithm_row {
     const char *name;
     bool for_powers_of_two; // ranks
     bool for_16_bits;
-    size_t most_bytes; // of an array, up to which it is chosen
-    bool gathers;      // its workspace holds the arrays of all ranks
+    size_t most_bytes[2]; // of an array, up to which it is chosen: for two ranks, and for more
+    bool gathers;         // its workspace holds the arrays of all ranks
+    bool cuts;            // it cuts an array into pieces itself
     status (*run)(const piece *p, err *e);
 } algorithm_row;
+
+// Up to `most` elements from `first` on.
+static piece piece_at(const piece *p, size_t first, size_t most)
+{
+    piece out = *p;
+    if (first > p->count) first = p->count;
+    out.data += first * p->element;
+    out.count = p->count - first < most ? p->count - first : most;
+    return out;
+}
 
 static void reduce_pair(const piece *p, char *low, char *high, char *out, size_t count)
 {
@@ -155,46 +166,84 @@ static size_t share_first(const piece *p, int rank)
     return each * (size_t)rank < p->count ? each * (size_t)rank : p->count;
 }
 
-static status direct(const piece *p, err *e)
+// Each rank receives its share of the arrays of all others, in `room`.
+static status exchange_shares(const piece *p, char *room, err *e)
 {
     status result = OK;
-    const ucx_comm *c = p->x->comm;
-    const int rank = c->base.rank, size = c->base.size;
-    const size_t first = share_first(p, rank), count = share_first(p, rank + 1) - first;
-    const void *from[REDUCE_SOURCES];
-    char *own = p->data + first * p->element, *next = c->work;
-    void *to = own;
+    const int rank = p->x->comm->base.rank, size = p->x->comm->base.size;
+    const size_t bytes = (share_first(p, rank + 1) - share_first(p, rank)) * p->element;
     for (int r = 0; r < size; r++) {
-        from[r] = r == rank ? own : next;
         if (r == rank) continue;
-        TRY(ucx_recv_part(p->x, r, next, count * p->element, e));
-        next += count * p->element;
+        TRY(ucx_recv_part(p->x, r, room, bytes, e));
+        room += bytes;
     }
     for (int i = 1; i < size; i++) {
         const int r = (rank + i) % size;
         const size_t begin = share_first(p, r), end = share_first(p, r + 1);
         TRY(ucx_send_part(p->x, r, p->data + begin * p->element, (end - begin) * p->element, e));
     }
-    TRY(ucx_parts_end(p->x, e));
+done:
+    return result;
+}
+
+static void reduce_share(const piece *p, char *room)
+{
+    const int rank = p->x->comm->base.rank, size = p->x->comm->base.size;
+    const size_t first = share_first(p, rank), count = share_first(p, rank + 1) - first;
+    const void *from[REDUCE_SOURCES];
+    void *to = p->data + first * p->element;
+    for (int r = 0; r < size; r++) {
+        from[r] = r == rank ? to : room;
+        if (r != rank) room += count * p->element;
+    }
     reduce_arrays(&to, 1, from, size, count, p->type, p->op);
+}
+
+static status gather_shares(const piece *p, err *e)
+{
+    status result = OK;
+    const int rank = p->x->comm->base.rank, size = p->x->comm->base.size;
+    const size_t first = share_first(p, rank), count = share_first(p, rank + 1) - first;
     for (int i = 1; i < size; i++) {
         const int r = (rank + i) % size;
         const size_t begin = share_first(p, r), end = share_first(p, r + 1);
         TRY(ucx_recv_part(p->x, r, p->data + begin * p->element, (end - begin) * p->element, e));
-        TRY(ucx_send_part(p->x, r, own, count * p->element, e));
+        TRY(ucx_send_part(p->x, r, p->data + first * p->element, count * p->element, e));
+    }
+done:
+    return result;
+}
+
+// While a piece is reduced and its result is sent, the next one is exchanged. Each has half of the workspace.
+static status direct(const piece *p, err *e)
+{
+    status result = OK;
+    const size_t half = UCX_WORK_BYTES / 2, slack = (size_t)p->x->comm->base.size * LINE,
+                 most = (half - slack) / p->element,
+                 pieces = p->count ? (p->count + most - 1) / most : 1;
+    for (size_t k = 0; k <= pieces; k++) {
+        const piece next = piece_at(p, k * most, most);
+        if (k < pieces) TRY(exchange_shares(&next, p->x->comm->work + k % 2 * half, e));
+        TRY(ucx_parts_turn(p->x, e));
+        if (k == 0) continue;
+        const piece last = piece_at(p, (k - 1) * most, most);
+        reduce_share(&last, p->x->comm->work + (k - 1) % 2 * half);
+        TRY(gather_shares(&last, e));
     }
     TRY(ucx_parts_end(p->x, e));
 done:
     return result;
 }
 
-// ---- The table. The first legal row that takes the size is chosen.
+// ---- The table. The first legal row that takes the size is chosen. The sizes are those at which medians cross,
+// within one machine and over TCP (docs/results/2026-11-23-ucx.md). halving_doubling is for networks whose
+// ranks are many: here it is faster nowhere.
 
 static const algorithm_row ROWS[] = {
-    {"recursive_doubling", true, false, 16 << 10, false, recursive_doubling},
-    {"gather", false, true, 4 << 10, true, gather},
-    {"halving_doubling", true, false, 256 << 10, false, halving_doubling},
-    {"direct", false, true, SIZE_MAX, false, direct},
+    {"recursive_doubling", true, false, {512 << 10, 2 << 10}, false, false, recursive_doubling},
+    {"gather", false, true, {8 << 10, 2 << 10}, true, false, gather},
+    {"halving_doubling", true, false, {0, 0}, false, false, halving_doubling},
+    {"direct", false, true, {SIZE_MAX, SIZE_MAX}, false, true, direct},
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
 
@@ -226,7 +275,7 @@ int ucx_algorithm_choose(int forced, int size, dtype t, size_t bytes)
 {
     if (forced >= 0 && is_legal(&ROWS[forced], size, t)) return forced;
     int i = 0;
-    while (!is_legal(&ROWS[i], size, t) || bytes > ROWS[i].most_bytes) i++;
+    while (!is_legal(&ROWS[i], size, t) || bytes > ROWS[i].most_bytes[size > 2]) i++;
     return i;
 }
 
@@ -234,18 +283,19 @@ status ucx_run_all_reduce(const ucx_call *x, err *e)
 {
     status result = OK;
     const algorithm_row *row = &ROWS[x->terms.algorithm];
-    const size_t element = dtype_bytes((dtype)x->terms.type), size = (size_t)x->comm->base.size;
-    // The shares of a direct all_reduce are rounded up to lines: half of the workspace is room enough.
-    const size_t room = row->gathers ? UCX_WORK_BYTES / size : UCX_WORK_BYTES / 2,
-                 most = room / element, count = x->terms.count;
+    const size_t element = dtype_bytes((dtype)x->terms.type), size = (size_t)x->comm->base.size,
+                 count = x->terms.count,
+                 most = UCX_WORK_BYTES / (row->gathers ? size : 1) / element;
+    const piece all = {.x = x,
+                       .data = x->out,
+                       .count = count,
+                       .element = element,
+                       .type = (dtype)x->terms.type,
+                       .op = (comm_reduce_op)x->terms.op};
     if (size == 1) return OK;
+    if (row->cuts) return row->run(&all, e);
     for (size_t i = 0; i == 0 || i < count; i += most) {
-        const piece p = {.x = x,
-                         .data = (char *)x->out + i * element,
-                         .count = count - i < most ? count - i : most,
-                         .element = element,
-                         .type = (dtype)x->terms.type,
-                         .op = (comm_reduce_op)x->terms.op};
+        const piece p = piece_at(&all, i, most);
         TRY(row->run(&p, e));
     }
 done:

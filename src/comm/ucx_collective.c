@@ -11,33 +11,58 @@ static int rank_after(const ucx_call *x, int distance)
     return (x->comm->base.rank + distance) % x->comm->base.size;
 }
 
-// Each rank reduces its shard, in pieces for which the workspace has room.
+// Begins to exchange `bytes` of each shard from `first` on. Those for this rank come in `room`.
+static status exchange_shards(const ucx_call *x, size_t first, size_t bytes, char *room, err *e)
+{
+    status result = OK;
+    const int rank = x->comm->base.rank, size = x->comm->base.size;
+    const size_t shard = x->terms.count * dtype_bytes((dtype)x->terms.type);
+    for (int r = 0; r < size; r++) {
+        if (r == rank) continue;
+        TRY(ucx_recv_part(x, r, room, bytes, e));
+        room += bytes;
+    }
+    for (int k = 1; k < size; k++) {
+        const int r = rank_after(x, k);
+        TRY(ucx_send_part(x, r, (const char *)x->in + shard * (size_t)r + first, bytes, e));
+    }
+done:
+    return result;
+}
+
+static void reduce_shard(const ucx_call *x, size_t first, size_t bytes, char *room)
+{
+    const int rank = x->comm->base.rank, size = x->comm->base.size;
+    const dtype t = (dtype)x->terms.type;
+    const size_t element = dtype_bytes(t), shard = x->terms.count * element;
+    const void *from[REDUCE_SOURCES];
+    void *to = (char *)x->out + first;
+    for (int r = 0; r < size; r++) {
+        from[r] = r == rank ? (const char *)x->in + shard * (size_t)rank + first : room;
+        if (r != rank) room += bytes;
+    }
+    reduce_arrays(&to, 1, from, size, bytes / element, t, (comm_reduce_op)x->terms.op);
+}
+
+// While a piece is reduced, the next one is exchanged. Each has half of the workspace.
 static status run_reduce_scatter(const ucx_call *x, err *e)
 {
     status result = OK;
-    const ucx_comm *c = x->comm;
-    const int rank = c->base.rank, size = c->base.size;
-    const dtype t = (dtype)x->terms.type;
-    const size_t element = dtype_bytes(t), shard = x->terms.count * element,
-                 most = UCX_WORK_BYTES / (size_t)size / LINE * LINE;
-    const void *from[REDUCE_SOURCES];
-    for (size_t i = 0; i == 0 || i < shard; i += most) {
-        const size_t bytes = shard - i < most ? shard - i : most;
-        const char *in = (const char *)x->in + i;
-        void *to = (char *)x->out + i;
-        char *next = c->work;
-        for (int r = 0; r < size; r++) {
-            from[r] = r == rank ? in + shard * (size_t)rank : next;
-            if (r == rank) continue;
-            TRY(ucx_recv_part(x, r, next, bytes, e));
-            next += bytes;
-        }
-        for (int k = 1; k < size; k++)
-            TRY(ucx_send_part(x, rank_after(x, k), in + shard * (size_t)rank_after(x, k), bytes,
-                              e));
-        TRY(ucx_parts_end(x, e));
-        reduce_arrays(&to, 1, from, size, bytes / element, t, (comm_reduce_op)x->terms.op);
+    const size_t shard = x->terms.count * dtype_bytes((dtype)x->terms.type),
+                 half = UCX_WORK_BYTES / 2, most = half / (size_t)x->comm->base.size / LINE * LINE,
+                 pieces = shard ? (shard + most - 1) / most : 1;
+    for (size_t k = 0; k <= pieces; k++) {
+        const size_t begin = k * most, last = begin - most;
+        char *work = x->comm->work;
+        if (k < pieces)
+            TRY(exchange_shards(x, begin, shard - begin < most ? shard - begin : most,
+                                work + k % 2 * half, e));
+        TRY(ucx_parts_turn(x, e));
+        if (k > 0)
+            reduce_shard(x, last, shard - last < most ? shard - last : most,
+                         work + (k - 1) % 2 * half);
     }
+    TRY(ucx_parts_end(x, e));
 done:
     return result;
 }

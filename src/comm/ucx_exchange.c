@@ -11,10 +11,15 @@ static ucx_sequence *sequence_of(const ucx_call *x)
     return &x->comm->sequence[x->side];
 }
 
+// Room for one more request.
+static ucx_request *next_request(ucx_sequence *s)
+{
+    return &s->request[s->turn][s->requests[s->turn]++];
+}
+
 static status post(const ucx_call *x, int peer, bool receives, void *data, size_t bytes, err *e)
 {
-    ucx_sequence *sequence = sequence_of(x);
-    return ucx_post(x, peer, receives, data, bytes, &sequence->request[sequence->requests++], e);
+    return ucx_post(x, peer, receives, data, bytes, next_request(sequence_of(x)), e);
 }
 
 static status send_part(const ucx_call *x, int peer, const void *data, size_t bytes, err *e)
@@ -41,9 +46,9 @@ static status recv_part(const ucx_call *x, int peer, void *data, size_t bytes, e
     ucx_sequence *sequence = sequence_of(x);
     if (!sequence->received[peer]) {
         const bool few = bytes <= UCX_INLINE;
-        ucx_request *r = &sequence->request[sequence->requests];
+        ucx_request *r = next_request(sequence);
         sequence->received[peer] = true;
-        TRY(post(x, peer, true, &sequence->from[peer], sizeof(ucx_head), e));
+        TRY(ucx_post(x, peer, true, &sequence->from[peer], sizeof(ucx_head), r, e));
         r->head = &sequence->from[peer];
         r->out = data;
         r->bytes = few ? bytes : 0;
@@ -70,16 +75,36 @@ status ucx_recv_part(const ucx_call *x, int peer, void *data, size_t bytes, err 
     return result;
 }
 
-status ucx_parts_end(const ucx_call *x, err *e)
+// Waits for the requests of one turn.
+static status wait_turn(const ucx_call *x, int turn, err *e)
 {
     ucx_rank *own = x->comm->own;
     ucx_sequence *sequence = sequence_of(x);
-    const ucx_wait all = {.call = x, .request = sequence->request, .requests = sequence->requests};
+    const ucx_wait all = {
+        .call = x, .request = sequence->request[turn], .requests = sequence->requests[turn]};
+    if (all.requests == 0) return OK;
     pthread_mutex_lock(&own->lock);
     const status result = ucx_await(own, &all, e);
     pthread_mutex_unlock(&own->lock);
-    sequence->requests = 0;
+    sequence->requests[turn] = 0;
     return result;
+}
+
+status ucx_parts_turn(const ucx_call *x, err *e)
+{
+    ucx_sequence *sequence = sequence_of(x);
+    const status result = wait_turn(x, 1 - sequence->turn, e);
+    if (result == OK) sequence->turn = 1 - sequence->turn;
+    return result;
+}
+
+status ucx_parts_end(const ucx_call *x, err *e)
+{
+    const ucx_sequence *sequence = sequence_of(x);
+    err later;
+    const status first = wait_turn(x, 1 - sequence->turn, e),
+                 second = wait_turn(x, sequence->turn, first == OK ? e : &later);
+    return first != OK ? first : second;
 }
 
 status ucx_run(const ucx_call *x, status (*body)(const ucx_call *x, err *e), err *e)
@@ -98,7 +123,6 @@ status ucx_run(const ucx_call *x, status (*body)(const ucx_call *x, err *e), err
     if (result != OK) return result;
     memset(sequence->sent, 0, size * sizeof *sequence->sent);
     memset(sequence->received, 0, size * sizeof *sequence->received);
-    sequence->requests = 0;
     result = body(x, e);
     if (result != OK) {
         err after;

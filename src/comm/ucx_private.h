@@ -12,7 +12,6 @@
 
 enum {
     UCX_INLINE = 2048, // bytes that travel with the terms of a call, at most
-    UCX_WORK_BYTES = 4 << 20,
     UCX_LATER = 64,  // messages of a rank that start together, at most
     UCX_OFFERS = 64, // sends of a communicator under way, at most
 };
@@ -44,6 +43,9 @@ typedef struct ucx_head {
 // Calls of streams, calls of hosts and messages meet apart, so that a barrier does not wait for a stream.
 typedef enum ucx_side { UCX_ON_STREAM, UCX_ON_HOST, UCX_SIDES, UCX_BETWEEN = UCX_SIDES } ucx_side;
 
+// Active messages that ranks send each other.
+enum { UCX_FAILURE_TOLD, UCX_RANK_LEFT };
+
 // Work of UCX. handle NULL: it is done.
 typedef struct ucx_request {
     void *handle;
@@ -57,6 +59,7 @@ typedef struct ucx_request {
 typedef struct ucx_peer {
     ucp_ep_h endpoint; // NULL: closed, or this rank itself
     ucs_status_t lost; // UCS_OK: it is not
+    bool is_near;      // a rank of this machine: the world knows its failures, and UCX does not
 } ucx_peer;
 
 typedef struct ucx_comm ucx_comm;
@@ -85,6 +88,7 @@ typedef struct ucx_later {
 typedef struct ucx_rank {
     int users; // communicators
     world *world;
+    device *device;
     int rank, size, local_rank, local_size; // among all ranks, and of this machine
     int algorithm;                          // of every all_reduce; -1: by size
     ucp_context_h context;
@@ -105,9 +109,10 @@ typedef struct ucx_sequence {
     uint64_t issued, finished;
     bool *sent,
         *received; // [size] has the running call sent its terms to the rank, and received them?
-    ucx_head *to, *from;  // [size]
-    ucx_request *request; // [4 * size]
-    int requests;
+    ucx_head *to, *from; // [size]
+    // Parts that were begun since the last ucx_parts_turn (`turn`), and before it (1 - turn).
+    ucx_request *request[2]; // [4 * size]
+    int requests[2], turn;
 } ucx_sequence;
 
 // A send that is under way.
@@ -127,7 +132,7 @@ struct ucx_comm {
     uint64_t *sends, *receives, *sent; // [size] messages that were issued, and sends that are done
     uint64_t offers;                   // sends, to all ranks
     ucx_offer offer[UCX_OFFERS];
-    char *work; // [UCX_WORK_BYTES]
+    char *work; // [UCX_WORK_BYTES] of the device's memory; NULL: there is one rank
 };
 
 // A wait for requests, or for a counter. Under the lock.
@@ -174,6 +179,8 @@ status ucx_run(const ucx_call *x, status (*body)(const ucx_call *x, err *e), err
 status ucx_send_part(const ucx_call *x, int peer, const void *data, size_t bytes, err *e);
 status ucx_recv_part(const ucx_call *x, int peer, void *data, size_t bytes, err *e);
 status ucx_parts_end(const ucx_call *x, err *e);
+// Waits for the parts that were begun before the last call of it. Those begun since go on meanwhile.
+status ucx_parts_turn(const ucx_call *x, err *e);
 
 // ---- ucx_algorithm.c
 

@@ -86,6 +86,7 @@ typedef struct strategy {
     strategy_offload offload;
     recompute_mode recompute;
     bool packs_shards; // of the communicator: shards of many segments travel through a workspace
+    size_t comm_bytes; // that each communicator takes when it opens
     // True: a parameter on which the loss does not depend has gradient zero. False: it is an error.
     bool zero_unused_parameters;
 } strategy;

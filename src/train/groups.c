@@ -38,6 +38,11 @@ done:
     return result;
 }
 
+static bool has_tied_stage(const plan *p)
+{
+    return p->coord[AXIS_PP] == 0 || p->coord[AXIS_PP] == p->o.mesh.size[AXIS_PP] - 1;
+}
+
 // Ranks of equal color are a process group. `color` need only differ between groups of one split.
 static status open_group(trainer_groups *g, const plan *p, int group, comm *world, err *e)
 {
@@ -51,9 +56,8 @@ static status open_group(trainer_groups *g, const plan *p, int group, comm *worl
     }
     if (group == GROUP_TIED) {
         // A stage between the first and the last one gets a group that contains only itself.
-        const int stage = p->coord[AXIS_PP];
-        const bool ties = stage == 0 || stage == m->size[AXIS_PP] - 1;
-        color = ties ? mesh_group_first(m, p->coord, MESH_AXIS(AXIS_PP)) : m->ranks + p->o.rank;
+        color = has_tied_stage(p) ? mesh_group_first(m, p->coord, MESH_AXIS(AXIS_PP))
+                                  : m->ranks + p->o.rank;
     }
     return comm_split(world, color, index, &g->comm[group], e);
 }
@@ -66,19 +70,39 @@ static status open_second(trainer_groups *g, const plan *p, axis a, int group, c
                       &g->comm[group], e);
 }
 
+// Does the order of sums over all ranks differ from that of the ranks?
+static bool agrees_apart(const mesh *m)
+{
+    return m->size[AXIS_PP] > 1 && mesh_group_size(m, AXES_DATA | MESH_AXIS(AXIS_CP)) > 1;
+}
+
 static status open_agreement(trainer_groups *g, const plan *p, comm *world, err *e)
 {
     const mesh *m = &p->o.mesh;
     const mesh_axes summed = AXES_DATA | MESH_AXIS(AXIS_CP),
                     other = MESH_AXIS(AXIS_PP) | MESH_AXIS(AXIS_TP);
     g->comm[GROUP_AGREE] = world;
-    if (m->size[AXIS_PP] == 1 || mesh_group_size(m, summed) == 1) return OK;
+    if (!agrees_apart(m)) return OK;
     // The stages of a pipeline stand next to each other, so that a sum over all ranks adds the
     // data-parallel summands in the same order as without a pipeline.
     return comm_split(world, 0,
                       mesh_group_index(m, p->coord, summed) * mesh_group_size(m, other) +
                           mesh_group_index(m, p->coord, other),
                       &g->comm[GROUP_AGREE], e);
+}
+
+uint64_t groups_comm_bytes(const plan *p)
+{
+    static const axis second[] = {AXIS_PP, AXIS_CP, AXIS_TP};
+    const mesh *m = &p->o.mesh;
+    int groups[PROCESS_GROUPS];
+    const int count = plan_process_groups(p, groups);
+    uint64_t comms = (m->ranks > 1) + agrees_apart(m); // the first is that of all ranks
+    for (int i = 0; i < count; i++)
+        comms +=
+            plan_group_ranks(p, groups[i]) > 1 && (groups[i] != GROUP_TIED || has_tied_stage(p));
+    for (int i = 0; i < 3; i++) comms += m->size[second[i]] > 1;
+    return comms * p->o.strategy.comm_bytes;
 }
 
 // Messages name a group by its axes, as torch.distributed does.

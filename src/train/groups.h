@@ -23,6 +23,8 @@ enum {
 // Bytes that the device's streams take for threads of their own: the communication and the copy stream
 // have them where `world` asks for it (comm.can.own_thread).
 uint64_t groups_thread_bytes(const device *d, const comm *world);
+// Bytes that the communicators of a rank take themselves, that of all ranks among them.
+uint64_t groups_comm_bytes(const plan *p);
 // `world` is the group of all ranks. `world` and `d` are borrowed. Collective over world.
 status groups_open(const plan *p, device *d, comm *world, trainer_groups **out, err *e);
 // Waits for the work of all streams. NULL allowed. Not collective.

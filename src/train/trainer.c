@@ -176,7 +176,7 @@ static status count_memory(trainer *t, err *e)
     uint64_t *const own = t->o.strategy.offload.host_is_apart ? t->plan->host_bytes : bytes;
     TRY(memory_open(t->plan, &t->memory, e));
     TRY(allocate(t, e));
-    bytes[BYTES_BUFFERS] += compress_bytes(t->plan, t->o.place.needs);
+    bytes[BYTES_BUFFERS] += compress_bytes(t->plan, t->o.place.needs) + groups_comm_bytes(t->plan);
     // What a process has before it opens a trainer. It is the one figure that is measured: the others
     // are the same on any machine that plans the job.
     bytes[BYTES_RUNTIME] = 0;
@@ -341,6 +341,7 @@ done:
 void trainer_take_capabilities(trainer_options *o, const comm_capabilities *can)
 {
     o->strategy.packs_shards = can->needs_workspace;
+    o->strategy.comm_bytes = can->own_bytes;
     o->strategy.pipeline.sends_wait = can->sends_wait;
 }
 

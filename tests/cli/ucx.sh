@@ -28,6 +28,16 @@ same_as_local tp --parallel.dp ddp --parallel.tp 2
 same_as_local pp --parallel.dp ddp --parallel.pp 2
 same_as_local both --parallel.dp zero3 --parallel.pp 2 --launch.ranks 4
 
+# The plan counts the workspace of each communicator: of all ranks, of their split, and three for the pipeline.
+counts() { # BYTES ARGUMENTS...
+    local bytes=$1
+    shift
+    ok timeout 60 "$trireme" plan job.yaml --json --launch.comm ucx "$@"
+    expect_line "\"buffers\":$bytes," stdout
+}
+counts 8388608 --parallel.dp ddp
+counts 16777216 --parallel.pp 2
+
 ok timeout 120 "$trireme" bench all_reduce --comm ucx --ranks 3 -b 8 -e 64K -f 8 -n 3 -c 1
 expect_line '# Out of bounds values : 0 OK' stdout
 ok timeout 120 "$trireme" bench link --comm ucx -b 1 -e 4Ki -f 64 -n 4

@@ -147,12 +147,13 @@ static status run_far(const far_ranks *f, const far_place *p, err *e)
                             .world = s.world};
     TRY(comm_open(f->communicator, o, &s.comm, e));
     TRY(f->fn(&s, e));
-    if (d.bytes_now) FAIL(E_INTERNAL, "%zu bytes are still counted", d.bytes_now);
 done:
     if (result != OK && s.comm) comm_abort(s.comm, e);
     if (s.stream) d.ops->stream_close(s.stream);
     comm_close(s.comm);
     comm_store_close(store);
+    if (result == OK && d.bytes_now)
+        return err_set(e, E_INTERNAL, "%zu bytes are still counted", d.bytes_now);
     return result;
 }
 
