@@ -87,7 +87,7 @@ static const flag flags[] = {
     {"--device", FLAG_TEXT, AT(device), "auto|cpu|cuda",
      "Chooses the device of the buffers; ranks take the GPUs of this machine in turn (default: "
      "auto)."},
-    {"--comm", FLAG_TEXT, AT(comm), "auto|local|p2p|ucx",
+    {"--comm", FLAG_TEXT, AT(comm), "auto|local|p2p|ucx|hier",
      "Chooses the communicator, as launch.comm does (default: auto)."},
     {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
 };

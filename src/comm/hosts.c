@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-enum { AGAIN_US = 50000, MS_NS = 1000000 };
+enum { AGAIN_US = 50000, MS_NS = 1000000, MOST_TOLD = 1 << 28 };
 
 void comm_hosts_key(const comm_hosts *h, const char *what, int64_t i, char out[STORE_KEY_BYTES])
 {
@@ -261,6 +261,9 @@ status comm_hosts_hear(world *w, void **out, size_t *bytes, err *e)
     *out = NULL;
     comm_hosts_key(w->hosts, "bytes", 0, key);
     TRY(await(w, key, &length, sizeof length, NULL, 0, e));
+    if (length > MOST_TOLD)
+        FAIL(E_IO, "rank 0 tells %llu bytes; valid are 0 to %d", (unsigned long long)length,
+             MOST_TOLD);
     *bytes = (size_t)length;
     TRY(alloc_zeroed(&data, 1, *bytes + 1, "what rank 0 tells", e));
     for (size_t at = 0, i = 0; at < *bytes; at += STORE_VALUE_BYTES, i++) {

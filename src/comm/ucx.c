@@ -268,8 +268,12 @@ status ucx_open(const comm_options *o, comm **out, err *e)
     TRY(ucx_rank_open(o, algorithm, &own, e));
     own->users++;
     TRY(member_open(own, &meeting, NULL, out, e));
-    // A rank answers the connections of the others only while it waits here.
-    TRY(ucx_meet(*out, UCX_BARRIER, e));
+    // A rank answers the connections of the others only while it waits here. The second turn is for answers that
+    // are still queued: UCX aborts when it ends a worker with one.
+    for (int turn = 0; turn < 2; turn++) {
+        TRY(ucx_rank_connect(own, o->deadline_ms, e));
+        TRY(ucx_meet(*out, UCX_BARRIER, e));
+    }
 done:
     if (result != OK && *out) {
         ucx_close(*out);

@@ -12,8 +12,8 @@
 
 enum {
     UCX_INLINE = 2048, // bytes that travel with the terms of a call, at most
-    UCX_LATER = 64,  // messages of a rank that start together, at most
-    UCX_OFFERS = 64, // sends of a communicator under way, at most
+    UCX_LATER = 64,    // messages of a rank that start together, at most
+    UCX_OFFERS = 64,   // sends of a communicator under way, at most
 };
 
 typedef enum ucx_kind {
@@ -154,6 +154,8 @@ static inline ucx_comm *ucx_of(comm *c)
 
 // Opens the rank with a worker and an endpoint to each other rank. Collective over all ranks.
 status ucx_rank_open(const comm_options *o, int algorithm, ucx_rank **out, err *e);
+// Waits until all endpoints are connected, and all that was queued has left. E_PEER names a rank that does not answer.
+status ucx_rank_connect(ucx_rank *own, int64_t deadline_ms, err *e);
 // The communicator is one of `users` no more. The last one closes the worker, and flushes what was sent.
 void ucx_rank_leave(ucx_rank *own);
 

@@ -65,16 +65,14 @@ static void tell(ucx_rank *own)
     comm_failure_get(own->world->failure, &rank, &why);
     for (int r = 0; r < own->size; r++) {
         const ucx_peer *p = &own->peer[r];
-        if (!p->endpoint || p->lost != UCS_OK) continue;
-        if (!p->is_near)
-            await_until(own,
-                        ucp_am_send_nbx(p->endpoint, UCX_FAILURE_TOLD, &rank, sizeof rank, why.text,
-                                        strlen(why.text), &eager),
-                        until);
-        // What was sent at once may still lie in a queue, and so may an answer to the connection of that
-        // rank: UCX aborts when it ends a worker with one.
-        await_until(own, ucp_ep_flush_nbx(p->endpoint, &(ucp_request_param_t){0}), until);
+        if (!p->endpoint || p->is_near || p->lost != UCS_OK) continue;
+        await_until(own,
+                    ucp_am_send_nbx(p->endpoint, UCX_FAILURE_TOLD, &rank, sizeof rank, why.text,
+                                    strlen(why.text), &eager),
+                    until);
     }
+    // What was sent at once may still lie in a queue.
+    await_until(own, ucp_worker_flush_nbx(own->worker, &(ucp_request_param_t){0}), until);
 }
 
 // Tells the others, and ends all work.

@@ -155,7 +155,7 @@ done:
     return result;
 }
 
-// Waits until the endpoint is connected.
+// Waits until the endpoint is connected, and all that was queued has left.
 static status connect_endpoint(ucx_rank *own, int rank, int64_t until, err *e)
 {
     const ucx_peer *p = &own->peer[rank];
@@ -180,13 +180,10 @@ static void rank_close(ucx_rank *own);
 static status open_parts(ucx_rank *own, const comm_options *o, err *e)
 {
     status result = OK;
-    const int64_t until = o->deadline_ms > 0 ? clock_ns() + o->deadline_ms * 1000000 : 0;
     TRY(alloc_zeroed(&own->peer, (size_t)o->size, sizeof *own->peer, "a communicator", e));
     TRY(open_context(own, e));
     TRY(open_worker(own, e));
     TRY(open_endpoints(own, o, e));
-    for (int r = 0; r < own->size; r++)
-        if (r != own->rank) TRY(connect_endpoint(own, r, until, e));
 done:
     return result;
 }
@@ -215,6 +212,16 @@ status ucx_rank_open(const comm_options *o, int algorithm, ucx_rank **out, err *
         *out = own;
     else
         rank_close(own);
+    return result;
+}
+
+status ucx_rank_connect(ucx_rank *own, int64_t deadline_ms, err *e)
+{
+    status result = OK;
+    const int64_t until = deadline_ms > 0 ? clock_ns() + deadline_ms * 1000000 : 0;
+    for (int r = 0; r < own->size; r++)
+        if (r != own->rank) TRY(connect_endpoint(own, r, until, e));
+done:
     return result;
 }
 
