@@ -127,11 +127,26 @@ static status open_endpoint(ucx_rank *own, int rank, const void *address, err *e
                    ucs_status_string(how));
 }
 
+// UCX_TLS may leave out the transports of shared memory.
+static bool has_shared_memory(void)
+{
+    static const char *const names[] = {"all",  "sm",  "shm",   "mm",  "posix",
+                                        "sysv", "cma", "xpmem", "knem"};
+    const char *word = getenv("UCX_TLS");
+    if (!word || *word == '^') return true;
+    for (size_t bytes; *word; word += bytes + (word[bytes] == ',')) {
+        bytes = strcspn(word, ",");
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            if (strlen(names[i]) == bytes && memcmp(word, names[i], bytes) == 0) return true;
+    }
+    return false;
+}
+
 // Transports of shared memory notice no lost rank, so UCX takes them only where it need not notice one.
 static bool is_near(const ucx_rank *own, int rank)
 {
     const int first = own->rank - own->local_rank;
-    return rank >= first && rank < first + own->local_size;
+    return rank >= first && rank < first + own->local_size && has_shared_memory();
 }
 
 // Every rank tells the address of its worker, in blocks of one size that hold the longest one.
