@@ -109,16 +109,22 @@ typedef struct far_result {
     err error;
 } far_result;
 
+// Memory that the test and all ranks share.
+typedef struct far_shared {
+    net_address store;
+    far_result results[TEST_RANKS];
+} far_shared;
+
 typedef struct far_ranks {
     const char *communicator;
     int per_host[FAR_HOSTS]; // ranks of each host, up to a 0; all 0: each rank is alone on its host
-    int started[2];          // a pipe that the test closes when all ranks are forked
+    int started[2];          // a pipe that the test closes when the store is open
     int ranks, killed;       // killed: this rank kills itself; -1: none
     bool late;               // streams have threads of their own
     int64_t patience_ms;
     rank_fn fn;
-    net_address address;
-    far_result *results; // [ranks] in memory that the test reads at the end
+    far_shared *shared;
+    far_result *results; // [ranks] in *shared
 } far_ranks;
 
 // A rank and its host.
@@ -136,7 +142,7 @@ static status run_far(const far_ranks *f, const far_place *p, err *e)
     comm_store *store = NULL;
     comm_watchdog_set(s.world->watchdog, f->patience_ms);
     TRY(d.ops->stream_open(&d, STREAM_COMM, false, &s.stream, e));
-    TRY(comm_store_tcp_open(&f->address, &none, OPEN_MS, &store, e));
+    TRY(comm_store_tcp_open(&f->shared->store, &none, OPEN_MS, &store, e));
     const comm_options o = {.rank = p->rank,
                             .size = f->ranks,
                             .local_rank = p->local_rank,
@@ -188,8 +194,8 @@ static void wait_far(const far_ranks *f, const far_place *places, const pid_t *p
     }
 }
 
-// A rank connects when all are forked: a thread of the server may hold a lock of OpenSSL while it answers, and a process
-// that is forked then would wait for this lock for ever.
+// A rank connects when all are forked, because the store's thread starts after the forks: a thread may hold a lock (of
+// OpenSSL, of a sanitizer's allocator), and a process that is forked then would wait for this lock for ever.
 static void await_start(const far_ranks *f)
 {
     char nothing;
@@ -208,12 +214,11 @@ static void fork_far(far_ranks *f)
     far_place places[TEST_RANKS];
     err e;
     alarm(LIMIT_S);
-    f->results = mmap(NULL, (size_t)f->ranks * sizeof *f->results, PROT_READ | PROT_WRITE,
-                      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(f->results != MAP_FAILED);
+    f->shared =
+        mmap(NULL, sizeof *f->shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(f->shared != MAP_FAILED);
+    f->results = f->shared->results;
     open_hosts(f, places);
-    assert_int_equal(net_address_resolve("127.0.0.1", 0, &local, &e), OK);
-    assert_int_equal(store_server_open(&local, &none, &server, &f->address, &e), OK);
     assert_int_equal(pipe(f->started), 0);
     for (int r = 0; r < f->ranks; r++) {
         if ((pid[r] = fork()) != 0) continue;
@@ -222,6 +227,8 @@ static void fork_far(far_ranks *f)
         f->results[r].result = run_far(f, &places[r], &f->results[r].error);
         _exit(0);
     }
+    assert_int_equal(net_address_resolve("127.0.0.1", 0, &local, &e), OK);
+    assert_int_equal(store_server_open(&local, &none, &server, &f->shared->store, &e), OK);
     close(f->started[1]);
     wait_far(f, places, pid);
     close(f->started[0]);
@@ -232,7 +239,7 @@ static void fork_far(far_ranks *f)
 
 static void close_far(far_ranks *f)
 {
-    munmap(f->results, (size_t)f->ranks * sizeof *f->results);
+    munmap(f->shared, sizeof *f->shared);
 }
 
 static void expect_ok(far_ranks *f)

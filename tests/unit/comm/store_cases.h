@@ -1,5 +1,5 @@
 // store_cases.h -- what every store must do: values, numbers, comparisons, bad calls, waits and deadlines, many
-// ranks at once. A test of a store includes it and defines how the store is opened.
+// threads at once. A test of a store includes it and defines how the store is opened.
 #ifndef TRIREME_TESTS_STORE_CASES_H
 #define TRIREME_TESTS_STORE_CASES_H
 
@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -166,41 +164,6 @@ static void test_threads_wait_for_each_other(void **state)
     close_store(s);
 }
 
-static void test_processes_wait_for_each_other(void **state)
-{
-    (void)state;
-    enum { RANKS = 4, TURNS = 200 };
-    comm_store *s = open_store();
-    pid_t pids[RANKS];
-    turn turns[RANKS];
-    int gate[2];
-    char end;
-    // The server's thread is idle at the forks, because a lock that it held would stay held in the child: the
-    // connections are open, and nobody calls before all processes are there.
-    assert_int_equal(pipe(gate), 0);
-    for (int r = 0; r < RANKS; r++)
-        turns[r] = (turn){.store = open_again(s), .rank = r, .ranks = RANKS, .turns = TURNS};
-    for (int r = 0; r < RANKS; r++) {
-        pids[r] = fork();
-        if (pids[r] == 0) {
-            alarm(200);
-            close(gate[1]);
-            if (read(gate[0], &end, 1) == 0) take_turns(&turns[r]);
-            _exit(turns[r].ok ? 0 : 1);
-        }
-    }
-    close(gate[0]);
-    close(gate[1]);
-    for (int r = 0; r < RANKS; r++) {
-        int how = 0;
-        assert_int_equal(waitpid(pids[r], &how, 0), pids[r]);
-        assert_int_equal(how, 0);
-        close_again(turns[r].store);
-    }
-    assert_int_equal(number_of(s, "turns"), RANKS * TURNS);
-    close_store(s);
-}
-
 static void test_one_of_many_that_compare_succeeds(void **state)
 {
     (void)state;
@@ -231,7 +194,6 @@ static void test_one_of_many_that_compare_succeeds(void **state)
         cmocka_unit_test(test_numbers_are_added), cmocka_unit_test(test_bad_calls_are_refused),    \
         cmocka_unit_test(test_one_of_many_that_compare_succeeds),                                  \
         cmocka_unit_test(test_a_wait_ends_at_its_deadline),                                        \
-        cmocka_unit_test(test_threads_wait_for_each_other),                                        \
-        cmocka_unit_test(test_processes_wait_for_each_other)
+        cmocka_unit_test(test_threads_wait_for_each_other)
 
 #endif

@@ -7,6 +7,8 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { KEYS = 64 };
 
@@ -52,6 +54,30 @@ static comm_store *open_again(comm_store *s)
 static void close_again(comm_store *s)
 {
     (void)s;
+}
+
+static void test_processes_wait_for_each_other(void **state)
+{
+    (void)state;
+    enum { RANKS = 4, TURNS = 200 };
+    comm_store *s = open_store();
+    pid_t pids[RANKS];
+    for (int r = 0; r < RANKS; r++) {
+        turn t = {.store = s, .rank = r, .ranks = RANKS, .turns = TURNS};
+        pids[r] = fork();
+        if (pids[r] == 0) {
+            alarm(200);
+            take_turns(&t);
+            _exit(t.ok ? 0 : 1);
+        }
+    }
+    for (int r = 0; r < RANKS; r++) {
+        int how = 0;
+        assert_int_equal(waitpid(pids[r], &how, 0), pids[r]);
+        assert_int_equal(how, 0);
+    }
+    assert_int_equal(number_of(s, "turns"), RANKS * TURNS);
+    close_store(s);
 }
 
 static void test_a_full_store_refuses_new_keys_only(void **state)
@@ -203,6 +229,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORE_CASES,
+        cmocka_unit_test(test_processes_wait_for_each_other),
         cmocka_unit_test(test_a_full_store_refuses_new_keys_only),
         cmocka_unit_test(test_a_rank_that_dies_with_the_lock_does_not_keep_it),
         cmocka_unit_test(test_a_rank_that_dies_in_a_copy_leaves_the_old_value),

@@ -7,6 +7,8 @@
 #include "comm/store_wire.h"
 #include "net/socket.h"
 
+#include <unistd.h>
+
 static struct {
     store_server *server;
     net_address address;

@@ -289,7 +289,7 @@ static void test_an_unknown_algorithm_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        // First those that fork beside the thread of a server, before UCX has run in this process.
+        // First those that fork ranks far apart, before UCX has run in this process.
         cmocka_unit_test(test_ranks_without_common_memory),
         cmocka_unit_test(test_split_without_common_memory),
         cmocka_unit_test(test_a_rank_that_is_killed_is_named),
