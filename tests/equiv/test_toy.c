@@ -1,17 +1,13 @@
 // test_toy.c -- trainers over the toy communicator, which packs shards and works on streams, compute the
-// same bits as over the communicator of one machine, which reads the memory of other ranks. What is
+// same bits as over the communicator of one machine, which reads the memory of other ranks; test_equiv_unkind has
+// points that cover the whole matrix. What is
 // left out or wrong is noticed: the linker wraps the functions that the faults change.
 #include "equiv/comm_compare.h"
-#include "equiv/matrix_cover.h"
 #include "late/late_device.h"
 
 #include "comm/packed.h"
 
-#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
-enum { LIMIT_S = 900, COVER = false, SAMPLE = 12 };
-#else
-enum { LIMIT_S = 300, COVER = true, SAMPLE = 0 };
-#endif
+enum { LIMIT_S = 900 };
 
 static void test_every_strategy_has_the_same_bits(void **state)
 {
@@ -26,29 +22,6 @@ static void test_late_streams_have_the_same_bits(void **state)
     compare_points(
         &(matrix_run){.steps = COMPARE_STEPS, .folder = pool_folder(), .toy = true, .late = true},
         LIMIT_S);
-}
-
-// Points that have every pair of values of two dimensions, against their references.
-static void test_covering_points_have_the_bits_of_their_references(void **state)
-{
-    (void)state;
-    points l = {NULL, 0, 0};
-    if (COVER) matrix_cover(&l);
-    matrix_sample(&l, l.count + SAMPLE, 5);
-    trial *t = calloc((size_t)l.count, sizeof *t);
-    const pool_options o = {.jobs = 2, .limit_s = LIMIT_S, .folder = pool_folder()};
-    assert_non_null(t);
-    for (int i = 0; i < l.count; i++) t[i] = (trial){.point = l.items[i], .toy = true};
-    const int failed = pool_run(&o, t, l.count);
-    for (int i = 0; i < l.count; i++) {
-        char name[MATRIX_NAME];
-        matrix_print(&t[i].point, name);
-        if (!t[i].passed) print_error("%s: %s\n", name, t[i].why);
-    }
-    print_message("%d points, %d failed\n", l.count, failed);
-    free(t);
-    points_clear(&l);
-    assert_int_equal(failed, 0);
 }
 
 // ---- Compression, and post-forward groups
@@ -173,7 +146,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_strategy_has_the_same_bits),
         cmocka_unit_test(test_late_streams_have_the_same_bits),
-        cmocka_unit_test(test_covering_points_have_the_bits_of_their_references),
         cmocka_unit_test(test_a_wrong_offset_changes_the_bits),
         cmocka_unit_test(test_a_stale_table_is_refused),
         cmocka_unit_test(test_a_small_workspace_is_refused),

@@ -16,6 +16,17 @@
 
 enum { WORKERS_MOST = 8 };
 
+// The thread sanitizer makes tests ten times as long: there, case k runs in one of the two orders of late streams.
+static inline bool workers_take(size_t k, int order)
+{
+#ifdef __SANITIZE_THREAD__
+    return (int)(k % 2) == order;
+#else
+    (void)k, (void)order;
+    return true;
+#endif
+}
+
 // Zeros mean: one rank, ddp, fp32, everything on the device.
 typedef struct scenario {
     const char *model; // NULL: gpt2_new

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-// The first step of a shape is issued, and recorded; the others replay it. Every point accumulates the gradients
+// The first step of a shape is issued, and recorded; the second replays it. Every point accumulates the gradients
 // of four micro-batches.
-enum { STEPS = 3, LIMIT_S = 500, PARTS = 3 };
+enum { STEPS = 2, LIMIT_S = 500, PARTS = 3 };
 
 // Points of one reference follow each other.
 static const char *const POINTS[PARTS][9] = {
