@@ -59,13 +59,24 @@ done:
     return result;
 }
 
+// Another host may have sent the bytes.
+static bool is_whole(const told_start *head, size_t bytes)
+{
+    const char *behind = (const char *)(head + 1);
+    if (bytes < sizeof *head + 2) return false;
+    const size_t words = bytes - sizeof *head;
+    return head->resume_bytes > 0 && head->resume_bytes < words &&
+           behind[head->resume_bytes - 1] == 0 && behind[words - 1] == 0;
+}
+
 // Opens what rank 0 has told.
-static status take_start(train_start *s, const job_own *own, const void *data, err *e)
+static status take_start(train_start *s, const job_own *own, const void *data, size_t bytes, err *e)
 {
     status result = OK;
     job_own told = *own;
     const told_start *head = data;
     const char *resume = (const char *)(head + 1);
+    if (!is_whole(head, bytes)) FAIL(E_IO, "what rank 0 tells (%zu bytes) is damaged", bytes);
     job_call yaml = {.kind = JOB_CALL_YAML, .text = (char *)resume + head->resume_bytes};
     told.by_calls = true;
     told.call = &yaml;
@@ -91,13 +102,13 @@ status train_start_follow(train_start *s, const job_own *own, err *e)
     size_t bytes;
     if (w->first == 0) {
         TRY(comm_hosts_hear(w, &far, &bytes, e));
-        TRY(take_start(s, own, far, e));
+        TRY(take_start(s, own, far, bytes, e));
         TRY(tell_here(s, far, bytes, e));
     } else {
         TRY(comm_peers_hear(w, &data, &bytes, e));
         w->recorder = ((const told_start *)data)->recorder;
         if (w->hosts) w->hosts->table = ((const told_start *)data)->hosts;
-        TRY(take_start(s, own, data, e));
+        TRY(take_start(s, own, data, bytes, e));
     }
 done:
     free(far);
