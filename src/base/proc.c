@@ -3,6 +3,8 @@
 #define _GNU_SOURCE // sched_getaffinity, CPU_COUNT
 #include "base/proc.h"
 
+#include "base/cgroup.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +20,13 @@ uint64_t proc_bytes(const char *path, const char *key)
             break;
     if (f) fclose(f);
     return kib * 1024;
+}
+
+uint64_t proc_available_bytes(void)
+{
+    const uint64_t machine = proc_bytes("/proc/meminfo", "MemAvailable:"),
+                   own = cgroup_memory_left("");
+    return own < machine ? own : machine;
 }
 
 uint64_t proc_own_bytes(void)

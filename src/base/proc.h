@@ -11,6 +11,10 @@
 // is no such line. `key` includes the colon.
 uint64_t proc_bytes(const char *path, const char *key);
 
+// Returns the bytes of memory that this process may still take: what the machine has left, and no more than
+// what the limits of its control groups leave.
+uint64_t proc_available_bytes(void);
+
 // Returns the resident bytes of this process. A page that several processes share counts in equal
 // parts for each of them.
 uint64_t proc_own_bytes(void);

@@ -2,8 +2,7 @@
 // (version 1), and oom_kill of /proc/vmstat (Linux 4.13).
 #include "launch/oom.h"
 
-#include "base/file.h"
-#include "base/text.h"
+#include "base/cgroup.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,27 +23,11 @@ static uint64_t read_count(const char *path, const char *name)
     return count;
 }
 
-// The path of this process in the hierarchy whose line in /proc/self/cgroup holds `marker`.
-static void add_group(text *path, const char *marker)
-{
-    char line[1024];
-    FILE *f = fopen("/proc/self/cgroup", "re");
-    if (!f) return;
-    while (fgets(line, sizeof line, f)) {
-        const char *found = strstr(line, marker);
-        if (!found) continue;
-        line[strcspn(line, "\n")] = 0;
-        text_add(path, found + strlen(marker));
-        break;
-    }
-    fclose(f);
-}
-
 static uint64_t read_group(const char *root, const char *marker, const char *file)
 {
     text path = {0};
     text_add(&path, root);
-    add_group(&path, marker);
+    cgroup_add_path(&path, "", marker);
     text_addf(&path, "/%s", file);
     uint64_t count = read_count(path.chars, "oom_kill");
     text_clear(&path);

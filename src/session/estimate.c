@@ -20,7 +20,7 @@ static uint64_t budget_of(const job *j, const device_description *d)
 static uint64_t host_budget_of(const job *j)
 {
     if (j->launch.ranks > WORLD_MOST_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
-    return proc_bytes("/proc/meminfo", "MemAvailable:") / (uint64_t)job_local_ranks(j);
+    return proc_available_bytes() / (uint64_t)job_local_ranks(j);
 }
 
 status memory_estimate_read_base(const job *j, memory_estimate_base *out, err *e)

@@ -29,9 +29,9 @@ static status does_not_fit(const cuda_device *d, device_memory_kind kind, size_t
     size_t free_bytes = 0, total = 0;
     (void)cudaGetLastError(); // the call that failed is answered; the next launch must not find it
     if (kind == MEMORY_HOST)
-        return err_set(
-            e, E_FIT, "%s: out of pinned host memory: %zu bytes asked for, %llu available",
-            d->label, bytes, (unsigned long long)proc_bytes("/proc/meminfo", "MemAvailable:"));
+        return err_set(e, E_FIT,
+                       "%s: out of pinned host memory: %zu bytes asked for, %llu available",
+                       d->label, bytes, (unsigned long long)proc_available_bytes());
     (void)cudaMemGetInfo(&free_bytes, &total);
     return err_set(e, E_FIT, "%s: out of memory: %zu bytes asked for, %zu free of %zu", d->label,
                    bytes, free_bytes, total);

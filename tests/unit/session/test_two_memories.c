@@ -19,10 +19,9 @@ enum { ARGS_MAX = 24 };
 static bool apart;
 static uint64_t device_free, host_free;
 
-uint64_t __wrap_proc_bytes(const char *path, const char *key);
-uint64_t __wrap_proc_bytes(const char *path, const char *key)
+uint64_t __wrap_proc_available_bytes(void);
+uint64_t __wrap_proc_available_bytes(void)
 {
-    (void)path, (void)key;
     return host_free;
 }
 
