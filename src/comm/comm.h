@@ -70,6 +70,9 @@ typedef struct comm_ops {
                                       const void *full, void *shard, dtype t, comm_reduce_op op,
                                       device_stream *on, err *e);
     status (*barrier)(comm *c, err *e);
+    // Gathers `bytes` (a few) of host memory of each rank in out [size * bytes] before it returns, beside the
+    // calls of streams. NULL: all ranks are of one machine.
+    status (*gather_now)(comm *c, const void *in, void *out, size_t bytes, err *e);
     void (*abort)(comm *c, const err *why);
     status (*split)(comm *c, int color, int key, comm **out, err *e);
     status (*share)(comm *c, err *e);

@@ -97,6 +97,12 @@ static status hier_share(comm *c, err *e)
     return meet(c, comm_share, e);
 }
 
+// Only a group of several hosts calls it.
+static status hier_gather_now(comm *c, const void *in, void *out, size_t bytes, err *e)
+{
+    return ucx_gather_now(hier_of(c)->all, in, out, bytes, e);
+}
+
 static status hier_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
 {
     const hier_rank *own = hier_of(c)->own;
@@ -273,6 +279,7 @@ static const comm_ops hier_ops = {
     .group_begin = hier_group_begin,
     .group_end = hier_group_end,
     .barrier = hier_barrier,
+    .gather_now = hier_gather_now,
     .abort = hier_abort,
     .split = hier_split,
     .share = hier_share,

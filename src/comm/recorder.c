@@ -183,6 +183,7 @@ void comm_recording_close(comm_recording *x)
     }
     free(x->peers);
     free(x->peer_ranks);
+    free(x->gathered);
     free(x);
 }
 

@@ -1,8 +1,9 @@
 // recorder_compare.c -- compares each collective with those of the other members of its group, before it
-// runs (checks.desync). Called by recorder.c. It sees the ranks of this machine.
+// runs (checks.desync). Called by recorder.c.
 //
-// Every member publishes its call and waits until all have published the call of the same sequence
-// number. A member is at most one collective ahead of the others, so two slots of each are enough.
+// On one machine every member publishes its call and waits until all have published the call of the same
+// sequence number. A member is at most one collective ahead of the others, so two slots of each are enough. Where
+// a group has members on other machines, too, all of them then gather the calls of all by the communicator.
 #include "base/alloc.h"
 #include "comm/recorder_private.h"
 
@@ -30,40 +31,57 @@ status comm_record_find_peers(comm *c, err *e)
             x->peer_ranks[member] = rank;
         }
     }
+    bool elsewhere = false;
+    for (size_t i = 0; i < size; i++) elsewhere |= !x->peers[i];
+    if (elsewhere)
+        TRY(alloc_zeroed(&x->gathered, size, sizeof *x->gathered, "the calls of a group", e));
     TRY(c->ops->barrier(c, e)); // all have found them, and rows may be used again
 done:
     return result;
 }
 
 // "rank 1 calls all_gather of 512 fp32 (as UNSHARD bucket 3)". In another process the function that describes
-// activities may lie elsewhere, so it is that of rank `own`.
-static void describe(const comm_recorder *r, int own, int rank, const comm_record_entry *x,
-                     char *out, size_t room)
+// activities may lie elsewhere, so it is that of rank `own` of this machine.
+static void describe(const comm_recorder *r, int own, const comm_record_side *s, char *out,
+                     size_t room)
 {
+    const comm_record_entry *x = &s->entry;
     char call[CALL_TEXT_BYTES], words[ACTIVITY_BYTES] = "";
     void (*describe_what)(uint64_t, char *, size_t) =
         atomic_load(&r->o.watchdog->activities[own].describe);
     if (describe_what && x->what) describe_what(x->what, words, sizeof words);
-    snprintf(out, room, "rank %d %s%s%s%s", rank, comm_call_describe(&x->call, call),
+    snprintf(out, room, "rank %d %s%s%s%s", (int)s->rank, comm_call_describe(&x->call, call),
              words[0] ? " (as " : "", words, words[0] ? ")" : "");
 }
 
-static status differ(comm *c, int member, const comm_record_entry *mine,
-                     const comm_record_entry *theirs, err *e)
+static comm_record_side side_of(const comm_recording *x, int rank, const comm_record_entry *entry)
+{
+    return (comm_record_side){.entry = *entry, .rank = x->recorder->o.first_rank + rank};
+}
+
+// All name the pair in the same order.
+static status differ(comm *c, const comm_record_side *a, const comm_record_side *b, err *e)
 {
     const comm_recording *x = c->recording;
     const comm_recorder *r = x->recorder;
-    comm_failure *f = r->o.failure;
-    char ours[CALL_TEXT_BYTES + ACTIVITY_BYTES + 32], other[sizeof ours];
+    char low[CALL_TEXT_BYTES + ACTIVITY_BYTES + 32], high[sizeof low];
     err why = {0};
-    const bool first = x->rank < x->peer_ranks[member]; // all name the pair in the same order
-    describe(r, x->rank, x->rank, mine, ours, sizeof ours);
-    describe(r, x->rank, x->peer_ranks[member], theirs, other, sizeof other);
+    describe(r, x->rank, a->rank < b->rank ? a : b, low, sizeof low);
+    describe(r, x->rank, a->rank < b->rank ? b : a, high, sizeof high);
     err_set(&why, E_INTERNAL, "desync in operation %llu%s%s: %s; %s",
-            (unsigned long long)mine->sequence, c->label ? " over " : "", c->label ? c->label : "",
-            first ? ours : other, first ? other : ours);
-    comm_failure_set(f, -1, &why); // -1: either of the two may be wrong
+            (unsigned long long)a->entry.sequence, c->label ? " over " : "",
+            c->label ? c->label : "", low, high);
+    comm_failure_set(r->o.failure, -1, &why); // -1: either of the two may be wrong
     return err_set(e, E_INTERNAL, "%s", why.text);
+}
+
+static status differ_here(comm *c, int member, const comm_record_entry *mine,
+                          const comm_record_entry *theirs, err *e)
+{
+    const comm_recording *x = c->recording;
+    const comm_record_side own = side_of(x, x->rank, mine),
+                           other = side_of(x, x->peer_ranks[member], theirs);
+    return differ(c, &own, &other, e);
 }
 
 // The error of a wait for a member that ended without its call.
@@ -75,9 +93,11 @@ static status absent(comm *c, int member, const comm_record_entry *mine, err *e)
     const comm_record_entry leaves = {.call = {.kind = CALL_LEAVE}};
     const comm_record_group *g = x->peers[member];
     const bool left = atomic_load(&g->left) || atomic_load(&g->key) != atomic_load(&x->group->key);
-    if (left && !comm_failure_await(f)) return differ(c, member, mine, &leaves, e);
-    const comm_wait wait = {.waiting = x->rank,
-                            .awaited = x->peer_ranks[member],
+    if (left && !comm_failure_await(f)) return differ_here(c, member, mine, &leaves, e);
+    const int first = r->o.first_rank;
+    const comm_wait wait = {.waiting = first + x->rank,
+                            .awaited = first + x->peer_ranks[member],
+                            .first = first,
                             .what = mine->what,
                             .call = comm_call_name((comm_call_kind)mine->call.kind),
                             .label = c->label,
@@ -101,7 +121,8 @@ static status await(comm *c, int member, const comm_record_entry *mine, comm_rec
                : absent(c, member, mine, e);
 }
 
-status comm_record_compare(comm *c, const comm_record_entry *mine, err *e)
+// Waits for the members of this machine, and compares with each.
+static status compare_here(comm *c, const comm_record_entry *mine, err *e)
 {
     status result = OK;
     const comm_recording *x = c->recording;
@@ -114,8 +135,31 @@ status comm_record_compare(comm *c, const comm_record_entry *mine, err *e)
         if (!x->peers[member]) continue; // of another machine
         TRY(await(c, member, mine, &theirs, e));
         if (memcmp(&mine->call, &theirs.call, sizeof theirs.call) != 0)
-            return differ(c, member, mine, &theirs, e);
+            return differ_here(c, member, mine, &theirs, e);
     }
+done:
+    return result;
+}
+
+// Every member gets the same calls, so all name the same pair.
+static status compare_everywhere(comm *c, const comm_record_entry *mine, err *e)
+{
+    status result = OK;
+    const comm_recording *x = c->recording;
+    const comm_record_side own = side_of(x, x->rank, mine), *all = x->gathered;
+    TRY(c->ops->gather_now(c, &own, x->gathered, sizeof own, e));
+    for (int r = 1; r < c->size; r++)
+        if (memcmp(&all[r].entry.call, &all[0].entry.call, sizeof all[r].entry.call) != 0)
+            return differ(c, &all[0], &all[r], e);
+done:
+    return result;
+}
+
+status comm_record_compare(comm *c, const comm_record_entry *mine, err *e)
+{
+    status result = OK;
+    TRY(compare_here(c, mine, e));
+    if (c->recording->gathered) TRY(compare_everywhere(c, mine, e));
 done:
     return result;
 }

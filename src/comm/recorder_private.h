@@ -16,6 +16,12 @@ typedef struct comm_record_entry {
 } comm_record_entry;
 enum { RECORD_WORDS = sizeof(comm_record_entry) / sizeof(uint64_t) };
 
+// One of two calls that are compared, and the rank that issued it. There is no padding.
+typedef struct comm_record_side {
+    comm_record_entry entry;
+    int64_t rank; // among all
+} comm_record_side;
+
 // An entry in shared memory. Its rank writes it while others may read it, so readers check the id twice.
 typedef struct comm_record_slot {
     _Atomic uint64_t id; // number of the rank's call, from 1; 0: empty, or being written
@@ -60,6 +66,8 @@ typedef struct comm_recording {
     comm_record_group *
         *peers; // [size] by rank of the group, where calls are compared; NULL: of another machine
     int *peer_ranks; // [size] their ranks of this machine
+    comm_record_side
+        *gathered; // [size] room for the calls of all members; NULL: all are of this machine
 } comm_recording;
 
 // Where a call's times are written.

@@ -248,6 +248,7 @@ static const comm_ops ucx_ops = {
     .group_begin = ucx_group_begin,
     .group_end = ucx_group_end,
     .barrier = ucx_barrier,
+    .gather_now = ucx_gather_now,
     .abort = ucx_abort,
     .split = ucx_split,
     .share = ucx_share,

@@ -23,6 +23,8 @@ status ucx_open(const comm_options *o, comm **out, err *e);
 // `whole` is the one that it is a part of; `what` is the activity in which that was issued.
 status ucx_run_now(comm *c, const comm_call_shape *shape, const comm_call_shape *whole,
                    const void *in, void *out, uint64_t what, err *e);
+// comm_ops.gather_now of the communicator ucx.
+status ucx_gather_now(comm *c, const void *in, void *out, size_t bytes, err *e);
 // Makes progress for a rank that waits for something else, and tells a failure that it finds.
 void ucx_progress(comm *c);
 

@@ -125,6 +125,7 @@ static status run_body(const ucx_call *x, err *e)
     case UCX_REDUCE_SCATTER:
         return run_reduce_scatter(x, e);
     case UCX_ALL_GATHER:
+    case UCX_GATHER_NOW:
         return run_all_gather(x, e);
     case UCX_BROADCAST:
         return run_broadcast(x, e);
@@ -141,5 +142,14 @@ status ucx_run_collective(void *call, err *e)
 status ucx_meet(comm *c, ucx_kind kind, err *e)
 {
     ucx_call x = ucx_call_of(c, UCX_ON_HOST, (ucx_terms){.kind = (uint8_t)kind});
+    return ucx_run(&x, run_body, e);
+}
+
+status ucx_gather_now(comm *c, const void *in, void *out, size_t bytes, err *e)
+{
+    const ucx_terms terms = {.kind = UCX_GATHER_NOW, .type = U8, .count = bytes};
+    ucx_call x = ucx_call_of(c, UCX_ON_HOST, terms);
+    x.in = in;
+    x.out = out;
     return ucx_run(&x, run_body, e);
 }

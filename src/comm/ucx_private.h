@@ -24,6 +24,7 @@ typedef enum ucx_kind {
     UCX_BARRIER,
     UCX_SHARE,
     UCX_SPLIT,
+    UCX_GATHER_NOW,
     UCX_MESSAGE,
 } ucx_kind;
 

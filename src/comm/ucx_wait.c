@@ -25,7 +25,8 @@ const char *ucx_kind_name(uint8_t kind)
         [UCX_ALL_REDUCE] = "all_reduce", [UCX_REDUCE_SCATTER] = "reduce_scatter",
         [UCX_ALL_GATHER] = "all_gather", [UCX_BROADCAST] = "broadcast",
         [UCX_BARRIER] = "barrier",       [UCX_SHARE] = "share",
-        [UCX_SPLIT] = "split",           [UCX_MESSAGE] = "a message"};
+        [UCX_SPLIT] = "split",           [UCX_GATHER_NOW] = "the comparison of a call",
+        [UCX_MESSAGE] = "a message"};
     return kind <= UCX_MESSAGE ? names[kind] : "an unknown call";
 }
 

@@ -203,11 +203,6 @@ static status check_launcher(const job *j, err *e)
         KEY_ERROR("launch.as",
                   "found threads; valid: processes, because %s has started a process for each rank",
                   j->own.launcher);
-    if (j->checks.desync && j->own.local_ranks < j->own.ranks)
-        KEY_ERROR("checks.desync",
-                  "found on; valid: off, because %s has started ranks on several hosts, and their "
-                  "communicator compares the calls by itself",
-                  j->own.launcher);
 done:
     return result;
 }

@@ -98,6 +98,12 @@ for arguments in '--parallel.dp ddp' '--parallel.dp zero3' '--parallel.dp zero3 
     agents --train.save_every 4 --train.out far $arguments
     expect_like_one_host far
 done
+# Compared before they run, the calls are the same.
+for desync in '--checks.desync on' '--checks.desync on --launch.comm ucx'; do
+    rm -rf far
+    agents --train.save_every 4 --train.out far $arguments $desync
+    expect_like_one_host far
+done
 rm -rf one
 train --launch.ranks 4 --train.save_every 4 --train.out one
 for launcher in torchrun agent_store slurm; do
@@ -132,8 +138,6 @@ done
 # ---- Refused before anything is written
 start_4 torchrun --launch.comm local
 all_say 'communicator local: ranks are on several machines; valid are hier and ucx' 2 0 1 2 3
-start_4 torchrun --checks.desync on
-all_say 'checks.desync: found on; valid: off, because torchrun has started ranks on several hosts' 2 0 1 2 3
 start_4 torchrun --train.stepz 3
 all_say 'train.stepz: unknown option' 2 0 1 2 3
 start cyclic 0 4 2

@@ -183,7 +183,7 @@ done:
     return result;
 }
 
-static status everything(const test_rank *s, err *e)
+static inline status everything(const test_rank *s, err *e)
 {
     status result = OK;
     for (int place = 0; place < REGIONS; place++) {
@@ -222,7 +222,7 @@ done:
     return result;
 }
 
-static status nan_wins(const test_rank *s, err *e)
+static inline status nan_wins(const test_rank *s, err *e)
 {
     status result = OK;
     float x[4] = {1, 2, 3, 4};

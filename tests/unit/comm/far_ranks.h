@@ -46,7 +46,7 @@ done:
     return result;
 }
 
-static status split_and_reduce(const test_rank *s, err *e)
+static inline status split_and_reduce(const test_rank *s, err *e)
 {
     status result = OK;
     test_rank part = *s, one = *s;
@@ -121,6 +121,7 @@ typedef struct far_ranks {
     int started[2];          // a pipe that the test closes when the store is open
     int ranks, killed;       // killed: this rank kills itself; -1: none
     bool late;               // streams have threads of their own
+    bool compares;           // each collective is compared before it runs
     int64_t patience_ms;
     rank_fn fn;
     far_shared *shared;
@@ -170,6 +171,8 @@ static void open_hosts(const far_ranks *f, far_place *places)
         const int ranks = f->per_host[0] ? f->per_host[host] : 1;
         world *w = NULL;
         assert_int_equal(world_open(ranks, false, &w, &e), OK);
+        w->first_rank = first;
+        assert_int_equal(world_record(w, 0, f->compares, &e), OK);
         for (int r = 0; r < ranks; r++)
             places[first + r] =
                 (far_place){.world = w, .rank = first + r, .local_rank = r, .local_size = ranks};
@@ -260,7 +263,7 @@ done:
 }
 
 // All reduce for ever; one rank dies in its third call.
-static status reduce_until_killed(const test_rank *s, err *e)
+static inline status reduce_until_killed(const test_rank *s, err *e)
 {
     status result = OK;
     const far_ranks *f = s->arg;
@@ -273,7 +276,7 @@ done:
     return result;
 }
 
-static status fail_in_one_rank(const test_rank *s, err *e)
+static inline status fail_in_one_rank(const test_rank *s, err *e)
 {
     status result = OK;
     TRY(one_all_reduce(s, PRIVATE, 100, F32, REDUCE_MAX, e));
