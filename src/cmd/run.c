@@ -72,7 +72,12 @@ static const flag flags[] = {
     {"--logs-specs", FLAG_TEXT, O(specs), "NAME",
      "Accepted; without effect, because it names code of Python."},
     {"--numa-binding", FLAG_TEXT, W(numa), "node|socket|exclusive|core-complex",
-     "Not supported yet."},
+     "Binds each worker to the cores of a NUMA node, of its socket, to a share of its physical "
+     "cores, or to those of one last-level cache. Workers are divided among nodes in order."},
+    {"--bind-cores-to-rank", FLAG_SWITCH, W(bind_cores), NULL,
+     "Binds each worker to an equal share of the physical cores, as DeepSpeed's launcher does."},
+    {"--bind-core-list", FLAG_TEXT, W(core_list), "CORE[-CORE],...",
+     "Names the cores that --bind-cores-to-rank shares out."},
     {"--signals-to-handle", FLAG_TEXT, W(signals), "SIGNAL,...",
      "Accepted; SIGTERM, SIGINT, SIGHUP and SIGQUIT are always passed on."},
     {"--shutdown-timeout", FLAG_COUNT, W(shutdown_s), "S",

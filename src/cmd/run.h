@@ -11,7 +11,8 @@ typedef struct run_workers {
     const char *nproc, *role, *numa, *start_method, *signals;
     int64_t max_restarts, shutdown_s; // -1: not given
     double monitor_s;
-    bool module, no_python, run_path, own_gpu, use_env;
+    bool module, no_python, run_path, own_gpu, use_env, bind_cores;
+    const char *core_list; // of bind_cores; NULL: one core of each physical core
     const char *rank_word; // the first argument of each worker; NULL: none
 } run_workers;
 
@@ -35,6 +36,7 @@ typedef struct run_request {
 typedef struct run_options {
     agent_options agent;
     char id[64];
+    binding_cores *cores; // [workers]; NULL: not bound
     char *folder;
     int *redirect, *tee;
     bool *shown;

@@ -269,6 +269,30 @@ done:
     return result;
 }
 
+static status bind_workers(const run_workers *w, run_options *o, err *e)
+{
+    status result = OK;
+    const int workers = o->agent.workers;
+    binding b = {.kind = BINDING_LIST, .list = w->core_list};
+    binding_cores usable;
+    if (!w->numa && !w->bind_cores && !w->core_list) goto done;
+    if (w->numa && (w->bind_cores || w->core_list))
+        FAIL(E_USAGE, "--numa-binding and --bind-cores-to-rank exclude each other");
+    if (w->core_list && !w->bind_cores)
+        FAIL(E_USAGE, "--bind-core-list stands with --bind-cores-to-rank");
+    if (w->numa && !binding_named(w->numa, &b.kind))
+        FAIL(E_USAGE,
+             "--numa-binding: found %s; valid are node, socket, exclusive and core-complex",
+             w->numa);
+    TRY(binding_usable(&usable, e));
+    TRY(alloc_zeroed(&o->cores, (size_t)workers, sizeof *o->cores, "the cores of workers", e));
+    TRY(binding_choose(&b, "", &usable, workers, o->cores, e));
+    o->agent.cores = o->cores;
+    if (w->bind_cores) o->agent.threads = binding_count(&o->cores[0]);
+done:
+    return result;
+}
+
 static status open_workers(const run_workers *w, run_options *o, err *e)
 {
     status result = OK;
@@ -277,9 +301,6 @@ static status open_workers(const run_workers *w, run_options *o, err *e)
     if (given && *given && !text_to_count(given, &stop_s))
         FAIL(E_USAGE, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT: found %s; valid is a number of seconds",
              given);
-    if (w->numa)
-        FAIL(E_USAGE, "--numa-binding: not supported yet; valid: leave it out, or bind with "
-                      "numactl in the program");
     if (w->shutdown_s >= 0) stop_s = w->shutdown_s;
     TRY(read_workers(w->nproc, &o->agent.workers, e));
     o->agent.role = w->role ? w->role : "default";
@@ -287,6 +308,8 @@ static status open_workers(const run_workers *w, run_options *o, err *e)
         w->max_restarts < 0 ? 0 : (int)(w->max_restarts < INT32_MAX ? w->max_restarts : INT32_MAX);
     o->agent.stop_ms = stop_s < 1000000 ? stop_s * 1000 : 1000000000;
     o->agent.own_gpu = w->own_gpu;
+    o->agent.threads = o->agent.workers > 1;
+    TRY(bind_workers(w, o, e));
 done:
     return result;
 }
@@ -305,5 +328,6 @@ done:
 void run_options_close(run_options *o)
 {
     free(o->program);
+    free(o->cores);
     run_outputs_close(o);
 }

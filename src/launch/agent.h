@@ -8,6 +8,7 @@
 #ifndef TRIREME_LAUNCH_AGENT_H
 #define TRIREME_LAUNCH_AGENT_H
 
+#include "launch/binding.h"
 #include "launch/worker_failure.h"
 #include "net/address.h"
 #include "net/secret.h"
@@ -49,6 +50,8 @@ typedef struct agent_options {
     const char *role;
     agent_meeting meeting;
     agent_logs logs;
+    const binding_cores *cores; // [workers] that each may use; NULL: those of this process
+    int threads;                // OMP_NUM_THREADS of the workers, where it is not set; 0: none
     int max_restarts;
     int64_t stop_ms;         // from SIGTERM to SIGKILL
     const char *worker_host; // MASTER_ADDR of the workers; NULL: node 0's address

@@ -112,8 +112,8 @@ static status set_meeting(const agent_workers *w, int local, worker_env *v, err 
     if (o->python) TRY(worker_env_set(v, e, "PYTHON_EXEC", "%s", o->python));
     if (o->meeting.secret_file)
         TRY(worker_env_set(v, e, "TRIREME_SECRET_FILE", "%s", o->meeting.secret_file));
-    if (o->workers > 1 && !getenv("OMP_NUM_THREADS"))
-        TRY(worker_env_set(v, e, "OMP_NUM_THREADS", "1"));
+    if (o->threads && !getenv("OMP_NUM_THREADS"))
+        TRY(worker_env_set(v, e, "OMP_NUM_THREADS", "%d", o->threads));
 done:
     return result;
 }

@@ -116,8 +116,12 @@ static status start_one(agent_workers *w, int local, const char *attempt, err *e
     TRY(open_streams(w, local, folder.chars, children, e));
     TRY(agent_environment(w, local, &env, e));
     TRY(agent_environment_program(w->options->program, local, &program, e));
-    const worker_command c = {
-        .argv = program, .env = env.names, .out = children[0], .error = children[1]};
+    const binding_cores *cores = w->options->cores;
+    const worker_command c = {.argv = program,
+                              .env = env.names,
+                              .out = children[0],
+                              .error = children[1],
+                              .cores = cores ? &cores[local] : NULL};
     TRY(worker_start(&c, &worker->process, e));
     atomic_store(&w->guard->groups[local], worker->process.pid);
     w->alive++;

@@ -1,9 +1,10 @@
 // worker.c -- see worker.h.
-#define _GNU_SOURCE // execvpe, pipe2
+#define _GNU_SOURCE // execvpe, pipe2, sched_setaffinity
 #include "launch/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/pidfd.h>
@@ -22,9 +23,12 @@ static _Noreturn void become(const worker_command *c, pid_t parent, int told)
     if (getppid() == parent) {
         for (int s = 1; s < NSIG; s++) sigaction(s, &standard, NULL);
         sigprocmask(SIG_SETMASK, &none, NULL);
+        const bool bound =
+            !c->cores ||
+            sched_setaffinity(0, sizeof *c->cores, (const cpu_set_t *)(const void *)c->cores) == 0;
         const bool joined = (c->out < 0 || dup2(c->out, STDOUT_FILENO) >= 0) &&
                             (c->error < 0 || dup2(c->error, STDERR_FILENO) >= 0);
-        if (joined) execvpe(c->argv[0], c->argv, c->env);
+        if (bound && joined) execvpe(c->argv[0], c->argv, c->env);
         const int why = errno;
         if (write(told, &why, sizeof why) < 0) _exit(127);
     }

@@ -5,7 +5,7 @@
 #ifndef TRIREME_LAUNCH_WORKER_H
 #define TRIREME_LAUNCH_WORKER_H
 
-#include "base/err.h"
+#include "launch/binding.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -19,6 +19,7 @@ typedef struct worker_command {
     char *const *argv; // [0] is looked up in PATH; ends with NULL
     char *const *env;  // "NAME=value"; ends with NULL
     int out, error;    // descriptors that become stdout and stderr; -1: those of this process
+    const binding_cores *cores; // that it may use; NULL: those of this process
 } worker_command;
 
 // Starts the program. The kernel kills it when the calling thread ends. E_USAGE where there is no such program, or

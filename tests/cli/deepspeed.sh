@@ -40,6 +40,7 @@ while [ "${1#-}" != "$1" ]; do
     case $1 in -o | -p) echo "$1 $2" >>ssh-arguments && shift 2 ;; *) shift ;; esac
 done
 echo "$1" >>hosts
+echo $$ >"agent-$1"
 exec sh -c "$2"
 END
 # An address of the loopback network that no other test uses at this moment.
@@ -53,6 +54,43 @@ expect_ranks "0 4 0 2 0 2 0,1 a 'b' \$c --local_rank=0 x 'y' \$z" "1 4 1 2 0 2 0
 [ "$(sort hosts | tr '\n' ' ')" = 'a b ' ] || fail "hosts: $(cat hosts)"
 expect_line '^-p 2222$' ssh-arguments
 
+# One pdsh for all hosts: this one runs the commands here, puts in the numbers of hosts and percent signs as pdsh does, and
+# returns the largest exit code.
+program bin/pdsh <<'END'
+[ "$1 $2 $3 $4" = '-S -f 1024 -w' ] || { echo "unexpected: $*" >&2 && exit 9; }
+echo "$PDSH_RCMD_TYPE $PDSH_SSH_ARGS_APPEND $5" >pdsh-arguments
+node=0 pids=
+for host in $(echo "$5" | tr ',' ' '); do
+    sh -c "$(printf '%s' "$6" | sed "s/%%/\t/g; s/%n/$node/g; s/\t/%/g")" &
+    pids="$pids $!" node=$((node + 1))
+done
+largest=0
+for pid in $pids; do
+    wait "$pid" || { code=$? && [ $code -le $largest ] || largest=$code; }
+done
+exit $largest
+END
+rm hosts
+NCCL_WORD="a 'b' \$c" PATH=$PWD/bin:$PATH run "$trireme" deepspeed --launcher pdsh -H three -e c@b:1 \
+    --master_addr "$host" --master_port 29511 --ssh_port 2222 ./env.sh "x 'y' 100 %n %%"
+expect_exit 0
+expect_ranks "0 4 0 2 0 2 0,1 a 'b' \$c --local_rank=0 x 'y' 100 %n %%" "1 4 1 2 0 2 0,1 a 'b' \$c --local_rank=1 x 'y' 100 %n %%" \
+    "2 4 0 2 1 2 0,2 a 'b' \$c --local_rank=0 x 'y' 100 %n %%" "3 4 1 2 1 2 0,2 a 'b' \$c --local_rank=1 x 'y' 100 %n %%"
+expect_line '^ssh -tt -o BatchMode=yes -p 2222 a,b$' pdsh-arguments
+[ ! -e hosts ] || fail 'ssh was called, too'
+
+# A share of the cores of each host. One core is there on every machine.
+core=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
+program cores.sh <<'END'
+echo "$RANK $(sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status) $OMP_NUM_THREADS" >>ranks
+END
+(unset OMP_NUM_THREADS && run "$trireme" deepspeed --num_gpus 1 --bind_cores_to_rank --bind_core_list "$core" ./cores.sh && expect_exit 0)
+expect_ranks "0 $core 1"
+OMP_NUM_THREADS=3 PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H three -i a:0@b:2 --master_addr "$host" --master_port 29511 \
+    --bind_cores_to_rank --bind_core_list "$core" ./cores.sh
+expect_exit 0
+expect_ranks "0 $core 3" "1 $core 3"
+
 # A failure on one host ends all.
 program fails.sh <<'END'
 [ "$RANK" != 2 ] || { echo 'no such layer' >&2; exit 7; }
@@ -62,6 +100,23 @@ PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H three --num_nodes 2 --num_gpus 2
     --master_port 29511 ./fails.sh
 expect_exit 1
 expect_line 'rank 2 \(host .*\) ended with exit code 7: no such layer'
+
+# An elastic run goes on with the hosts that are left.
+program lost.sh <<'END'
+[ "$CROSS_SIZE" = 1 ] || { echo "$RANK" >>started && exec sleep 600; }
+echo "$RANK $WORLD_SIZE $*" >>ranks
+END
+PATH=$PWD/bin:$PATH timeout 240 "$trireme" deepspeed -H three -i a:0@b:0 --master_addr "$host" --master_port 29511 \
+    --elastic_training --max_elastic_nodes 2 ./lost.sh >stdout 2>stderr </dev/null &
+elastic=$!
+wait_for_line '^0$' started
+wait_for_line '^1$' started
+kill -9 "$(cat agent-b)"
+wait $elastic
+code=$?
+expect_exit 0
+expect_ranks '0 1 --local_rank=0'
+expect_line 'host b is lost \(exit code 137\)'
 
 # ---- What is refused
 refuse() { # LINE [argument ...]
@@ -84,6 +139,10 @@ refuse 'leaves no slot' -H three -e a@b@c
 refuse 'exclude each other' -H three -i a -e b
 refuse 'the list has 3 hosts' -H three --num_nodes 4
 refuse 'host c has 1 slots' -H three --num_gpus 2
-refuse 'valid is ssh' --launcher slurm
+refuse 'found slurm; valid are ssh and pdsh' --launcher slurm
+refuse 'stand with --elastic-training' --min_elastic_nodes 1
+refuse 'found --launcher pdsh, .* valid is ssh' --launcher pdsh --elastic_training
+refuse '--bind-core-list: found 1-; valid are cores and ranges' --num_gpus 1 --bind_cores_to_rank --bind_core_list 1-
+refuse '--bind-core-list stands with --bind-cores-to-rank' --num_gpus 1 --bind_core_list 1
 [ ! -e ranks ] || fail "a refused command started something"
 finish

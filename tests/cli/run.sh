@@ -47,6 +47,19 @@ PET_NPROC_PER_NODE=2 run "$trireme" torchrun --standalone --master_port 1234 ./e
 expect_exit 0
 expect_lines 2 ranks
 
+# Workers of a NUMA node may use cores of this machine, and these only.
+program cores.sh <<'END'
+sed -n 's/^Cpus_allowed_list:[^0-9]*//p' /proc/self/status >"cores-$RANK"
+END
+for kind in node socket core-complex exclusive; do
+    run "$trireme" run --numa-binding $kind ./cores.sh
+    expect_exit 0
+    expect_line '^[0-9]' cores-0
+    for core in $(tr ',-' '  ' <cores-0); do
+        taskset -c "$core" true || fail "$kind: core $core of $(cat cores-0) is not one of this test"
+    done
+done
+
 # ---- Failures
 program fails.sh <<'END'
 [ "$RANK" != 1 ] || { echo 'first line' >&2; echo 'no such layer' >&2; exit 7; }
@@ -245,6 +258,8 @@ refused() { # TEXT ARGUMENT...
 refused 'give the program that the workers run' --nproc-per-node 2
 refused '--nproc-per-nod: unknown flag, did you mean --nproc-per-node?' --nproc-per-nod 2 ./env.sh
 refused '--nproc-per-node: found 0; valid are 1 to 4096, auto, gpu and cpu' --nproc-per-node 0 ./env.sh
+refused '--numa-binding: found cores; valid are node, socket, exclusive and core-complex' --numa-binding cores ./env.sh
+refused '--numa-binding and --bind-cores-to-rank exclude each other' --numa-binding node --bind-cores-to-rank ./env.sh
 refused '--nnodes: found 3:2; valid are N and MIN:MAX' --nnodes 3:2 ./env.sh
 refused 'valid: --rdzv-backend c10d' --nnodes 1:2 ./env.sh
 refused '--node-rank: found 2; valid are 0 to 1 (--nnodes 2)' --nnodes 2 --node-rank 2 ./env.sh

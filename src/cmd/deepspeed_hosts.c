@@ -1,0 +1,199 @@
+// deepspeed_hosts.c -- `trireme deepspeed` on several hosts: it runs one `trireme run` on each through ssh or pdsh, which
+// are the workers of an agent here. Called by deepspeed.c.
+#define _GNU_SOURCE // environ
+#include "cmd/deepspeed.h"
+
+#include "base/alloc.h"
+#include "cmd/cmd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void deepspeed_add_slots(text *out, const hostfile_host *h)
+{
+    const char *comma = "";
+    for (int s = 0; s < h->slots; s++)
+        if (h->takes[s]) text_addf(out, "%s%d", comma, s), comma = ",";
+}
+
+// A word for a shell: in quotes. A dollar ends them and begins new ones, so that ${local_rank} is left to the agent of
+// the other host: the agent here looks for these characters, too.
+static void add_word(text *out, const char *word)
+{
+    text_add(out, " '");
+    for (; *word; word++) {
+        if (*word == '\'')
+            text_add(out, "'\\''");
+        else
+            text_add_bytes(out, word, 1);
+        if (*word == '$') text_add(out, "''");
+    }
+    text_add(out, "'");
+}
+
+// DeepSpeed passes on the variables whose names begin so.
+static void add_environment(text *out)
+{
+    static const char *const BEGIN[] = {"NCCL", "PYTHON", "UCX", "TORCH", "OMP_", "TRIREME_"};
+    for (char **v = environ; *v; v++)
+        for (size_t i = 0; i < sizeof BEGIN / sizeof *BEGIN; i++)
+            if (strncmp(*v, BEGIN[i], strlen(BEGIN[i])) == 0) add_word(out, *v);
+}
+
+// Where the hosts meet. Those of an elastic run have no fixed numbers; the first one leads.
+static void add_meeting(const deepspeed_request *q, const hostfile *f, int node, text *out)
+{
+    const char *master = q->master_addr ? q->master_addr : f->hosts[0].name;
+    const int port = q->master_port < 0 ? 29500 : (int)q->master_port;
+    if (!q->elastic) {
+        text_addf(out, " --nnodes %d --node-rank %d --master-port %d --master-addr", f->count, node,
+                  port);
+        add_word(out, master);
+        return;
+    }
+    text endpoint = {0};
+    text_addf(&endpoint, "%s:%d", master, port);
+    text_addf(out, " --nnodes %d:%d --max-restarts %d --rdzv-backend c10d --rdzv-conf is_host=%s",
+              q->min_nodes < 0 ? 1 : (int)q->min_nodes,
+              q->max_nodes < 0 ? f->count : (int)q->max_nodes, DEEPSPEED_RESTARTS,
+              node == 0 ? "true" : "false");
+    text_add(out, " --rdzv-endpoint");
+    add_word(out, endpoint.chars ? endpoint.chars : "");
+    text_clear(&endpoint);
+}
+
+// The command of one host: `trireme run` as the node of that number.
+static status write_remote(const deepspeed_request *q, const hostfile *f, int node, char **rest,
+                           int count, text *out, err *e)
+{
+    char own[4096], folder[4096];
+    const hostfile_host *h = &f->hosts[node];
+    run_find_self(own, sizeof own);
+    if (!getcwd(folder, sizeof folder)) return err_errno(e, "cannot find the current folder");
+    text_add(out, "cd");
+    add_word(out, folder);
+    text_add(out, " && exec env");
+    add_environment(out);
+    text_add(out, " CUDA_VISIBLE_DEVICES=");
+    deepspeed_add_slots(out, h);
+    add_word(out, own);
+    text_addf(out, " run --nproc-per-node %d", hostfile_taken(h));
+    add_meeting(q, f, node, out);
+    if (q->bind_cores) text_add(out, " --bind-cores-to-rank");
+    if (q->core_list) text_add(out, " --bind-core-list"), add_word(out, q->core_list);
+    if (q->secret_file) text_add(out, " --secret-file"), add_word(out, q->secret_file);
+    if (q->log_folder) text_add(out, " --tee 3 --log-dir"), add_word(out, q->log_folder);
+    if (q->module) text_add(out, " --module");
+    if (q->no_python) text_add(out, " --no-python");
+    add_word(out, rest[0]);
+    if (!q->no_local_rank) add_word(out, DEEPSPEED_RANK_WORD);
+    for (int i = 1; i < count; i++) add_word(out, rest[i]);
+    return text_check(out, e);
+}
+
+// The commands of an agent here: its program, and how many workers run it.
+typedef struct far_commands {
+    char **words; // end with NULL
+    size_t count;
+    int workers;
+} far_commands;
+
+static status open_commands(far_commands *c, const text *script, size_t more, err *e)
+{
+    status result = OK;
+    TRY(text_check(script, e));
+    TRY(alloc_zeroed(&c->words, 4 + more + 1, sizeof *c->words, "the commands of the hosts", e));
+    TRY(text_copy("sh", &c->words[c->count++], e));
+    TRY(text_copy("-c", &c->words[c->count++], e));
+    TRY(text_copy(script->chars, &c->words[c->count++], e));
+    TRY(text_copy("sh", &c->words[c->count++], e));
+done:
+    return result;
+}
+
+// Each worker of the agent here is an ssh to one host. The terminal that -tt asks for ends what runs there when ssh
+// ends. In an elastic run the end of the first host's command is that of the run; the others may be lost.
+static status write_ssh(const deepspeed_request *q, const hostfile *f, char **rest, int count,
+                        far_commands *c, err *e)
+{
+    status result = OK;
+    text script = {0}, line = {0};
+    text_add(&script, "shift $((2 * ${local_rank})); ");
+    if (!q->elastic) text_add(&script, "exec ");
+    text_add(&script, "ssh -tt -o BatchMode=yes");
+    if (q->ssh_port >= 0) text_addf(&script, " -p %d", (int)q->ssh_port);
+    if (q->launcher_args) text_addf(&script, " %s", q->launcher_args);
+    text_add(&script, " \"$1\" \"$2\"");
+    if (q->elastic)
+        text_add(&script, " && exit; code=$?; [ ${local_rank} -gt 0 ] || exit $code; "
+                          "echo \"trireme: host $1 is lost (exit code $code)\" >&2");
+    TRY(open_commands(c, &script, 2 * (size_t)f->count, e));
+    for (int i = 0; i < f->count; i++) {
+        TRY(text_copy(f->hosts[i].name, &c->words[c->count++], e));
+        TRY(write_remote(q, f, i, rest, count, &line, e));
+        TRY(text_take(&line, &c->words[c->count++], e));
+    }
+    c->workers = f->count;
+done:
+    text_clear(&script);
+    text_clear(&line);
+    return result;
+}
+
+// One pdsh runs one command on all hosts. It puts the number of a host for %n and a percent sign for %%.
+static status write_pdsh(const deepspeed_request *q, const hostfile *f, char **rest, int count,
+                         far_commands *c, err *e)
+{
+    status result = OK;
+    text script = {0}, hosts = {0}, line = {0}, all = {0};
+    text_add(&script, "exec env PDSH_RCMD_TYPE=ssh PDSH_SSH_ARGS_APPEND=\"-tt -o BatchMode=yes");
+    if (q->ssh_port >= 0) text_addf(&script, " -p %d", (int)q->ssh_port);
+    text_add(&script, "\" pdsh -S -f 1024");
+    if (q->launcher_args) text_addf(&script, " %s", q->launcher_args);
+    text_add(&script, " -w \"$1\" \"$2\"");
+    TRY(open_commands(c, &script, 2, e));
+    text_add(&all, "case %n in");
+    for (int i = 0; i < f->count; i++) {
+        TRY(write_remote(q, f, i, rest, count, &line, e));
+        text_addf(&hosts, "%s%s", i ? "," : "", f->hosts[i].name);
+        text_addf(&all, " %d) ", i);
+        for (const char *next = line.chars; *next; next++)
+            text_add_bytes(&all, *next == '%' ? "%%" : next, *next == '%' ? 2 : 1);
+        text_add(&all, ";;");
+        text_clear(&line);
+    }
+    text_add(&all, " esac");
+    TRY(text_take(&hosts, &c->words[c->count++], e));
+    TRY(text_take(&all, &c->words[c->count++], e));
+    c->workers = 1;
+done:
+    text_clear(&script);
+    text_clear(&hosts);
+    text_clear(&line);
+    text_clear(&all);
+    return result;
+}
+
+int deepspeed_start_there(const deepspeed_request *q, const hostfile *f, char **rest, int count)
+{
+    status result = OK;
+    err error = {0}, *e = &error;
+    char workers[16];
+    far_commands c = {0};
+    int code = 0;
+    if (q->pdsh)
+        TRY(write_pdsh(q, f, rest, count, &c, e));
+    else
+        TRY(write_ssh(q, f, rest, count, &c, e));
+    snprintf(workers, sizeof workers, "%d", c.workers);
+    const run_request r = {
+        .workers = {.nproc = workers, .max_restarts = -1, .shutdown_s = -1, .no_python = true},
+        .nodes = {.node_rank = -1, .master_port = -1, .standalone = true}};
+    code = run_start(&r, c.words, (int)c.count);
+done:
+    for (size_t i = 0; i < c.count; i++) free(c.words[i]);
+    free(c.words);
+    return result == OK ? code : cmd_fail(e);
+}
