@@ -211,6 +211,7 @@ status train_start_open(train_start *s, int argc, char **argv, int *first_rank, 
     const job_own own = {
         .launcher = place.launcher, .ranks = place.ranks, .local_ranks = place.local_ranks};
     s->rank = place.rank;
+    s->starter = place.starter;
     if (place.launcher) TRY(launch_attach(&place, TRIREME_VERSION, &s->attached, e));
     if (s->rank > 0)
         result = train_start_follow(s, &own, e);

@@ -66,7 +66,8 @@ static int cmd_train(int argc, char **argv)
                                    .compares = s.job->checks.desync,
                                    .prefix = prefix.chars,
                                    .within = s.job->checks.record_prefix ? NULL : s.job->train.out},
-                        .attached = s.attached};
+                        .attached = s.attached,
+                        .starter = s.starter};
     TRY(launch_ranks(&o, rank_train, &s, &first_rank, e));
 done:
     if (result != OK) train_start_log_error(&s, first_rank, e);

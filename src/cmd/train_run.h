@@ -23,7 +23,8 @@ typedef struct train_start {
     bool counts_links; // its file system counts links: a folder with none was removed
     bool opened;       // this process may write into the run's folder
     world *attached;   // of launch_attach; NULL: this process starts all ranks
-    int rank;          // that this process starts, where another launcher has started it
+    launch_starter starter;
+    int rank; // that this process starts, where another launcher has started it
 } train_start;
 
 // Finds the place of this process and attaches to the others, where another launcher has started it. Then the process

@@ -141,11 +141,12 @@ status launch_ranks(const launch_options *o, launch_rank_main fn, void *arg, int
 {
     status result = OK;
     world *w = NULL;
-    launch_terminal t = {.fd = -1};
+    launch_terminal t = {.fd = -1, .starter_fd = -1, .starter = &o->starter};
     bool interrupted = false;
     TRY(open_world(o, &w, e));
     if (!o->attached) TRY(world_record(w, o->record.calls, o->record.compares, e));
     TRY(terminal_open(&t, o->own_terminal, e));
+    TRY(starter_watch(t.starter, w, &t.starter_fd, e));
     TRY((w->as_threads ? workers_run_threads : workers_run_processes)(w, fn, arg, &t, &interrupted,
                                                                       e));
     TRY(end_of(o, w, &t, interrupted, first_rank, e));

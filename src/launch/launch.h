@@ -28,6 +28,7 @@ typedef struct launch_options {
     } record;
     // Of launch_attach; ranks and as_threads are then not read. NULL: this process starts all ranks.
     world *attached;
+    launch_starter starter; // of this process, where it has attached: the run fails when it ends
 } launch_options;
 
 // Opens the world of the processes that another launcher has started: each starts its one rank. `version` is the

@@ -312,6 +312,7 @@ status launcher_find(launcher_place *out, err *e)
         if (result != OK) err_prefix(e, "%s: ", f.variables.chars);
     }
     *out = f.place;
+    if (f.place.launcher) starter_find(&out->starter);
 done:
     text_clear(&f.variables);
     return result;

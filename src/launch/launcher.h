@@ -3,7 +3,7 @@
 #ifndef TRIREME_LAUNCH_LAUNCHER_H
 #define TRIREME_LAUNCH_LAUNCHER_H
 
-#include "base/err.h"
+#include "launch/starter.h"
 #include "net/address.h"
 
 #include <stdint.h>
@@ -17,6 +17,7 @@ typedef struct launcher_place {
     int64_t deadline_ms;               // for all processes to come (TRIREME_ATTACH_TIMEOUT)
     char run[LAUNCHER_IDENTITY_BYTES]; // the identity of the job, the same in all of its processes
     char identity[LAUNCHER_IDENTITY_BYTES]; // and of those on this host
+    launch_starter starter;                 // the process of that launcher
     net_endpoint meeting; // where the hosts meet, if there are several: on the host of rank 0
 } launcher_place;
 

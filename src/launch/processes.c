@@ -35,7 +35,7 @@ typedef struct launch_workers {
     int first, count, alive; // ranks first to first + count - 1 are started here
     pid_t *pids;             // [count]; 0: has ended
     int *pidfds;             // [count]
-    struct pollfd *fds;      // [count + 1 + comm_peers_count], for watch
+    struct pollfd *fds;      // [count + 2 + comm_peers_count], for watch
     int *polled;             // [count]: the index of each of fds
     int faults;              // socket, see fault.h
     bool interrupted;
@@ -49,6 +49,7 @@ static _Noreturn void rank_process(launch_workers *c, int i, pid_t parent, launc
     for (int before = 0; before < i; before++) close(c->pidfds[before]);
     comm_peers_close(c->world);
     if (t->fd >= 0) close(t->fd);
+    if (t->starter_fd >= 0) close(t->starter_fd);
     if (c->faults >= 0) close(c->faults);
     fault_install();
     const status result = workers_run_rank(c->world, c->world->first_rank + c->first + i, fn, arg);
@@ -116,9 +117,11 @@ static bool watch(launch_workers *c, launch_terminal *t)
         fds[n++] = (struct pollfd){.fd = c->pidfds[i], .events = POLLIN};
     }
     fds[n] = (struct pollfd){.fd = t->fd, .events = POLLIN};
-    comm_peers_poll(c->world, fds + n + 1);
-    if (poll(fds, (nfds_t)(n + 1 + comm_peers_count(c->world)), POLL_MS) > 0) {
+    fds[n + 1] = (struct pollfd){.fd = t->starter_fd, .events = POLLIN};
+    comm_peers_poll(c->world, fds + n + 2);
+    if (poll(fds, (nfds_t)(n + 2 + comm_peers_count(c->world)), POLL_MS) > 0) {
         if (fds[n].revents) terminal_read(t, c->world);
+        if (fds[n + 1].revents) terminal_starter_ended(t, c->world);
         for (int i = 0; i < n; i++)
             if (fds[i].revents) reap(c, c->polled[i]);
     }
@@ -153,7 +156,7 @@ static status tables_open(launch_workers *c, err *e)
     const size_t ranks = (size_t)c->count, peers = (size_t)comm_peers_count(c->world);
     TRY(alloc_zeroed(&c->pids, ranks, sizeof *c->pids, "the list of ranks", e));
     TRY(alloc_zeroed(&c->pidfds, ranks, sizeof *c->pidfds, "the list of ranks", e));
-    TRY(alloc_zeroed(&c->fds, ranks + 1 + peers, sizeof *c->fds, "the list of ranks", e));
+    TRY(alloc_zeroed(&c->fds, ranks + 2 + peers, sizeof *c->fds, "the list of ranks", e));
     TRY(alloc_zeroed(&c->polled, ranks, sizeof *c->polled, "the list of ranks", e));
 done:
     return result;

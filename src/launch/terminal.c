@@ -1,5 +1,5 @@
 // terminal.c -- reads SIGINT and SIGTERM from a descriptor, so that Ctrl-C stops a run after its
-// step.
+// step, and hears of the end of the starter (starter.h).
 //
 // Called by launch.c and by the loops that wait for ranks. The signals are blocked before ranks
 // start, so that they end no rank. Of the ranks it knows only the stop request and the failure record.
@@ -12,7 +12,6 @@
 status terminal_open(launch_terminal *t, bool own_terminal, err *e)
 {
     sigset_t set;
-    *t = (launch_terminal){.fd = -1};
     if (!own_terminal) return OK;
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
@@ -39,8 +38,17 @@ void terminal_read(launch_terminal *t, world *w)
     }
 }
 
+void terminal_starter_ended(launch_terminal *t, world *w)
+{
+    starter_lost(t->starter, w);
+    close(t->starter_fd);
+    t->starter_fd = -1;
+}
+
 void terminal_close(launch_terminal *t)
 {
+    if (t->starter_fd >= 0) close(t->starter_fd);
+    t->starter_fd = -1;
     if (t->fd < 0) return;
     close(t->fd);
     t->fd = -1;

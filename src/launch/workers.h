@@ -7,17 +7,22 @@
 
 #include <signal.h>
 
-// SIGINT and SIGTERM, blocked and read from a file descriptor while ranks run.
+// SIGINT and SIGTERM, blocked and read from a file descriptor while ranks run; and the end of the process that has
+// started this one.
 typedef struct launch_terminal {
     int fd;          // -1: the signals are left alone
     int signals;     // received so far
     int first;       // number of the first signal
     sigset_t before; // the mask to restore
+    const launch_starter *starter;
+    int starter_fd; // -1: it is not watched, or has ended
 } launch_terminal;
 
 status terminal_open(launch_terminal *t, bool own_terminal, err *e);
 // Reads all pending signals. The first one asks the ranks to stop, the second one fails the world.
 void terminal_read(launch_terminal *t, world *w);
+// The starter has ended.
+void terminal_starter_ended(launch_terminal *t, world *w);
 void terminal_close(launch_terminal *t); // restores the signal mask
 
 // Runs fn as `rank` and reports its failure as that of the run (comm_failure_set). Returns its status.

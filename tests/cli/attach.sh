@@ -160,4 +160,52 @@ for r in 0 1 2 3; do ended $r 130; done
 expect_line '^trireme: stopped by a signal to another rank$' stderr.0
 for r in 1 2 3; do expect_lines 0 stderr.$r; done
 expect_line '"reason":"interrupted"' out/log.jsonl
+
+# ---- The launcher itself is killed: it names what has ended, and nothing is left. It is told by the name of its program.
+cat >mpirun <<'END'
+#!/bin/bash
+for r in 0 1; do
+    OMPI_COMM_WORLD_RANK=$r OMPI_COMM_WORLD_LOCAL_RANK=$r OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_SIZE=2 \
+        PMIX_NAMESPACE=$2 "$1" train job.yaml --quiet --train.steps 1000000 "${@:3}" 2>"stderr.$r" &
+done
+wait
+END
+chmod +x mpirun
+cp mpirun wrapper
+
+start_under() { # PROGRAM
+    rm -rf out
+    "./$1" "$trireme" "$$.$1" --train.save_every 1000000 >stdout 2>stderr.launcher </dev/null &
+    launcher=$!
+    wait_for_line '"step":3' out/log.jsonl
+    started=$(children_of $launcher)
+    left=$(for pid in $started; do echo "$pid" && children_of "$pid"; done)
+    [ "$(wc -w <<<"$left")" = 4 ] || fail "not two processes and their ranks: $left"
+}
+
+start_under mpirun
+kill -9 $launcher
+wait $launcher 2>/dev/null
+expect_gone 20000 $left
+for r in 0 1; do
+    expect_lines 1 "stderr.$r"
+    expect_line "^trireme: mpirun \(pid $launcher\), which started the ranks, has ended$" "stderr.$r"
+done
+expect_line '"event":"error".*mpirun .pid' out/log.jsonl
+# One that ends while its processes stop, as it was asked to, does not fail the run.
+start_under mpirun
+kill $started
+kill -9 $launcher
+wait $launcher 2>/dev/null
+expect_gone 20000 $left
+expect_line '"reason":"interrupted"' out/log.jsonl
+# A parent that is no launcher may end: nohup, setsid and shells do.
+start_under wrapper
+kill -9 $launcher
+wait $launcher 2>/dev/null
+now=$(grep -c '"event":"step"' out/log.jsonl)
+wait_for_line "\"step\":$((now + 20))," out/log.jsonl
+kill $started
+expect_gone 20000 $left
+expect_line '"reason":"interrupted"' out/log.jsonl
 finish

@@ -102,6 +102,20 @@ killed() { # LAUNCHER
     expect_line "^trireme: rank [0-3] \((host [^ ]+, )?pid $victim\) was killed by signal 9 \(Killed\)"
     expect_gone $LONG_MS $processes
 }
+# Open MPI's mpirun is killed itself, which ends none of its processes.
+mpirun_killed() {
+    local processes launcher begin
+    openmpi trireme train job.yaml --quiet --train.steps 1000000000 --train.out mpirun-killed >stdout 2>stderr </dev/null &
+    wait_for_line '"event":"step","step":5,' mpirun-killed/log.jsonl
+    processes=$(processes_of mpirun-killed)
+    [ "$(wc -l <<<"$processes")" = 8 ] || fail "found the processes $processes, expected 8"
+    read -r _ _ _ launcher _ <"/proc/$(head -n 1 <<<"$processes")/stat"
+    begin=$(now_ms)
+    kill -9 "$launcher"
+    expect_gone $LONG_MS $processes
+    echo "  all processes are gone $(($(now_ms) - begin)) ms after the kill of $(grep -o 'mpirun[^,]*, which.*ended' mpirun-killed/log.jsonl)"
+    expect_line '"event":"error".*mpirun.* .pid [0-9]+., which started the ranks, has ended' mpirun-killed/log.jsonl
+}
 # What docs/coming-from.md and the batch script of deploy/ promise.
 one_task() {
     timeout 120 srun -N 1 -n 1 trireme train job.yaml --quiet --train.save_every 4 --launch.ranks 4 --train.out one-task 2>stderr || fail "$(cat stderr)"
@@ -136,6 +150,7 @@ for launcher in $launchers; do
     check "$launcher: two of four ranks are refused" refuses $launcher
     check "$launcher: a rank is killed and named" killed $launcher
 done
+check "mpirun itself is killed: its ranks end" mpirun_killed
 check "begins under mpirun, resumes under srun" resumes openmpi srun
 check "begins under srun, resumes under mpiexec" resumes srun mpich
 check "srun -n 1 with --launch.ranks 4" one_task
