@@ -1,6 +1,6 @@
 // proc.c -- reads memory figures from /proc and sets signal masks for background threads. The memory
 // budget, the plan and the benchmarks call it.
-#define _GNU_SOURCE // sched_getaffinity, CPU_COUNT
+#define _GNU_SOURCE // sched_getaffinity, sched_getcpu, CPU_COUNT
 #include "base/proc.h"
 
 #include "base/cgroup.h"
@@ -40,6 +40,21 @@ int proc_usable_cores(void)
     if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
     const long online = sysconf(_SC_NPROCESSORS_ONLN); // more cores than a cpu_set_t holds
     return online > 0 ? (int)online : 1;
+}
+
+int proc_core(void)
+{
+    return sched_getcpu();
+}
+
+void proc_leave_core(int core)
+{
+    cpu_set_t all, others;
+    if (core < 0 || core >= CPU_SETSIZE || sched_getaffinity(0, sizeof all, &all) != 0) return;
+    others = all;
+    CPU_CLR(core, &others);
+    if (CPU_COUNT(&others) == 0 || sched_setaffinity(0, sizeof others, &others) != 0) return;
+    sched_setaffinity(0, sizeof all, &all);
 }
 
 void proc_host_name(char *out, size_t bytes)

@@ -1,4 +1,4 @@
-// proc.h -- memory figures of this machine and process from /proc, its cores and name, the signal mask of
+// proc.h -- memory figures of this machine and process from /proc, its cores and name, the core of a thread, the signal mask of
 // threads, and the pause of a core that spins.
 #ifndef TRIREME_BASE_PROC_H
 #define TRIREME_BASE_PROC_H
@@ -21,6 +21,13 @@ uint64_t proc_own_bytes(void);
 
 // Returns how many cores this process may use, at least 1 (its affinity mask, as nproc says).
 int proc_usable_cores(void);
+
+// Returns the core that the calling thread runs on, or -1 where the kernel does not say.
+int proc_core(void);
+
+// Moves the calling thread from `core` to another core of its affinity mask, which stays as it is. So the kernel
+// may move the thread back. It does nothing where the mask has no other core.
+void proc_leave_core(int core);
 
 // Writes the name of this host, cut to what `out` [bytes] holds, or "localhost" where it has none.
 void proc_host_name(char *out, size_t bytes);

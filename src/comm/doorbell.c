@@ -15,16 +15,31 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// The spin takes a few microseconds only. On a busy machine two ranks may share a core although
-// there is one for each. Every round then costs a full spin before the other rank runs.
-enum { SPINS = 64, YIELDS = 200 };
+// The spin takes some 20 microseconds. On a busy machine two ranks may share a core although there is one for each:
+// then a waiter does not spin, because the other rank runs only when it yields. The yields of ranks that have cores
+// of their own take some milliseconds, as long as the kernel may give the core of the awaited rank to another
+// program. If the waiter slept then, the kernel would move the awaited rank to its core.
+enum { SPINS = 1000, YIELDS = 200, YIELDS_OF_OWN_CORE = 10000 };
 
 // When a sleep takes much longer than SLEEP_MS, the machine slept or this process was stopped
 // (Ctrl-Z). The time of a wait counts at most COUNTED_MS of each sleep.
 enum { SLEEP_MS = 20, COUNTED_MS = 100 };
 
+static uint16_t core_of_thread(void)
+{
+    const int core = proc_core();
+    return core >= 0 && core < DOORBELL_NO_CORE ? (uint16_t)core : DOORBELL_NO_CORE;
+}
+
+bool doorbell_shares_core(const doorbell *b)
+{
+    const uint16_t core = core_of_thread();
+    return core != DOORBELL_NO_CORE && atomic_load_explicit(&b->core, memory_order_relaxed) == core;
+}
+
 void doorbell_ring(doorbell *b, uint32_t value)
 {
+    atomic_store_explicit(&b->core, core_of_thread(), memory_order_relaxed);
     // Both sides are sequentially consistent: either this rank sees the sleeper, or the sleeper
     // sees the new value.
     atomic_exchange(&b->value, value);
@@ -70,11 +85,13 @@ static bool doorbell_sleep(doorbell *b, uint32_t seen, const _Atomic int *left,
 bool doorbell_wait(doorbell *b, uint32_t seen, const _Atomic int *left, const doorbell_limits *l)
 {
     if (doorbell_read(b) != seen) return true;
-    for (int i = 0; l->spin && i < SPINS; i++) {
+    const int spins = l->spin && !doorbell_shares_core(b) ? SPINS : 0;
+    const int yields = l->spin ? YIELDS_OF_OWN_CORE : YIELDS;
+    for (int i = 0; i < spins; i++) {
         if (doorbell_read(b) != seen) return true;
         proc_pause_core();
     }
-    for (int i = 0; i < YIELDS; i++) {
+    for (int i = 0; i < yields; i++) {
         if (doorbell_read(b) != seen) return true;
         if (has_left(left) || has_failed(l)) break;
         sched_yield();

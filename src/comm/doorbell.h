@@ -2,7 +2,8 @@
 //
 // Used by the rounds, queues and channels of the local communicator, and by the store of one
 // machine. It does not know what the number means. A waiter spins for a short time if every rank has
-// a core of its own, then yields the processor, then sleeps on a futex.
+// a core of its own and the owner is on another one than the waiter, then yields the processor, then sleeps on a
+// futex.
 #ifndef TRIREME_COMM_DOORBELL_H
 #define TRIREME_COMM_DOORBELL_H
 
@@ -11,9 +12,13 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+enum { DOORBELL_NO_CORE = UINT16_MAX };
+
 typedef struct doorbell {
     _Atomic uint32_t value;
-    _Atomic uint32_t sleepers;
+    _Atomic uint16_t sleepers;
+    _Atomic uint16_t
+        core; // of the owner when it changed the number last; DOORBELL_NO_CORE: not known
 } doorbell;
 
 // What a wait knows besides the number.
@@ -28,6 +33,9 @@ typedef struct doorbell_limits {
 // Changes the number. A rank that sees the new number also sees everything that the caller wrote
 // before.
 void doorbell_ring(doorbell *b, uint32_t value);
+
+// Returns whether the calling thread runs on the core on which the number was changed last.
+bool doorbell_shares_core(const doorbell *b);
 
 static inline uint32_t doorbell_read(const doorbell *b)
 {

@@ -29,8 +29,9 @@ typedef struct comm_local {
     comm_queue collectives;
     comm_queue *sends, *receives; // [size]
     void **arrays;                // [size] of the ranks; used by `running` only
-    doorbell_limits limits;       // of every wait
-    comm_rendezvous meeting;      // of the group, for splits
+    int shared_rounds; // in which this rank waited for a rank of its own core; used by `running` only
+    doorbell_limits limits;  // of every wait
+    comm_rendezvous meeting; // of the group, for splits
 } comm_local;
 
 typedef struct comm_call {

@@ -3,13 +3,29 @@
 //
 // Called by the collectives of local_collective.c and local_segments.c. It compares the ranks'
 // calls. It does not know what a collective does between two rounds.
+#include "base/proc.h"
 #include "comm/local.h"
 
 #include <string.h>
 
+enum { SHARED_ROUNDS = 64 };
+
 static comm_post *next_post(const comm_local *local)
 {
     return &local->group->members[local->base.rank].posts[(local->round + 1) & 1];
+}
+
+// The kernel leaves two ranks on one core while another program has the other core, and each round then costs
+// changes of threads. So a rank that waits again and again for a lower rank of its own core moves once. Only the
+// higher rank moves, so that not both do.
+static void leave_shared_core(comm_local *local, int awaited)
+{
+    const doorbell *other = &local_post(local, awaited)->doorbell;
+    if (awaited > local->base.rank || doorbell_read(other) == local->round ||
+        !doorbell_shares_core(other) || ++local->shared_rounds < SHARED_ROUNDS)
+        return;
+    local->shared_rounds = 0;
+    proc_leave_core(proc_core());
 }
 
 status local_meet(comm_local *local, err *e)
@@ -18,6 +34,7 @@ status local_meet(comm_local *local, err *e)
     doorbell_ring(&mine->doorbell, ++local->round);
     for (int i = 1; i < local->base.size; i++) {
         const int awaited = (local->base.rank + i) % local->base.size;
+        if (local->limits.spin) leave_shared_core(local, awaited);
         if (doorbell_wait_for(&local_post(local, awaited)->doorbell, local->round, &local->limits))
             continue;
         const comm_call *call = local->running;

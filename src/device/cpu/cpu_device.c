@@ -206,11 +206,10 @@ static void run_call(cpu_stream *s, device_stream_fn fn, const void *arg, size_t
 {
     _Alignas(16) unsigned char copy[STREAM_ARG_BYTES];
     if (arg_bytes) memcpy(copy, arg, arg_bytes);
-    err failure = {0};
-    status code = fn(copy, &failure);
-    if (code == OK || s->failure.code != OK) return;
-    s->failure = failure;
-    s->failure.code = code;
+    err *e = s->failure.code == OK ? &s->failure : NULL; // the first failure is kept
+    if (e) e->text[0] = 0, e->depth = 0;
+    const status code = fn(copy, e);
+    if (e) e->code = code;
 }
 
 static void cpu_call(device_stream *s, device_stream_fn fn, const void *arg, size_t arg_bytes)
