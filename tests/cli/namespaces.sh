@@ -1,6 +1,6 @@
 # namespaces.sh -- ranks on two hosts with a network between them: two network namespaces with names and addresses of
-# their own, joined by a bridge in a third one. The run has the bits of one host; a rank that is killed or stopped, and a
-# host that is cut off, are named on both. It needs root, ip and unshare.
+# their own, joined by a bridge in a third one. The run has the bits of one host, also over a slow network. A rank that
+# is killed or stopped, and a host that is cut off, are named on both. It needs root, ip and unshare.
 . "${0%/*}/lib.sh" "$1"
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 net=trm$$
@@ -103,6 +103,32 @@ for arguments in '--parallel.dp ddp' '--parallel.dp zero3 --parallel.dp_replicat
     expect_same_losses one far
     expect_same_checkpoint one far
 done
+
+# ---- A slow network: the same bits, and no rank is taken for lost. Bytes of the run fill the queue of each host, and the
+# store's wait in it. A kernel may lack the token bucket filter.
+shape() { # COMMAND...
+    local n
+    for n in alpha beta; do tc -n "$net-$n" qdisc "$1" dev net root "${@:2}" 2>/dev/null || return 1; done
+}
+if command -v tc >/dev/null && shape add tbf rate 1mbit burst 16kb limit 256kb; then
+    rm -rf far
+    start_4 --parallel.dp ddp --train.out far
+    for r in 0 1 2 3; do
+        ended $r 0
+        expect_none "rank $r prints over a slow network" "$(cat stdout.$r stderr.$r)"
+    done
+    for n in alpha beta; do
+        tc -n "$net-$n" -s qdisc show dev net >qdisc
+        expect_line 'overlimits [1-9]' qdisc
+    done
+    rm -rf one
+    train --launch.ranks 4 --parallel.dp ddp --train.out one
+    expect_steps far 8
+    expect_same_losses one far
+    shape del || fail 'the network stays slow'
+else
+    echo 'not tested: a slow network (this machine has no tc, or its kernel no tbf)'
+fi
 
 # ---- A host that lacks the data
 mkdir data
