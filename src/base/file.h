@@ -62,6 +62,17 @@ status file_finish(file_writer *w, err *e);
 // Closes the file without flushing it and frees `w`. NULL is allowed.
 void file_abandon(file_writer *w);
 
+// For a file that several processes write: writes `bytes` bytes from `offset` on. Errors name `path`.
+status file_write_at(int fd, const char *path, const void *data, size_t bytes, uint64_t offset,
+                     err *e);
+// Makes durable what this process has written, and closes `fd` even if it fails.
+status file_close_durable(int fd, const char *path, err *e);
+// Creates a file of `bytes` zeros (at least 1) and opens it for writing; the caller closes *fd. It fails
+// when there is no room for all of them, where the file system can reserve room.
+status file_create_zeros(const char *path, uint64_t bytes, int *fd, err *e);
+// Reads the complete file in bounded memory. *hash is its XXH3-64.
+status file_hash(const char *path, uint64_t *hash, err *e);
+
 // Writes the complete content to a temporary file in the same folder, makes it durable and renames
 // it to `path`.
 status file_replace(const char *path, const void *data, size_t bytes, err *e);

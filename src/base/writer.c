@@ -1,5 +1,6 @@
 // writer.c -- writes files: it buffers and hashes the bytes, makes the file durable and can replace
 // a file by one rename. Checkpoints, data preparation and logs call it. It does not know formats.
+#define _GNU_SOURCE // fallocate
 #include "base/file.h"
 
 #include "base/alloc.h"
@@ -102,18 +103,27 @@ uint64_t file_writer_bytes(const file_writer *w)
     return w->bytes;
 }
 
+// fsync fails on a pipe or a terminal, which need no fsync.
+static status sync_file(int fd, const char *path, err *e)
+{
+    if (fsync(fd) == 0 || errno == EINVAL || errno == EROFS) return OK;
+    return err_errno(e, "cannot make %s durable", path);
+}
+
+status file_close_durable(int fd, const char *path, err *e)
+{
+    status result = sync_file(fd, path, e);
+    if (close(fd) != 0 && result == OK) result = err_errno(e, "cannot close %s", path);
+    return result;
+}
+
 status file_finish(file_writer *w, err *e)
 {
     status result = OK;
     TRY(writer_flush(w, e));
-    // fsync fails on a pipe or a terminal, which need no fsync.
-    if (fsync(w->fd) != 0 && errno != EINVAL && errno != EROFS) {
-        result = err_errno(e, "cannot make %s durable", w->path);
-        goto done;
-    }
     int fd = w->fd;
     w->fd = -1;
-    if (close(fd) != 0) result = err_errno(e, "cannot close %s", w->path);
+    TRY(file_close_durable(fd, w->path, e));
 done:
     writer_free(w);
     return result;
@@ -122,6 +132,69 @@ done:
 void file_abandon(file_writer *w)
 {
     writer_free(w);
+}
+
+// ---- Files that several processes write
+
+status file_write_at(int fd, const char *path, const void *data, size_t bytes, uint64_t offset,
+                     err *e)
+{
+    const uint8_t *from = data;
+    while (bytes) {
+        ssize_t put = pwrite(fd, from, bytes, (off_t)offset);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return err_errno(e, "cannot write %s", path);
+        from += put;
+        offset += (uint64_t)put;
+        bytes -= (size_t)put;
+    }
+    return OK;
+}
+
+status file_create_zeros(const char *path, uint64_t bytes, int *out, err *e)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return err_errno(e, "cannot create %s", path);
+    // Not posix_fallocate, which writes zeros where the file system cannot reserve room.
+    int how = fallocate(fd, 0, 0, (off_t)bytes);
+    while (how != 0 && errno == EINTR) how = fallocate(fd, 0, 0, (off_t)bytes);
+    if (how == 0 || (errno != ENOSPC && errno != EDQUOT && errno != EFBIG))
+        how = ftruncate(fd, (off_t)bytes);
+    if (how == 0) {
+        *out = fd;
+        return OK;
+    }
+    err_errno(e, "cannot write %s", path);
+    close(fd);
+    return E_IO;
+}
+
+status file_hash(const char *path, uint64_t *hash, err *e)
+{
+    status result = OK;
+    int fd = -1;
+    uint8_t *buffer = NULL;
+    XXH3_state_t *state = XXH3_createState();
+    if (!state) FAIL(E_MEMORY, "no memory for the hash of %s", path);
+    XXH3_64bits_reset(state);
+    TRY(alloc_array(&buffer, BUFFER_BYTES, 1, path, e));
+    TRY(file_open_input(path, &fd, NULL, e));
+    for (;;) {
+        ssize_t got = read(fd, buffer, BUFFER_BYTES);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            result = err_errno(e, "cannot read %s", path);
+            goto done;
+        }
+        if (got == 0) break;
+        XXH3_64bits_update(state, buffer, (size_t)got);
+    }
+    *hash = XXH3_64bits_digest(state);
+done:
+    if (state) XXH3_freeState(state);
+    free(buffer);
+    if (fd >= 0) close(fd);
+    return result;
 }
 
 status file_replace(const char *path, const void *data, size_t bytes, err *e)

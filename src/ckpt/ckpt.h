@@ -15,7 +15,7 @@
 // A run that resumes from an older checkpoint first moves the later ones out of the folder
 // (ckpt_resume_from).
 //
-// A save writes into .tmp-step-00000500-PID, makes the files durable and renames the folder. A kill
+// A save writes into .tmp-step-00000500-PID-RANDOM, makes the files durable and renames the folder. A kill
 // or a power cut at any moment leaves the old checkpoints with or without the new one. Tensors are
 // full (unsharded) and have logical names: a checkpoint does not know ranks.
 #ifndef TRIREME_CKPT_CKPT_H
@@ -29,30 +29,67 @@
 
 #define CKPT_SHARD_BYTES ((uint64_t)5000000000) // HuggingFace's 5 GB
 
-// Tensors to write. ckpt_save calls `read` for every byte exactly once, tensor after tensor from its
-// first byte to its last, in an order that depends only on `info`.
+// Tensors to write.
 typedef struct ckpt_tensors {
     const safetensors_tensor *info; // [count]; `data` is not used
     size_t count;
-    safetensors_source read;
-    void *arg;
 } ckpt_tensors;
+
+// A safetensors file of a checkpoint: the tensors [first, first + count) of one list.
+typedef struct ckpt_file {
+    char name[64]; // in the checkpoint's folder
+    bool is_state; // of the list of state, else of the list of weights
+    size_t first, count;
+    safetensors_layout layout;
+} ckpt_file;
+
+typedef struct ckpt_files {
+    ckpt_file *file; // [count] the files of weights, then that of state
+    size_t count;
+} ckpt_files;
 
 typedef struct ckpt_save_options {
     const char *out;              // folder of the run; checkpoints/ is made in it
     int64_t step;                 // >= 0
     int64_t keep;                 // how many checkpoints stay, this one included; 0 means all
-    uint64_t shard_bytes;         // limit of a file of weights; 0 means CKPT_SHARD_BYTES
-    ckpt_tensors weights;         // names as in HuggingFace's folders
-    ckpt_tensors state;           // may have none
+    const ckpt_files *files;      // from ckpt_files_make
+    ckpt_tensors weights;         // the list of which it was made
     const char *config_json;      // from model_config_write
     const char *state_json;       // an object; ckpt_save adds "step"
     const char *tokenizer_folder; // its tokenizer files are copied; NULL for none
+    // Writes the data of every tensor at its place in the files, which exist under `folder` with their
+    // header and their final size, and makes it durable.
+    status (*fill)(void *arg, const char *folder, err *e);
+    void *arg;
 } ckpt_save_options;
+
+// Lists the files of a checkpoint. They depend on names, types and shapes alone, so every rank makes the same
+// list. Names of weights are as in HuggingFace's folders; `state` may have no tensors. shard_bytes
+// limits a file of weights; 0 means CKPT_SHARD_BYTES. The owner calls ckpt_files_clear.
+status ckpt_files_make(const ckpt_tensors *weights, const ckpt_tensors *state, uint64_t shard_bytes,
+                       ckpt_files *out, err *e);
+void ckpt_files_clear(ckpt_files *f);
+
+// ---- The folder that is being written, for ranks that look for it (ckpt_place.c)
+
+typedef struct ckpt_place {
+    char name[128]; // of the temporary folder in OUT/checkpoints; no other has it, on any host
+    char kernel
+        [40]; // the running kernel of the rank that made it, and the file system's device there
+    uint64_t device;
+} ckpt_place;
+
+// Describes `folder`, which ckpt_save has passed to `fill`.
+status ckpt_place_of(const char *folder, ckpt_place *out, err *e);
+// Looks for the folder. *folder (owned by the caller) is NULL where this process cannot write into it, or where
+// several hosts share it through NFS or SMB and this is not the host that made it: their clients may lose
+// writes of others to the same page.
+status ckpt_place_find(const char *out, const ckpt_place *place, char **folder, err *e);
 
 // Saves a checkpoint, points `latest` to it, removes old checkpoints as `keep` says, and removes what
 // dead runs left unfinished. Replaces an existing checkpoint of this step. *folder (NULL allowed) is
-// the checkpoint's path, owned by the caller. One rank calls it. `out` must exist: a folder that was
+// the checkpoint's path, owned by the caller. One rank calls it; in `fill` other ranks may write, too,
+// which see the folder or send their part. `out` must exist: a folder that was
 // removed during the run is not made again. E_IO (disk full, …): the message says whether the
 // checkpoint is saved, the temporary folder is removed, and older checkpoints are unchanged.
 status ckpt_save(const ckpt_save_options *o, char **folder, err *e);

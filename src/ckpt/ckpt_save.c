@@ -2,13 +2,14 @@
 // ckpt_folder.c then renames.
 //
 // The trainer calls it on one rank. It does not know what the tensors mean or which rank holds them:
-// it asks its sources.
+// the trainer's ranks write them into the files that it has made.
 #include "base/file.h"
 #include "ckpt/ckpt_files.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -51,76 +52,75 @@ done:
     return result;
 }
 
-// The tensors [first, first + count) of a list: one file.
-typedef struct ckpt_shard {
-    const ckpt_tensors *all;
-    size_t first, count;
-} ckpt_shard;
-
-static status read_shard(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
-{
-    const ckpt_shard *s = arg;
-    return s->all->read(s->all->arg, s->first + i, offset, out, bytes, e);
-}
-
-static status put_tensors(ckpt_save_job *s, const char *name, ckpt_shard shard, err *e)
+// The index of weights in several files.
+static status put_index(ckpt_save_job *s, err *e)
 {
     status result = OK;
-    uint64_t hash;
+    const safetensors_tensor *info = s->o->weights.info;
+    json_t *map = json_object(), *index = NULL;
+    uint64_t total = 0;
+    for (size_t i = 0; i < s->o->files->count; i++) {
+        const ckpt_file *f = &s->o->files->file[i];
+        for (size_t k = f->first; !f->is_state && k < f->first + f->count; k++) {
+            json_object_set_new(map, info[k].name, json_string(f->name));
+            total += info[k].bytes;
+        }
+    }
+    index =
+        json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
+    TRY(put_json(s, "model.safetensors.index.json", index, e));
+done:
+    json_decref(index);
+    json_decref(map);
+    return result;
+}
+
+static status create_tensors(ckpt_save_job *s, err *e)
+{
+    status result = OK;
     char *path = NULL;
-    TRY(file_join(s->folder, name, &path, e));
-    TRY(safetensors_write(path, shard.all->info + shard.first, shard.count, read_shard, &shard,
-                          &hash, e));
-    TRY(ckpt_manifest_add(s->files, s->folder, name, hash, e));
+    for (size_t i = 0; i < s->o->files->count; i++) {
+        TRY(file_join(s->folder, s->o->files->file[i].name, &path, e));
+        TRY(safetensors_create(path, &s->o->files->file[i].layout, e));
+        free(path);
+        path = NULL;
+    }
 done:
     free(path);
     return result;
 }
 
-// The end of the shard that begins at tensor `first`: it has as many tensors as fit, at least one.
-static size_t shard_end(const ckpt_tensors *t, size_t first, uint64_t limit)
+// Reads back what all ranks have written: the checksum of a whole file has no parts that could be
+// added. The bytes are still in the page cache, except where another host wrote them.
+static status list_tensors(ckpt_save_job *s, bool state, err *e)
 {
-    uint64_t bytes = 0;
-    size_t end = first;
-    while (end < t->count && (end == first || bytes + t->info[end].bytes <= limit))
-        bytes += t->info[end++].bytes;
-    return end;
-}
-
-static status put_index(ckpt_save_job *s, json_t *map, uint64_t total, err *e)
-{
-    json_t *index =
-        json_pack("{s:{s:I}, s:O}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
-    status result = put_json(s, "model.safetensors.index.json", index, e);
-    json_decref(index);
+    status result = OK;
+    char *path = NULL;
+    for (size_t i = 0; i < s->o->files->count; i++) {
+        const ckpt_file *f = &s->o->files->file[i];
+        uint64_t hash;
+        if (f->is_state != state) continue;
+        TRY(file_join(s->folder, f->name, &path, e));
+        TRY(file_hash(path, &hash, e));
+        TRY(ckpt_manifest_add(s->files, s->folder, f->name, hash, e));
+        free(path);
+        path = NULL;
+    }
+done:
+    free(path);
     return result;
 }
 
-static status put_weights(ckpt_save_job *s, err *e)
+// The manifest lists the weights, their index and the state in this order.
+static status put_tensors(ckpt_save_job *s, err *e)
 {
     status result = OK;
-    const ckpt_tensors *t = &s->o->weights;
-    uint64_t limit = s->o->shard_bytes ? s->o->shard_bytes : CKPT_SHARD_BYTES, total = 0;
-    json_t *map = json_object();
-    size_t shards = 0, number = 0;
-    for (size_t i = 0; i < t->count; i = shard_end(t, i, limit)) shards++;
-    if (shards <= 1) {
-        TRY(put_tensors(s, "model.safetensors", (ckpt_shard){t, 0, t->count}, e));
-        goto done;
-    }
-    for (size_t i = 0, end; i < t->count; i = end) {
-        char name[64];
-        end = shard_end(t, i, limit);
-        snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", ++number, shards);
-        TRY(put_tensors(s, name, (ckpt_shard){t, i, end - i}, e));
-        for (size_t k = i; k < end; k++) {
-            json_object_set_new(map, t->info[k].name, json_string(name));
-            total += t->info[k].bytes;
-        }
-    }
-    TRY(put_index(s, map, total, e));
+    TRY(create_tensors(s, e));
+    TRY(s->o->fill(s->o->arg, s->folder, e));
+    TRY(list_tensors(s, false, e));
+    if (s->o->files->count > 2) TRY(put_index(s, e));
+    TRY(list_tensors(s, true, e));
 done:
-    json_decref(map);
     return result;
 }
 
@@ -171,8 +171,7 @@ static status put_everything(ckpt_save_job *s, err *e)
     TRY(make_folder(inner, e));
     TRY(put_file(s, "config.json", o->config_json, strlen(o->config_json), e));
     TRY(copy_tokenizer(s, e));
-    TRY(put_weights(s, e));
-    TRY(put_tensors(s, CKPT_STATE_TENSORS, (ckpt_shard){&o->state, 0, o->state.count}, e));
+    TRY(put_tensors(s, e));
     TRY(put_json(s, CKPT_STATE_JSON, s->values, e));
     TRY(ckpt_manifest_write(s->files, s->folder, o->step, e));
     TRY(file_sync_directory(inner, e));
@@ -218,8 +217,12 @@ status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
     char name[CKPT_NAME_BYTES], hidden[2 * CKPT_NAME_BYTES];
     char *checkpoints = NULL;
     ckpt_save_job s = {.o = o, .lock = -1};
+    uint64_t drawn = 0;
     ckpt_entry_name(name, o->step);
-    snprintf(hidden, sizeof hidden, ".tmp-%s-%ld", name, (long)getpid());
+    // No other folder on any host has this name, so a rank that finds it sees this file system.
+    if (getrandom(&drawn, sizeof drawn, 0) != sizeof drawn)
+        return err_errno(e, "cannot draw the name of a temporary folder");
+    snprintf(hidden, sizeof hidden, ".tmp-%s-%ld-%016" PRIx64, name, (long)getpid(), drawn);
     TRY(file_join(o->out, "checkpoints", &checkpoints, e));
     TRY(file_join(checkpoints, hidden, &s.folder, e));
     s.files = json_array();

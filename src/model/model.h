@@ -141,6 +141,10 @@ int64_t model_param_shard_cols(const model *m, int p, int tp_rank);
 // Copies rank tp_rank's shard out of the full parameter, or into it.
 void model_param_take_shard(const model *m, int p, int tp_rank, const float *full, float *shard);
 void model_param_put_shard(const model *m, int p, int tp_rank, const float *shard, float *full);
+// Where row `row` of the shard begins in the full parameter. Returns how many rows from there on follow each
+// other in the full parameter too, this one included.
+int64_t model_param_shard_place(const model *m, int p, int tp_rank, int64_t row, int64_t *full_row,
+                                int64_t *full_col);
 
 // ---- Files of HuggingFace folders (params.c)
 
@@ -165,6 +169,10 @@ typedef struct model_param_files {
 // Lists the tensors of all parameters. The caller frees the lists with model_param_files_clear.
 status model_param_files_make(const model *m, dtype type, model_param_files *out, err *e);
 void model_param_files_clear(model_param_files *f);
+// Whether the file has tensor f with its rows as columns.
+bool model_param_file_is_transposed(const model *m, const model_param_file *f);
+// in [rows, cols] -> out [cols, rows]
+void model_param_transpose(const float *in, int64_t rows, int64_t cols, float *out);
 // Copies tensor f out of the full parameter, or into it. Host memory, F32; the tensor has the file's
 // order of elements.
 void model_param_file_extract(const model *m, const model_param_file *f, const float *full,

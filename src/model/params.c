@@ -71,8 +71,7 @@ static status find_piece(const model *m, int p, int i, const safetensors *from,
     return check_shape(*out, q, q->decl->piece[i].rows, q->decl->piece[i].transposed, e);
 }
 
-// in [rows, cols] -> out [cols, rows]
-static void transpose(const float *in, int64_t rows, int64_t cols, float *out)
+void model_param_transpose(const float *in, int64_t rows, int64_t cols, float *out)
 {
     enum { TILE = 32 };
     for (int64_t r0 = 0; r0 < rows; r0 += TILE)
@@ -97,7 +96,7 @@ status model_param_load(const model *m, int p, const safetensors *from, float *o
             stored = NULL;
             TRY(alloc_array(&stored, count, sizeof *stored, t->name, e));
             dtype_convert(stored, F32, t->data, t->type, count);
-            transpose(stored, cols, rows, out);
+            model_param_transpose(stored, cols, rows, out);
         } else {
             dtype_convert(out, F32, t->data, t->type, count);
         }
@@ -190,6 +189,11 @@ void model_param_files_clear(model_param_files *f)
     *f = (model_param_files){0};
 }
 
+bool model_param_file_is_transposed(const model *m, const model_param_file *f)
+{
+    return m->param[f->param].decl->piece[f->piece].transposed;
+}
+
 void model_param_file_extract(const model *m, const model_param_file *f, const float *full,
                               float *out)
 {
@@ -197,7 +201,7 @@ void model_param_file_extract(const model *m, const model_param_file *f, const f
     int64_t rows = q->decl->piece[f->piece].rows, cols = graph_param_cols(q->decl);
     const float *from = full + f->first_row * cols;
     if (q->decl->piece[f->piece].transposed)
-        transpose(from, rows, cols, out);
+        model_param_transpose(from, rows, cols, out);
     else
         memcpy(out, from, (size_t)(rows * cols) * sizeof *out);
 }
@@ -209,7 +213,7 @@ void model_param_file_insert(const model *m, const model_param_file *f, const fl
     int64_t rows = q->decl->piece[f->piece].rows, cols = graph_param_cols(q->decl);
     float *to = full + f->first_row * cols;
     if (q->decl->piece[f->piece].transposed)
-        transpose(in, cols, rows, to);
+        model_param_transpose(in, cols, rows, to);
     else
         memcpy(to, in, (size_t)(rows * cols) * sizeof *to);
 }

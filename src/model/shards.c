@@ -78,6 +78,19 @@ void model_param_put_shard(const model *m, int p, int tp_rank, const float *shar
     }
 }
 
+int64_t model_param_shard_place(const model *m, int p, int tp_rank, int64_t row, int64_t *full_row,
+                                int64_t *full_col)
+{
+    const graph_param *d = m->param[p].decl;
+    const int64_t cols = graph_param_cols(d);
+    int64_t full;
+    const int64_t left =
+        run_from(m, p, tp_rank, row * model_param_shard_cols(m, p, tp_rank), &full);
+    *full_row = full / cols;
+    *full_col = full % cols;
+    return d->shard_dim == 1 ? d->dim[0] - row : left / cols;
+}
+
 void model_param_init_shard(const model *m, int p, int tp_rank, uint64_t seed, int64_t first,
                             int64_t count, device_stream *on, float *out)
 {

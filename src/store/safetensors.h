@@ -41,16 +41,32 @@ const safetensors_tensor *safetensors_find(const safetensors *s,
                                            const char *name);            // NULL when absent
 const char *safetensors_metadata(const safetensors *s, const char *key); // NULL when absent
 
+// Where the tensors of a file lie. The owner calls safetensors_layout_clear.
+typedef struct safetensors_layout {
+    char *header;                 // [header_bytes] all that stands before the data
+    uint64_t header_bytes, bytes; // of the header, and of the complete file
+    uint64_t *begin;              // [count] where tensor i begins in the file
+    size_t *order;                // [count] the tensors in the order of their data
+} safetensors_layout;
+
+// Computes a file's layout from types, shapes and names alone, with __metadata__ {"format": "pt"}. The order
+// of `t` does not matter: tensors with larger elements come first, tensors of equal element size are
+// sorted by name, and data is aligned to 8 bytes. E_INTERNAL when a file cannot hold `t`: two tensors
+// have one name, a type is unknown, or `bytes` disagrees with the shape; `path` is for the message.
+status safetensors_layout_make(const char *path, const safetensors_tensor *t, size_t count,
+                               safetensors_layout *out, err *e);
+void safetensors_layout_clear(safetensors_layout *l);
+// Creates the file with its header and its final size, for several processes to write the data at
+// its place.
+status safetensors_create(const char *path, const safetensors_layout *l, err *e);
+
 // The writer calls it, tensor after tensor, for `bytes` bytes of tensor i from `offset` on; it
 // copies them to `out`.
 typedef status (*safetensors_source)(void *arg, size_t i, uint64_t offset, void *out, size_t bytes,
                                      err *e);
 
-// Writes a file in bounded memory, with __metadata__ {"format": "pt"}. The order of `t` does not
-// matter: tensors with larger elements come first, tensors of equal element size are sorted by name,
-// and data is aligned to 8 bytes. *hash (NULL allowed) is the XXH3-64 of the file. The file is
-// durable on OK; on failure there is no file at `path`. E_INTERNAL when a file cannot hold `t`: two
-// tensors have one name, a type is unknown, or `bytes` disagrees with the shape.
+// Writes a file of the layout above in bounded memory. *hash (NULL allowed) is the XXH3-64 of the file.
+// The file is durable on OK; on failure there is no file at `path`.
 status safetensors_write(const char *path, const safetensors_tensor *t, size_t count,
                          safetensors_source read, void *arg, uint64_t *hash, err *e);
 

@@ -1,7 +1,9 @@
-// safetensors_write.c -- the streaming writer. It writes the header, then each tensor in chunks
-// through one buffer, so that its memory does not depend on the size of the model.
+// safetensors_write.c -- the layout of a file, and the streaming writer. The writer writes the header,
+// then each tensor in chunks through one buffer, so that its memory does not depend on the size of the
+// model.
 //
-// Checkpoints and exports call it. It does not know where the bytes come from: it asks its source.
+// Programs that write a whole file call the writer; it does not know where the bytes come from: it asks
+// its source. Checkpoints call the rest: their ranks write one file together.
 #include "store/safetensors_file.h"
 
 #include "base/alloc.h"
@@ -11,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CHUNK_BYTES = 1 << 20 }; // a multiple of every element size
+enum { CHUNK_BYTES = 1 << 20, LENGTH_BYTES = 8 }; // a chunk: a multiple of every element size
 
 static const char *type_word(dtype t)
 {
@@ -57,37 +59,90 @@ static json_t *entry_make(const safetensors_tensor *t, uint64_t begin)
                      "data_offsets", (json_int_t)begin, (json_int_t)(begin + t->bytes));
 }
 
-// Makes the header's JSON text, padded so that the data begins at a multiple of 8. The caller frees
-// *out.
-static status header_make(const char *path, const safetensors_tensor *const *order, size_t count,
-                          char **out, uint64_t *bytes, err *e)
+// Makes the length and the JSON text, padded so that the data begins at a multiple of 8.
+static status header_make(const char *path, const json_t *root, safetensors_layout *l, err *e)
 {
     status result = OK;
-    char *text = NULL;
-    json_t *root = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
-    uint64_t begin = 0;
-    for (size_t i = 0; i < count; i++) {
-        const safetensors_tensor *t = order[i];
-        if (json_object_get(root, t->name))
-            FAIL(E_INTERNAL, "%s: tensor \"%s\" is given twice", path, t->name);
-        if (json_object_set_new(root, t->name, entry_make(t, begin)))
-            FAIL(E_INTERNAL, "%s: tensor \"%s\" cannot be written as JSON", path, t->name);
-        begin += t->bytes;
-    }
-    text = json_dumps(root, JSON_COMPACT);
+    char *text = json_dumps(root, JSON_COMPACT);
     if (!text) FAIL(E_MEMORY, "%s: no memory for the header", path);
     const size_t length = strlen(text), padded = (length + 7) / 8 * 8;
     if (padded > SAFETENSORS_HEADER_MAX)
         FAIL(E_INTERNAL, "%s: the header would have %zu bytes, valid are at most %d", path, padded,
              SAFETENSORS_HEADER_MAX);
-    TRY(alloc_array(out, padded + 1, 1, "the header", e));
-    memcpy(*out, text, length);
-    memset(*out + length, ' ', padded - length);
-    (*out)[padded] = 0;
-    *bytes = padded;
+    l->header_bytes = LENGTH_BYTES + padded;
+    TRY(alloc_array(&l->header, l->header_bytes, 1, "the header", e));
+    for (int i = 0; i < LENGTH_BYTES; i++)
+        ((uint8_t *)l->header)[i] = (uint8_t)((uint64_t)padded >> 8 * i);
+    memset(l->header + LENGTH_BYTES, ' ', padded);
+    memcpy(l->header + LENGTH_BYTES, text, length);
 done:
     free(text);
+    return result;
+}
+
+// Sorts the tensors.
+static status order_make(const char *path, const safetensors_tensor *t, size_t count, size_t *out,
+                         err *e)
+{
+    status result = OK;
+    const safetensors_tensor **order = NULL;
+    TRY(alloc_array(&order, count, sizeof *order, path, e));
+    for (size_t i = 0; i < count; i++) order[i] = &t[i];
+    qsort(order, count, sizeof *order, storage_order);
+    for (size_t i = 0; i < count; i++) out[i] = (size_t)(order[i] - t);
+done:
+    free(order);
+    return result;
+}
+
+status safetensors_layout_make(const char *path, const safetensors_tensor *t, size_t count,
+                               safetensors_layout *out, err *e)
+{
+    status result = OK;
+    uint64_t data = 0;
+    json_t *root = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    *out = (safetensors_layout){0};
+    for (size_t i = 0; i < count; i++) TRY(check_tensor(path, &t[i], e));
+    TRY(alloc_array(&out->begin, count, sizeof *out->begin, path, e));
+    TRY(alloc_array(&out->order, count, sizeof *out->order, path, e));
+    TRY(order_make(path, t, count, out->order, e));
+    for (size_t i = 0; i < count; i++) {
+        const safetensors_tensor *x = &t[out->order[i]];
+        if (json_object_get(root, x->name))
+            FAIL(E_INTERNAL, "%s: tensor \"%s\" is given twice", path, x->name);
+        if (json_object_set_new(root, x->name, entry_make(x, data)))
+            FAIL(E_INTERNAL, "%s: tensor \"%s\" cannot be written as JSON", path, x->name);
+        out->begin[out->order[i]] = data;
+        data += x->bytes;
+    }
+    TRY(header_make(path, root, out, e));
+    for (size_t i = 0; i < count; i++) out->begin[i] += out->header_bytes;
+    out->bytes = out->header_bytes + data;
+done:
+    if (result != OK) safetensors_layout_clear(out);
     json_decref(root);
+    return result;
+}
+
+void safetensors_layout_clear(safetensors_layout *l)
+{
+    free(l->header);
+    free(l->begin);
+    free(l->order);
+    *l = (safetensors_layout){0};
+}
+
+status safetensors_create(const char *path, const safetensors_layout *l, err *e)
+{
+    status result = OK;
+    int fd = -1;
+    TRY(file_create_zeros(path, l->bytes, &fd, e));
+    TRY(file_write_at(fd, path, l->header, l->header_bytes, 0, e));
+    const int written = fd;
+    fd = -1;
+    TRY(file_close_durable(written, path, e));
+done:
+    if (fd >= 0) close(fd);
     return result;
 }
 
@@ -111,27 +166,16 @@ status safetensors_write(const char *path, const safetensors_tensor *t, size_t c
 {
     status result = OK;
     file_writer *w = NULL;
-    char *header = NULL;
-    uint64_t header_bytes = 0;
+    safetensors_layout l = {0};
     bool created = false;
     uint8_t *chunk = NULL;
-    const safetensors_tensor **order = NULL;
     TRY(alloc_array(&chunk, CHUNK_BYTES, 1, path, e));
-    TRY(alloc_array(&order, count, sizeof *order, path, e));
-    for (size_t i = 0; i < count; i++) {
-        TRY(check_tensor(path, &t[i], e));
-        order[i] = &t[i];
-    }
-    qsort(order, count, sizeof *order, storage_order);
-    TRY(header_make(path, order, count, &header, &header_bytes, e));
+    TRY(safetensors_layout_make(path, t, count, &l, e));
     TRY(file_create(path, &w, e));
     created = true;
-    uint8_t length[8];
-    for (int i = 0; i < 8; i++) length[i] = (uint8_t)(header_bytes >> 8 * i);
-    TRY(file_write(w, length, sizeof length, e));
-    TRY(file_write(w, header, header_bytes, e));
+    TRY(file_write(w, l.header, l.header_bytes, e));
     for (size_t i = 0; i < count; i++)
-        TRY(write_data(w, order[i], (size_t)(order[i] - t), read, arg, chunk, e));
+        TRY(write_data(w, &t[l.order[i]], l.order[i], read, arg, chunk, e));
     if (hash) *hash = file_writer_hash(w);
     file_writer *finished = w;
     w = NULL;
@@ -139,8 +183,7 @@ status safetensors_write(const char *path, const safetensors_tensor *t, size_t c
 done:
     file_abandon(w);
     if (result != OK && created) unlink(path);
-    free(header);
     free(chunk);
-    free(order);
+    safetensors_layout_clear(&l);
     return result;
 }

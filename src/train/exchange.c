@@ -1,5 +1,5 @@
 // exchange.c -- messages between ranks outside of steps. See exchange.h. Called by replicas.c,
-// transfer.c, powersgd_tensors.c and predict.c, and by programs that agree on something.
+// transfer.c, save_write.c and predict.c, and by programs that agree on something.
 #include "train/exchange.h"
 
 #include "base/size.h"
@@ -74,22 +74,6 @@ status exchange_gather(trainer *t, const uint64_t **all, err *e)
     trainer_ops(t)->copy(on, host, words, each * sizeof *words * (size_t)t->o.comm->size);
     TRY(trainer_ops(t)->sync(on, e));
     *all = host;
-done:
-    return result;
-}
-
-status exchange_question(trainer *t, int64_t question[2], err *e)
-{
-    status result = OK;
-    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
-    const size_t bytes = 2 * sizeof *question;
-    uint64_t *words = t->exchange->words, *host = t->exchange->host_words;
-    memcpy(host, question, bytes);
-    trainer_ops(t)->copy(on, words, host, bytes);
-    TRY(comm_broadcast(t->o.comm, words, bytes, 0, on, e));
-    trainer_ops(t)->copy(on, host, words, bytes);
-    TRY(trainer_ops(t)->sync(on, e));
-    memcpy(question, host, bytes);
 done:
     return result;
 }

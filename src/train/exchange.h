@@ -1,5 +1,5 @@
 // exchange.h -- the messages between ranks outside of a step's schedule: digests of weights,
-// questions of rank 0, shards of state for rank 0, and predictions. It owns memory for some numbers of
+// shards of state for rank 0, and predictions. It owns memory for some numbers of
 // each rank, the count of messages to rank 0, and on a device with memory of its own a buffer from which
 // messages go on to the host. All collectives are over all ranks, on the compute stream.
 #ifndef TRIREME_TRAIN_EXCHANGE_H
@@ -22,8 +22,6 @@ void exchange_set_digest(trainer *t, int index, const void *x, int64_t bytes);
 // Gathers the numbers of all ranks: (*all)[rank * exchange_numbers(t) + index]. *all is on the host
 // and valid until the next call. Collective over all ranks.
 status exchange_gather(trainer *t, const uint64_t **all, err *e);
-// Broadcasts question[2] from rank 0. Collective over all ranks.
-status exchange_question(trainer *t, int64_t question[2], err *e);
 // Sends `bytes` of device memory to rank 0 and waits until they are received.
 status exchange_send(trainer *t, const void *x, size_t bytes, err *e);
 // Receives on rank 0 what rank `rank` sends with exchange_send, into any memory of the host.

@@ -1,5 +1,5 @@
-// powersgd_tensors.c -- PowerSGD's state to a checkpoint and back. See powersgd_tensors.h. Called by save.c
-// and transfer.c. It does not know what the factors are for (powersgd.c).
+// powersgd_tensors.c -- PowerSGD's state to a checkpoint and back. See powersgd_tensors.h. Called by
+// save_list.c and load.c. It does not know what the factors are for (powersgd.c).
 #include "train/powersgd_tensors.h"
 
 #include "base/alloc.h"
@@ -99,23 +99,6 @@ bool powersgd_tensors_exist(const trainer *t)
 {
     const powersgd *s = compress_powersgd(t->compressor);
     return s && powersgd_carries(s);
-}
-
-status powersgd_tensor_read(trainer *t, const powersgd_tensor *x, float *out, err *e)
-{
-    status result = OK;
-    const size_t bytes = (size_t)(x->rows * x->cols) * sizeof(float);
-    const bool own = t->o.comm->rank == x->rank;
-    const float *from =
-        own ? powersgd_part_ptr(compress_powersgd(t->compressor), x->param, x->part) : NULL;
-    if (own && x->rank != 0) TRY(exchange_send(t, from, bytes, e));
-    if (t->o.comm->rank != 0) goto done;
-    if (own)
-        TRY(device_download(trainer_stream(t, STREAM_COMPUTE), out, from, bytes, e));
-    else
-        TRY(exchange_receive(t, out, bytes, x->rank, e));
-done:
-    return result;
 }
 
 // ---- Back from a checkpoint

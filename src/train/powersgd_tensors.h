@@ -25,11 +25,6 @@ typedef struct powersgd_tensors {
 status powersgd_tensors_list(const trainer *t, powersgd_tensors *out, err *e);
 // Whether there is state to save. The same on every rank.
 bool powersgd_tensors_exist(const trainer *t);
-// Reads one tensor [rows, cols] F32 into `out` of rank 0 (NULL elsewhere). Collective over all ranks.
-status powersgd_tensor_read(trainer *t, const powersgd_tensor *x, float *out, err *e);
-// As trainer_ask_state: rank 0 reads tensor `number`; the others are in trainer_serve.
-status trainer_ask_powersgd_tensor(trainer *t, const powersgd_tensors *all, int number, float *out,
-                                   err *e);
 // Takes this rank's state from a checkpoint. Where the checkpoint's tensors are not exactly those of this
 // job's mesh, PowerSGD starts at zero as in a new run, and trainer_note says so.
 status powersgd_tensors_load(trainer *t, const safetensors *state, err *e);

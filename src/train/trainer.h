@@ -173,11 +173,6 @@ status trainer_read_state(trainer *t, trainer_state_kind part, int p, float *out
 status trainer_write_state(trainer *t, trainer_state_kind part, int p, const float *in, err *e);
 // Must follow the last write: training continues after `steps_done` steps. Collective over the comm.
 status trainer_restore(trainer *t, uint64_t steps_done, err *e);
-// Rank 0 asks for states one by one, in an order that only it knows: trainer_ask_state, and at the end
-// trainer_ask_none. The other ranks are in trainer_serve meanwhile. Collective over the comm.
-status trainer_serve(trainer *t, err *e);
-status trainer_ask_state(trainer *t, trainer_state_kind part, int p, float *out, err *e);
-status trainer_ask_none(trainer *t, err *e);
 
 // ---- Checkpoints (save.c; the format is ckpt/'s)
 
@@ -188,8 +183,9 @@ typedef struct trainer_save_options {
     const char *tokenizer_folder; // NULL for none
 } trainer_save_options;
 
-// Rank 0 writes a checkpoint; all return when it is durable. *folder (NULL allowed) is set on rank 0; the
-// caller owns it. Collective over the comm.
+// Writes a checkpoint: rank 0 makes the files, and every rank writes its shards into them. A rank that does
+// not see the folder sends its shards to rank 0. All return when the checkpoint is durable. *folder (NULL allowed)
+// is set on rank 0; the caller owns it. Collective over the comm.
 status trainer_save(trainer *t, const trainer_save_options *o, char **folder, err *e);
 // The bytes of all parameters and of their state in a checkpoint.
 uint64_t trainer_saved_bytes(const trainer *t);

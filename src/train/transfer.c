@@ -2,7 +2,6 @@
 // full parameters on the host. Checkpoints, initial weights and tools use it. The plan says which
 // ranks have which shards of a parameter, so rank 0 knows from which ranks to receive.
 #include "base/alloc.h"
-#include "train/powersgd_tensors.h"
 #include "train/state_shards.h"
 #include "train/trainer_private.h"
 
@@ -66,17 +65,35 @@ done:
 
 // ---- Reading: for each shard one of its ranks sends it, and rank 0 assembles the shards
 
-// Several ranks may have the same shard of a row. Returns whether the rank at these coordinates is
-// the one that sends it.
+int state_shards_copies(const trainer *t, const plan_row *r, int p, plan_layout shards)
+{
+    const plan_group *g = &t->plan->group[r->group];
+    int copies = t->model->param[p].tp_sharded ? 1 : t->plan->o.mesh.size[AXIS_TP];
+    for (int l = 0; l < POLICY_LEVELS; l++)
+        if (!plan_layout_shards(shards, (policy_level)l))
+            copies *= mesh_group_size(&t->plan->o.mesh, g->axes[l]);
+    return copies;
+}
+
+bool state_shards_has_copy(const trainer *t, const plan_row *r, int p, plan_layout shards, int copy,
+                           const int coord[AXES])
+{
+    const mesh *m = &t->plan->o.mesh;
+    const plan_group *g = &t->plan->group[r->group];
+    for (int l = 0; l < POLICY_LEVELS; l++) {
+        const int size = mesh_group_size(m, g->axes[l]);
+        if (plan_layout_shards(shards, (policy_level)l)) continue;
+        if (mesh_group_index(m, coord, g->axes[l]) != copy % size) return false;
+        copy /= size;
+    }
+    return coord[AXIS_PP] == r->stage && (t->model->param[p].tp_sharded || coord[AXIS_TP] == copy);
+}
+
+// Whether the rank at these coordinates sends its shard of the row to rank 0.
 static bool sends(const trainer *t, const plan_row *r, int p, plan_layout shards,
                   const int coord[AXES])
 {
-    const plan_group *g = &t->plan->group[r->group];
-    for (int l = 0; l < POLICY_LEVELS; l++)
-        if (!plan_layout_shards(shards, (policy_level)l) &&
-            mesh_group_index(&t->plan->o.mesh, coord, g->axes[l]) != 0)
-            return false;
-    return coord[AXIS_PP] == r->stage && (t->model->param[p].tp_sharded || coord[AXIS_TP] == 0);
+    return state_shards_has_copy(t, r, p, shards, 0, coord);
 }
 
 static status send_shard(trainer *t, const state_shards *x, const plan_row *r, err *e)
@@ -163,56 +180,6 @@ status trainer_read_state(trainer *t, trainer_state_kind part, int p, float *out
     const double by = count > 0 ? count * results_agreed_scale(t) : 1;
     for (int64_t i = 0; i < t->model->param[p].count; i++) out[i] = (float)(out[i] / by);
 done:
-    return result;
-}
-
-// ---- Reading on request: rank 0 asks, the others answer
-
-enum { ASK_END = -1, ASK_POWERSGD = STATE_PARTS };
-
-status trainer_ask_state(trainer *t, trainer_state_kind part, int p, float *out, err *e)
-{
-    status result = OK;
-    int64_t question[2] = {part, p};
-    TRY(exchange_question(t, question, e));
-    TRY(trainer_read_state(t, part, p, out, e));
-done:
-    return result;
-}
-
-status trainer_ask_powersgd_tensor(trainer *t, const powersgd_tensors *all, int number, float *out,
-                                   err *e)
-{
-    status result = OK;
-    int64_t question[2] = {ASK_POWERSGD, number};
-    TRY(exchange_question(t, question, e));
-    TRY(powersgd_tensor_read(t, &all->items[number], out, e));
-done:
-    return result;
-}
-
-status trainer_ask_none(trainer *t, err *e)
-{
-    int64_t question[2] = {ASK_END, 0};
-    return exchange_question(t, question, e);
-}
-
-status trainer_serve(trainer *t, err *e)
-{
-    status result = OK;
-    int64_t question[2] = {0, 0};
-    powersgd_tensors all;
-    TRY(powersgd_tensors_list(t, &all, e));
-    for (;;) {
-        TRY(exchange_question(t, question, e));
-        if (question[0] == ASK_END) break;
-        if (question[0] == ASK_POWERSGD)
-            TRY(powersgd_tensor_read(t, &all.items[question[1]], NULL, e));
-        else
-            TRY(trainer_read_state(t, (trainer_state_kind)question[0], (int)question[1], NULL, e));
-    }
-done:
-    free(all.items);
     return result;
 }
 

@@ -5,9 +5,11 @@
 #include "base/file.h"
 #include "ckpt/ckpt.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *const NAMES[] = {"config.json", "model.safetensors", "trireme/state.json",
                                     "trireme/state.safetensors", "trireme/manifest.json"};
@@ -19,11 +21,26 @@ static struct {
 } valid[FILES];         // the files as ckpt_save wrote them
 static char inside[64]; // the checkpoint's folder in the scratch folder
 
-static status ones(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
+static status fill_with_ones(void *arg, const char *folder, err *e)
 {
-    (void)arg, (void)i, (void)offset, (void)e;
-    memset(out, 1, bytes);
-    return OK;
+    status result = OK;
+    const ckpt_files *files = arg;
+    char ones[16], *path = NULL;
+    memset(ones, 1, sizeof ones);
+    for (size_t i = 0; i < files->count; i++) {
+        TRY(file_join(folder, files->file[i].name, &path, e));
+        const int fd = open(path, O_WRONLY);
+        FUZZ_CLAIM(fd >= 0, "%s is not there", path);
+        FUZZ_CLAIM(file_write_at(fd, path, ones, sizeof ones, files->file[i].layout.begin[0], e) ==
+                       OK,
+                   "%s", e->text);
+        close(fd);
+        free(path);
+        path = NULL;
+    }
+done:
+    free(path);
+    return result;
 }
 
 static const char *path_of(int file)
@@ -38,15 +55,21 @@ static void open_target(void)
     static const safetensors_tensor
         w = {.name = "w", .type = F32, .dims = 1, .dim = {4}, .bytes = 16},
         m = {.name = "m.w", .type = F32, .dims = 1, .dim = {4}, .bytes = 16};
+    const ckpt_tensors weights = {&w, 1}, state = {&m, 1};
+    ckpt_files files;
+    err e = {.code = OK};
+    FUZZ_CLAIM(ckpt_files_make(&weights, &state, 0, &files, &e) == OK, "%s", e.text);
     const ckpt_save_options o = {.out = fuzz_path(""),
                                  .step = 7,
-                                 .weights = {&w, 1, ones, NULL},
-                                 .state = {&m, 1, ones, NULL},
+                                 .weights = weights,
+                                 .files = &files,
+                                 .fill = fill_with_ones,
+                                 .arg = &files,
                                  .config_json = "{\"model_type\": \"gpt2\"}\n",
                                  .state_json =
                                      "{\"tokens\": 12345678901, \"lr\": 0.1, \"job\": \"x\"}"};
-    err e = {.code = OK};
     FUZZ_CLAIM(ckpt_save(&o, NULL, &e) == OK, "%s", e.text);
+    ckpt_files_clear(&files);
     strcpy(inside, "checkpoints/step-00000007/");
     for (int i = 0; i < FILES; i++)
         FUZZ_CLAIM(file_read(path_of(i), &valid[i].bytes, &valid[i].count, &e) == OK, "%s", e.text);

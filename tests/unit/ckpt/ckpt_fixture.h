@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,14 +39,6 @@ static uint8_t fixture_byte(int64_t mark, size_t i, uint64_t k)
     return (uint8_t)(mark * 101 + (int64_t)i * 31 + (int64_t)(k % 253) * 7);
 }
 
-static status fixture_read(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
-{
-    (void)e;
-    for (size_t k = 0; k < bytes; k++)
-        ((uint8_t *)out)[k] = fixture_byte(*(int64_t *)arg, i, offset + k);
-    return OK;
-}
-
 static const safetensors_tensor FIXTURE_WEIGHTS[] = {
     {.name = "w.0", .type = BF16, .dims = 2, .dim = {10, 20}, .bytes = 400},
     {.name = "w.1", .type = BF16, .dims = 1, .dim = {100}, .bytes = 200},
@@ -56,20 +49,79 @@ static const safetensors_tensor FIXTURE_STATE[] = {
     {.name = "master.w.0", .type = F32, .dims = 1, .dim = {300000}, .bytes = 1200000},
 };
 
+// What fixture_fill writes.
+typedef struct fixture {
+    int64_t mark;
+    ckpt_tensors weights, state;
+    ckpt_files files;
+} fixture;
+
+// Writes every tensor in two halves, the later one first, as ranks that share it may.
+static status fixture_tensor(int fd, const char *path, uint64_t begin, int64_t mark, size_t i,
+                             uint64_t bytes, err *e)
+{
+    status result = OK;
+    const uint64_t half = bytes / 2;
+    uint8_t *data = malloc(bytes);
+    for (uint64_t k = 0; k < bytes; k++) data[k] = fixture_byte(mark, i, k);
+    TRY(file_write_at(fd, path, data + half, bytes - half, begin + half, e));
+    TRY(file_write_at(fd, path, data, half, begin, e));
+done:
+    free(data);
+    return result;
+}
+
+static status fixture_fill(void *arg, const char *folder, err *e)
+{
+    status result = OK;
+    const fixture *x = arg;
+    char *path = NULL;
+    for (size_t i = 0; i < x->files.count; i++) {
+        const ckpt_file *f = &x->files.file[i];
+        const ckpt_tensors *t = f->is_state ? &x->state : &x->weights;
+        TRY(file_join(folder, f->name, &path, e));
+        const int fd = open(path, O_WRONLY | O_CLOEXEC);
+        if (fd < 0) FAIL(E_INTERNAL, "%s is not there", path);
+        for (size_t k = 0; result == OK && k < f->count; k++)
+            result = fixture_tensor(fd, path, f->layout.begin[k], x->mark, f->first + k,
+                                    t->info[f->first + k].bytes, e);
+        const status closed = file_close_durable(fd, path, result == OK ? e : NULL);
+        if (result == OK) result = closed;
+        free(path);
+        path = NULL;
+        if (result != OK) break;
+    }
+done:
+    free(path);
+    return result;
+}
+
+// Saves the first tensors of the fixture as *o says.
+static status fixture_save_as(ckpt_save_options *o, int64_t mark, size_t weights, size_t states,
+                              uint64_t shard_bytes, char **folder, err *e)
+{
+    status result = OK;
+    fixture x = {
+        .mark = mark, .weights = {FIXTURE_WEIGHTS, weights}, .state = {FIXTURE_STATE, states}};
+    TRY(ckpt_files_make(&x.weights, &x.state, shard_bytes, &x.files, e));
+    o->out = out_folder, o->weights = x.weights, o->files = &x.files;
+    o->fill = fixture_fill, o->arg = &x;
+    TRY(ckpt_save(o, folder, e));
+done:
+    ckpt_files_clear(&x.files);
+    return result;
+}
+
 // Saves a checkpoint of step `step` with the bytes of `mark`.
 static status fixture_save(int64_t step, int64_t mark, int64_t keep, uint64_t shard_bytes,
                            const char *tokenizer_folder, char **folder, err *e)
 {
-    ckpt_save_options o = {.out = out_folder,
-                           .step = step,
+    ckpt_save_options o = {.step = step,
                            .keep = keep,
-                           .shard_bytes = shard_bytes,
-                           .weights = {FIXTURE_WEIGHTS, 3, fixture_read, &mark},
-                           .state = {FIXTURE_STATE, 2, fixture_read, &mark},
                            .config_json = "{\"model_type\": \"gpt2\"}\n",
                            .state_json = "{\"tokens\": 12345678901, \"lr\": 0.1, \"job\": \"x\"}",
                            .tokenizer_folder = tokenizer_folder};
-    return ckpt_save(&o, folder, e);
+    return fixture_save_as(&o, mark, 3, 2, shard_bytes, folder, e);
 }
 
 static void check_tensors(const safetensors *s, const safetensors_tensor *t, size_t count,

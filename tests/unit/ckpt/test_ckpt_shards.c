@@ -41,20 +41,14 @@ static void files_are_filled_up_to_their_limit(void **state)
 static void tensors_beyond_the_count_are_not_saved(void **state)
 {
     (void)state;
-    int64_t mark = 3;
     char *folder = NULL;
     safetensors *s = NULL;
     err e = {0};
-    const ckpt_save_options o = {.out = out_folder,
-                                 .step = 1,
-                                 .shard_bytes = 500,
-                                 .weights = {FIXTURE_WEIGHTS, 2, fixture_read, &mark},
-                                 .state = {FIXTURE_STATE, 1, fixture_read, &mark},
-                                 .config_json = "{\"model_type\": \"gpt2\"}\n",
-                                 .state_json = "{}"};
-    if (ckpt_save(&o, &folder, &e) != OK) fail_msg("%s", e.text);
+    ckpt_save_options o = {
+        .step = 1, .config_json = "{\"model_type\": \"gpt2\"}\n", .state_json = "{}"};
+    if (fixture_save_as(&o, 3, 2, 1, 500, &folder, &e) != OK) fail_msg("%s", e.text);
     if (safetensors_open_folder(folder, &s, &e) != OK) fail_msg("%s", e.text);
-    check_tensors(s, FIXTURE_WEIGHTS, 2, mark);
+    check_tensors(s, FIXTURE_WEIGHTS, 2, 3);
     assert_int_equal(count_files(), 2);
     safetensors_close(s);
     free(folder);
