@@ -45,4 +45,12 @@ for run in groups-mixed groups-pp; do
 done
 expect_lines 12 groups-ddp.losses
 ! cmp -s ddp-2.losses groups-ddp.losses || fail 'the groups change nothing'
+
+# ---- A checkpoint whose matrices are larger than the buffers of a save: one rank writes a whole matrix in pieces,
+# or four write a shard of it each
+make_job 'family: gpt2, layers: 1, hidden: 640, heads: 2, vocab: 2000, max_seq: 16'
+common='--train.steps 1 --train.global_batch 4 --train.eval_every 0 --train.save_every 1 --launch.ranks'
+train $common 4 --train.out large-ddp --parallel.dp ddp
+train $common 4 --train.out large-zero3 --parallel.dp zero3 --parallel.no_sync true
+expect_same_checkpoint large-ddp large-zero3
 finish

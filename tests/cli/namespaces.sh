@@ -35,7 +35,7 @@ make_data
 make_job 'family: gpt2, layers: 2, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0.1, drop_attention: 0, drop_residual: 0'
 sed -i '/^launch:/d' job.yaml
 export UCX_TLS=tcp,self # else UCX finds that the memory is that of one machine
-export TRIREME_ATTACH_TIMEOUT=60s lacks=
+export TRIREME_ATTACH_TIMEOUT=60s lacks= hidden=data
 umask 077
 head -c 32 /dev/urandom | base64 >secret
 pids=()
@@ -45,7 +45,7 @@ on() { # HOST COMMAND...
     local name=$1
     shift
     exec ip netns exec "$net-$name" unshare --uts --mount \
-        sh -c 'hostname "$0" && { [ "$0" != "$lacks" ] || mount -t tmpfs none data; } && exec "$@"' "$name" "$@"
+        sh -c 'hostname "$0" && { [ "$0" != "$lacks" ] || mount -t tmpfs none "$hidden"; } && exec "$@"' "$name" "$@"
 }
 
 start_4() { # ARGUMENTS...: ranks 0 and 1 on alpha, 2 and 3 on beta
@@ -129,6 +129,15 @@ if command -v tc >/dev/null && shape add tbf rate 1mbit burst 16kb limit 256kb; 
 else
     echo 'not tested: a slow network (this machine has no tc, or its kernel no tbf)'
 fi
+
+# ---- A host that does not see the folder of the run sends its shards to rank 0
+rm -rf far
+mkdir far
+hidden=far lacks=beta start_4 --train.save_every 4 --train.out far --parallel.dp zero3
+for r in 0 1 2 3; do ended $r 0; done
+rm -rf one
+train --launch.ranks 4 --train.save_every 4 --train.out one --parallel.dp zero3
+expect_same_checkpoint one far
 
 # ---- A host that lacks the data
 mkdir data

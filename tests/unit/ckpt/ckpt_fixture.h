@@ -139,7 +139,7 @@ static void check_tensors(const safetensors *s, const safetensors_tensor *t, siz
 }
 
 // Checks that the folder is a checkpoint with this step and the bytes of this mark.
-static void check_checkpoint(const char *folder, int64_t step, int64_t mark)
+static inline void check_checkpoint(const char *folder, int64_t step, int64_t mark)
 {
     err e = {0};
     ckpt *c = NULL;
