@@ -16,14 +16,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// A reply is awaited for the call's own deadline and this long.
-enum { REPLY_MS = 20000 };
+// A reply is awaited for the call's own deadline and this long. A client that has left a will gives up before the server
+// takes it for lost: then it can still end what nobody else may do twice.
+enum { REPLY_MS = 20000, WILL_SHARE = 2 };
 
 typedef struct store_tcp {
     comm_store base;
     pthread_mutex_t turn;
     int fd; // -1: lost
     net_session session;
+    int64_t reply_ms;
     char address[NET_ADDRESS_TEXT];
 } store_tcp;
 
@@ -86,7 +88,7 @@ static status exchange(store_tcp *t, store_call *c, err *e)
 {
     status result = OK;
     unsigned char request[STORE_REQUEST_MOST];
-    const int64_t deadline_ns = clock_ns() + (c->deadline_ms + REPLY_MS) * INT64_C(1000000);
+    const int64_t deadline_ns = clock_ns() + (c->deadline_ms + t->reply_ms) * INT64_C(1000000);
     if (t->fd < 0) FAIL(E_IO, "the connection was lost before");
     const size_t bytes = write_request(t, c, request);
     TRY(net_write(t->fd, request, bytes, deadline_ns, e));
@@ -190,8 +192,13 @@ done:
 status comm_store_tcp_will(comm_store *s, const char *key, store_value value, int64_t silent_ms,
                            err *e)
 {
+    status result = OK;
     store_call c = {STORE_WILL, key, value, .number = silent_ms};
-    return call(s, &c, e);
+    const int64_t most_ms = silent_ms / WILL_SHARE;
+    TRY(call(s, &c, e));
+    tcp_of(s)->reply_ms = silent_ms > 0 && most_ms < REPLY_MS ? most_ms : REPLY_MS;
+done:
+    return result;
 }
 
 status comm_store_tcp_own(comm_store *s, net_address *out, err *e)
@@ -231,6 +238,7 @@ status comm_store_tcp_open(const net_address *a, const net_secret *secret, int64
     TRY(alloc_zeroed(&t, 1, sizeof *t, "a connection to the store", e));
     t->base.ops = &tcp_ops;
     t->fd = -1;
+    t->reply_ms = REPLY_MS;
     pthread_mutex_init(&t->turn, NULL);
     net_address_print(a, t->address);
     TRY(net_connect(a, deadline_ns, &t->fd, e));

@@ -26,11 +26,10 @@ typedef struct agent {
     sigset_t before;   // the mask to restore
     char *folder;      // of the run's files
     bool is_temporary; // the folder is removed at the end
-    int restarts, left;
 } agent;
 
 // What ended a round.
-typedef enum round_end { ROUND_DONE, ROUND_FAILED, ROUND_SIGNALLED } round_end;
+typedef enum round_end { ROUND_DONE, ROUND_FAILED, ROUND_JOINED, ROUND_SIGNALLED } round_end;
 
 // ---- opening ----
 
@@ -141,6 +140,8 @@ static status watch_round(agent *a, agent_workers *w, agent_watch *watch, err *e
             TRY(agent_group_fail(&a->group, &a->round, &w->failures[0], e));
         else if (w->alive == 0)
             TRY(agent_group_finish(&a->group, &a->round, e));
+        else
+            TRY(agent_group_admit(&a->group, &a->round, e));
         told = w->failed > 0 || w->alive == 0;
     }
 done:
@@ -155,24 +156,31 @@ static void say_failure(const agent *a, const worker_failure *f)
     text_clear(&line);
 }
 
+static round_end end_of(const agent *a, const agent_watch *watch)
+{
+    if (watch->done) return ROUND_DONE;
+    if (a->out->signal) return ROUND_SIGNALLED;
+    return watch->joins ? ROUND_JOINED : ROUND_FAILED;
+}
+
 static status run_round(agent *a, round_end *end, err *e)
 {
     status result = OK;
     agent_watch watch = {.ended = -1};
-    agent_workers w = {.options = a->options,
-                       .round = &a->round,
-                       .guard = &a->guard,
-                       .restarts = a->restarts,
-                       .matches = {-1, -1}};
+    agent_workers w = {
+        .options = a->options, .round = &a->round, .guard = &a->guard, .matches = {-1, -1}};
     text folder = {0};
     worker_failure own;
+    bool is_cut_off = false;
     TRY(agent_group_join(&a->group, a->options, &a->round, e));
     TRY(agent_watch_open(&a->group, &a->round, &watch, e));
-    text_addf(&folder, "%s/attempt_%d", a->folder, a->restarts);
+    text_addf(&folder, "%s/attempt_%d", a->folder, a->round.restarts);
     TRY(text_check(&folder, e));
     TRY(agent_workers_start(&w, folder.chars, e));
     TRY(watch_round(a, &w, &watch, e));
-    *end = watch.done ? ROUND_DONE : a->out->signal ? ROUND_SIGNALLED : ROUND_FAILED;
+    *end = end_of(a, &watch);
+    // Where the leader does not answer, the others may start again without this node: its workers must be gone by then.
+    is_cut_off = watch.alone;
     if (*end == ROUND_FAILED) say_failure(a, &watch.failure);
     if (*end == ROUND_FAILED) TRY(keep_failures(a, &watch, &w, e));
 done:
@@ -180,7 +188,7 @@ done:
         agent_group_lost(&a->group, a->round.node, e ? e->text : "failed", &own);
         (void)agent_group_fail(&a->group, &a->round, &own, NULL);
     }
-    agent_workers_stop(&w, a->out->signal ? a->out->signal : SIGTERM);
+    agent_workers_stop(&w, is_cut_off ? SIGKILL : a->out->signal ? a->out->signal : SIGTERM);
     agent_watch_close(&watch);
     agent_workers_close(&w);
     text_clear(&folder);
@@ -193,15 +201,16 @@ static bool may_restart(agent *a)
     const agent_meeting *m = &a->options->meeting;
     const bool is_node = a->out->failures[0].rank < 0;
     if (is_node && (m->least == m->most || !a->group.store)) return false;
-    if (!is_node && a->left == 0) return false;
-    if (!is_node) a->left--;
+    if (!is_node && a->round.left == 0) return false;
+    if (!is_node) a->round.left--;
     return true;
 }
 
-static void say_restart(const agent *a)
+static void say_restart(const agent *a, round_end end)
 {
     text line = {0};
-    text_addf(&line, "starts all workers again (%d of %d restarts left)", a->left,
+    text_addf(&line, "%sstarts all workers again (%d of %d restarts left)",
+              end == ROUND_JOINED ? "a node has come: " : "", a->round.left,
               a->options->max_restarts);
     if (text_check(&line, NULL) == OK) a->options->say(line.chars);
     text_clear(&line);
@@ -211,11 +220,11 @@ static status run_rounds(agent *a, err *e)
 {
     status result = OK;
     round_end end = ROUND_FAILED;
-    a->left = a->options->max_restarts;
-    for (;; a->restarts++, a->round.number++) {
+    a->round.left = a->options->max_restarts;
+    for (;; a->round.restarts++, a->round.number++) {
         TRY(run_round(a, &end, e));
-        if (end != ROUND_FAILED || !may_restart(a)) break;
-        say_restart(a);
+        if (end != ROUND_JOINED && (end != ROUND_FAILED || !may_restart(a))) break;
+        say_restart(a, end);
     }
     if (end == ROUND_SIGNALLED)
         FAIL(E_INTERRUPTED, "stopped by signal %d (%s)", a->out->signal, strsignal(a->out->signal));

@@ -100,7 +100,7 @@ static status set_meeting(const agent_workers *w, int local, worker_env *v, err 
     const agent_options *o = w->options;
     TRY(worker_env_set(v, e, "MASTER_ADDR", "%s", w->round->master));
     TRY(worker_env_set(v, e, "MASTER_PORT", "%d", w->round->master_port));
-    TRY(worker_env_set(v, e, "TORCHELASTIC_RESTART_COUNT", "%d", w->restarts));
+    TRY(worker_env_set(v, e, "TORCHELASTIC_RESTART_COUNT", "%d", w->round->restarts));
     TRY(worker_env_set(v, e, "TORCHELASTIC_MAX_RESTARTS", "%d", o->max_restarts));
     TRY(worker_env_set(v, e, "TORCHELASTIC_RUN_ID", "%s",
                        o->meeting.id[0] ? o->meeting.id : "none"));

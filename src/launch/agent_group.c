@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CALL_MS = 60000, LOOK_MS = 20, SLICE_MS = 100 };
+enum { CALL_MS = 60000, LOOK_MS = 20, SLICE_MS = 100, SKIPPED = -1 };
 
 // What an agent tells the others. Plain numbers and characters of the same program on every host.
 typedef struct node_record {
@@ -23,6 +23,11 @@ typedef struct node_record {
     char zero[4];
 } node_record;
 _Static_assert(sizeof(node_record) == 16 + HOST_BYTES, "without padding");
+
+// How a round begins.
+typedef struct round_start {
+    int32_t nodes, restarts, left; // see agent_round; nodes 0: the run has ended
+} round_start;
 
 static void round_key(char out[STORE_KEY_BYTES], int round, const char *what)
 {
@@ -169,12 +174,40 @@ done:
     return result;
 }
 
+// Is a node gone that had come to a round which has not begun?
+static status has_lost(agent_group *g, int round, bool *lost, err *e)
+{
+    char key[STORE_KEY_BYTES], value[STORE_VALUE_BYTES];
+    round_key(key, round, "end");
+    const status got = comm_store_get(g->store, key, value, sizeof value, NULL, 0, e);
+    *lost = got == OK;
+    return got == E_PEER ? OK : got;
+}
+
+// The leader's part: finds the round that will follow the last one. Those before it, of which a node is gone, are skipped.
+static status find_next(agent_group *g, int *next, err *e)
+{
+    status result = OK;
+    const round_start skipped = {.nodes = SKIPPED};
+    char key[STORE_KEY_BYTES];
+    bool lost = true;
+    for (*next = g->round; lost;) {
+        TRY(has_lost(g, ++*next, &lost, e));
+        round_key(key, *next, "closed");
+        if (lost) TRY(comm_store_set(g->store, key, &skipped, sizeof skipped, CALL_MS, e));
+    }
+done:
+    return result;
+}
+
 // Agents that wait for a next round learn that there is none.
 static void end_rounds(agent_group *g)
 {
-    const int64_t none = 0;
+    const round_start none = {.nodes = 0};
     char key[STORE_KEY_BYTES];
-    round_key(key, g->round + 1, "closed");
+    int next = 0;
+    if (find_next(g, &next, NULL) != OK) return;
+    round_key(key, next, "closed");
     (void)comm_store_set(g->store, key, &none, sizeof none, CALL_MS, NULL);
 }
 
@@ -224,18 +257,21 @@ done:
     return result;
 }
 
-// The leader's part: waits for the nodes and says how many there are.
-static status close_round(agent_group *g, int round, err *e)
+// The leader's part: waits for the nodes and says how many there are, or that the next round takes the place of this one.
+static status close_round(agent_group *g, const agent_round *r, err *e)
 {
     status result = OK;
     const agent_meeting *m = g->meeting;
+    bool lost = false;
     char nodes[STORE_KEY_BYTES], closed[STORE_KEY_BYTES];
     int64_t came = 0, before = 0, changed = clock_ns();
     const int64_t began = changed;
-    round_key(nodes, round, "nodes");
-    round_key(closed, round, "closed");
+    round_key(nodes, r->number, "nodes");
+    round_key(closed, r->number, "closed");
     for (;;) {
         TRY(comm_store_add(g->store, nodes, 0, &came, CALL_MS, e));
+        TRY(has_lost(g, r->number, &lost, e));
+        if (lost) break;
         const int64_t now = clock_ns();
         if (came != before) before = came, changed = now;
         if (came >= m->most || (came >= m->least && now - changed >= m->last_call_ms * 1000000))
@@ -246,8 +282,10 @@ static status close_round(agent_group *g, int round, err *e)
         if (must_stop(g)) TRY(stopped(e));
         poll(NULL, 0, LOOK_MS);
     }
-    if (came > m->most) came = m->most;
-    TRY(comm_store_set(g->store, closed, &came, sizeof came, CALL_MS, e));
+    const int32_t in = came < m->most ? (int32_t)came : m->most;
+    const round_start start = {
+        .nodes = lost ? SKIPPED : in, .restarts = r->restarts, .left = r->left};
+    TRY(comm_store_set(g->store, closed, &start, sizeof start, CALL_MS, e));
 done:
     return result;
 }
@@ -297,28 +335,56 @@ done:
     return result;
 }
 
+// Waits until a round begins in which this node is.
+static status await_round(agent_group *g, const node_record *own, agent_round *r, err *e)
+{
+    status result = OK;
+    char key[STORE_KEY_BYTES];
+    round_start start;
+    int64_t wait_ms = g->meeting->join_ms + g->meeting->last_call_ms;
+    // An agent that comes when a round is closed waits for the next one.
+    for (;; r->number++) {
+        TRY(claim(g, r->number, own, &r->node, e));
+        TRY(agent_group_leave_will(g, g->store, r, g->meeting->silent_ms, e));
+        if (g->server) TRY(close_round(g, r, e));
+        round_key(key, r->number, "closed");
+        TRY(await_value(g, key, &start, sizeof start, wait_ms, e));
+        if (r->node < start.nodes) break;
+        if (start.nodes == 0) FAIL(E_PEER, "the run has ended, and needed no further node");
+        if (start.nodes != SKIPPED) wait_ms = STORE_MOST_MS;
+    }
+    r->nodes = start.nodes;
+    r->restarts = start.restarts;
+    r->left = start.left;
+    g->round = r->number;
+    // From now on another connection gives the signs of life (agent_watch.c).
+    TRY(agent_group_leave_will(g, g->store, r, 0, e));
+done:
+    return result;
+}
+
+// The store is lost while this agent waits: its agent is gone, or does not answer.
+static void explain_lost(const agent_group *g, err *e)
+{
+    const agent_meeting *m = g->meeting;
+    char address[NET_ADDRESS_TEXT], nodes[32];
+    net_address_print(&g->address, address);
+    snprintf(nodes, sizeof nodes, m->least == m->most ? "%d" : "%d to %d", m->least, m->most);
+    err_prefix(e,
+               "the leader's agent (%s) is gone, while this agent waited for %s node%s: ", address,
+               nodes, m->most == 1 ? "" : "s");
+}
+
 status agent_group_join(agent_group *g, const agent_options *o, agent_round *r, err *e)
 {
     status result = OK;
     node_record own = {.drawn = clock_ns() ^ ((int64_t)getpid() << 40), .workers = o->workers};
-    char key[STORE_KEY_BYTES];
-    int64_t nodes = 0, wait_ms = g->meeting->join_ms + g->meeting->last_call_ms;
     strcpy(own.host, g->host);
-    // An agent that comes when a round is closed waits for the next one.
-    for (;; r->number++) {
-        TRY(claim(g, r->number, &own, &r->node, e));
-        if (g->server) TRY(close_round(g, r->number, e));
-        round_key(key, r->number, "closed");
-        TRY(await_value(g, key, &nodes, sizeof nodes, wait_ms, e));
-        if (r->node < nodes) break;
-        if (nodes == 0) FAIL(E_PEER, "the run has ended, and needed no further node");
-        wait_ms = STORE_MOST_MS;
-    }
-    r->nodes = (int)nodes;
-    g->round = r->number;
+    TRY(await_round(g, &own, r, e));
     TRY(count_ranks(g, r, e));
     TRY(find_master(g, o, r, e));
 done:
+    if (result == E_IO && !g->server) explain_lost(g, e);
     return result;
 }
 
@@ -355,10 +421,40 @@ done:
     return result;
 }
 
+status agent_group_admit(agent_group *g, const agent_round *r, err *e)
+{
+    status result = OK;
+    char key[STORE_KEY_BYTES];
+    int64_t waiting = 0;
+    int next = 0;
+    if (!g->server || r->nodes >= g->meeting->most) return OK;
+    TRY(find_next(g, &next, e));
+    round_key(key, next, "nodes");
+    TRY(comm_store_add(g->store, key, 0, &waiting, CALL_MS, e));
+    if (waiting > 0) TRY(publish_end(g, r, (store_value){"join", 4}, e));
+done:
+    return result;
+}
+
 void agent_group_lost(const agent_group *g, int node, const char *what, worker_failure *out)
 {
     *out = (worker_failure){
         .rank = -1, .local_rank = -1, .node = node, .pid = (int)getpid(), .time_s = time(NULL)};
     snprintf(out->host, sizeof out->host, "%s", g->host);
     snprintf(out->what, sizeof out->what, "%.*s", TEXT_CUT(what, sizeof out->what - 1));
+}
+
+status agent_group_leave_will(const agent_group *g, comm_store *s, const agent_round *r,
+                              int64_t silent_ms, err *e)
+{
+    status result = OK;
+    worker_failure lost;
+    char packed[STORE_VALUE_BYTES], key[STORE_KEY_BYTES];
+    size_t bytes = 0;
+    agent_group_lost(g, r->node, "its agent ended, or its host does not answer", &lost);
+    TRY(worker_failure_pack(&lost, packed, &bytes, e));
+    agent_group_end_key(r, key);
+    TRY(comm_store_tcp_will(s, key, (store_value){packed, bytes}, silent_ms, e));
+done:
+    return result;
 }

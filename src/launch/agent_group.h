@@ -5,9 +5,10 @@
 //   id             the name of the run
 //   R/nodes        how many agents have come
 //   R/node/I       the record of node I
-//   R/closed       how many nodes are in the round; 0: the run has ended
+//   R/closed       how many nodes are in the round, and the restarts; 0 nodes: the run has ended; SKIPPED: the next
+//                  round takes its place, because a node that had come is gone
 //   R/master       address and port for the workers' own rendezvous
-//   R/end          the first failure, or "done"
+//   R/end          the first failure, "done", or "join"; before the round begins: a node that had come is gone
 //   R/finished     how many nodes' workers have all succeeded
 #ifndef TRIREME_LAUNCH_AGENT_GROUP_H
 #define TRIREME_LAUNCH_AGENT_GROUP_H
@@ -32,6 +33,7 @@ typedef struct agent_group {
 typedef struct agent_round {
     int number, node, nodes;
     int first_rank, ranks; // of this node's workers; of all
+    int restarts, left;    // of the run: so far, and that failures may still cost
     char master[NET_HOST_BYTES];
     int master_port;
 } agent_round;
@@ -42,15 +44,21 @@ status agent_group_open(const agent_meeting *m, int signals, agent_group *g, err
 // Waits until the others need the store no longer, at most m->close_ms, and closes it.
 void agent_group_close(agent_group *g);
 
-// Joins the next round with so many workers. Collective over the agents.
+// Joins the next round with so many workers. All nodes then have the leader's restarts. Collective over the agents.
 status agent_group_join(agent_group *g, const agent_options *o, agent_round *r, err *e);
 // Publishes the first failure of a round. Where there is one already, it stays.
 status agent_group_fail(agent_group *g, const agent_round *r, const worker_failure *f, err *e);
 // All workers of this node have succeeded. The last node ends the round.
 status agent_group_finish(agent_group *g, const agent_round *r, err *e);
+// Ends the round where the leader finds that further nodes wait and that there is room for them. The others do nothing.
+status agent_group_admit(agent_group *g, const agent_round *r, err *e);
 // Writes the key of the round's end.
 void agent_group_end_key(const agent_round *r, char out[STORE_KEY_BYTES]);
 // The record of an agent that is lost.
 void agent_group_lost(const agent_group *g, int node, const char *what, worker_failure *out);
+// What the others read as the end of the round when the connection s ends, or gives no sign of life for silent_ms (0:
+// for however long).
+status agent_group_leave_will(const agent_group *g, comm_store *s, const agent_round *r,
+                              int64_t silent_ms, err *e);
 
 #endif

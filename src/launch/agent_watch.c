@@ -22,8 +22,16 @@ static void read_end(agent_watch *w, const char *value, size_t bytes)
 {
     err why = {0};
     w->done = bytes == 4 && memcmp(value, "done", 4) == 0;
-    if (!w->done && worker_failure_unpack(value, bytes, &w->failure, &why) != OK)
+    w->joins = bytes == 4 && memcmp(value, "join", 4) == 0;
+    if (!w->done && !w->joins && worker_failure_unpack(value, bytes, &w->failure, &why) != OK)
         w->failure = (worker_failure){.rank = -1, .node = -1};
+}
+
+static void lose_leader(agent_watch *w, const err *why)
+{
+    w->alone = true;
+    snprintf(w->failure.what, sizeof w->failure.what, "the leader's agent is gone: %.*s",
+             TEXT_CUT(why->text, 300));
 }
 
 static void *watch(void *arg)
@@ -38,25 +46,9 @@ static void *watch(void *arg)
     if (got == OK)
         read_end(w, value, bytes);
     else
-        snprintf(w->failure.what, sizeof w->failure.what, "the leading agent is lost: %.*s",
-                 TEXT_CUT(why.text, 300));
+        lose_leader(w, &why);
     eventfd_write(w->ended, 1);
     return NULL;
-}
-
-// What the others read when this agent is gone.
-static status leave_will(const agent_group *g, const agent_round *r, agent_watch *w, err *e)
-{
-    status result = OK;
-    worker_failure lost;
-    char packed[STORE_VALUE_BYTES];
-    size_t bytes = 0;
-    agent_group_lost(g, r->node, "its agent ended, or its host does not answer", &lost);
-    TRY(worker_failure_pack(&lost, packed, &bytes, e));
-    TRY(comm_store_tcp_will(w->store, w->key, (store_value){packed, bytes}, g->meeting->silent_ms,
-                            e));
-done:
-    return result;
 }
 
 status agent_watch_open(const agent_group *g, const agent_round *r, agent_watch *w, err *e)
@@ -70,7 +62,7 @@ status agent_watch_open(const agent_group *g, const agent_round *r, agent_watch 
     w->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->ended < 0) return err_errno(e, "cannot watch the other nodes");
     TRY(comm_store_tcp_open(&g->address, &g->meeting->secret, CALL_MS, &w->store, e));
-    TRY(leave_will(g, r, w, e));
+    TRY(agent_group_leave_will(g, w->store, r, g->meeting->silent_ms, e));
     proc_block_signals(&before);
     errno = pthread_create(&w->thread, NULL, watch, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -15,7 +15,9 @@ typedef struct agent_watch {
     int64_t look_ms;
     int ended; // readable when the round has ended
     // What follows is written by the thread and may be read after agent_watch_close, or when `ended` is readable.
-    bool done; // all workers have succeeded
+    bool done;  // all workers have succeeded
+    bool joins; // further nodes have come: all start again with them
+    bool alone; // the leader's agent is gone, or does not answer
     worker_failure failure;
 } agent_watch;
 

@@ -23,8 +23,6 @@ typedef struct agent_workers {
     const agent_options *options;
     const agent_round *round;
     launch_guard *guard;
-    int restarts; // so far
-    int restarts_left;
     int count, alive;
     agent_worker *workers; // [count]
     struct pollfd *polled; // [(1 + WORKER_STREAMS) * count + others]
