@@ -48,8 +48,22 @@ typedef struct ckpt_files {
     size_t count;
 } ckpt_files;
 
+// The right to write into the folder of a run (ckpt_fence.c). The run that begins last has it: an earlier one, of a host
+// that was cut off, must not publish a checkpoint any more.
+typedef struct ckpt_fence {
+    char *path; // OUT/.writer; NULL: every run may write
+    char writer[256];
+} ckpt_fence;
+
+// Makes this run the writer of the folder, which exists. The caller closes *f.
+status ckpt_fence_open(const char *out, ckpt_fence *f, err *e);
+// E_IO where another run has begun to write there since. f may be NULL.
+status ckpt_fence_check(const ckpt_fence *f, err *e);
+void ckpt_fence_close(ckpt_fence *f);
+
 typedef struct ckpt_save_options {
     const char *out;              // folder of the run; checkpoints/ is made in it
+    const ckpt_fence *fence;      // NULL: none
     int64_t step;                 // >= 0
     int64_t keep;                 // how many checkpoints stay, this one included; 0 means all
     const ckpt_files *files;      // from ckpt_files_make
@@ -90,7 +104,7 @@ status ckpt_place_find(const char *out, const ckpt_place *place, char **folder, 
 // dead runs left unfinished. Replaces an existing checkpoint of this step. *folder (NULL allowed) is
 // the checkpoint's path, owned by the caller. One rank calls it; in `fill` other ranks may write, too,
 // which see the folder or send their part. `out` must exist: a folder that was
-// removed during the run is not made again. E_IO (disk full, …): the message says whether the
+// removed during the run is not made again. E_IO (disk full, the fence, …): the message says whether the
 // checkpoint is saved, the temporary folder is removed, and older checkpoints are unchanged.
 status ckpt_save(const ckpt_save_options *o, char **folder, err *e);
 

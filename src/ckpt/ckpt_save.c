@@ -230,6 +230,7 @@ status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
     if (!file_is_directory(checkpoints)) TRY(make_folder(checkpoints, e));
     TRY(ckpt_sweep(checkpoints, e));
     TRY(put_everything(&s, e));
+    TRY(ckpt_fence_check(o->fence, e));
     TRY(ckpt_publish(checkpoints, s.folder, o->step, e));
     published = true;
     TRY(ckpt_point_latest(checkpoints, name, e));

@@ -29,8 +29,10 @@ static status tell_here(const train_start *s, void *data, size_t bytes, err *e)
     status result = OK;
     world *w = s->attached;
     told_start *head = data;
-    if (!s->is_done)
+    if (!s->is_done) {
         TRY(world_record(w, (int)s->job->checks.record_calls, s->job->checks.desync, e));
+        comm_watchdog_set(w->watchdog, s->job->checks.watchdog_ms);
+    }
     head->recorder = w->recorder;
     head->hosts = w->hosts ? w->hosts->table : NULL;
     if (w->ranks > 1) TRY(comm_peers_tell(w, data, bytes, e));

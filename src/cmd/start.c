@@ -161,6 +161,7 @@ static status write_directory(train_start *s, const tokenizer *t, err *e)
     job_write_yaml(j, &yaml);
     TRY(text_check(&yaml, e));
     TRY(file_replace(path, yaml.chars, yaml.bytes, e));
+    TRY(ckpt_fence_open(j->train.out, &s->inputs.fence, e));
 done:
     text_clear(&yaml);
     text_clear(&kept);
@@ -235,7 +236,7 @@ status train_start_check_folder(const train_start *s, err *e)
     struct stat info;
     bool gone = !file_is_directory(s->job->train.out) ||
                 (s->counts_links && fstat(s->lock, &info) == 0 && info.st_nlink == 0);
-    if (!gone) return OK;
+    if (!gone) return ckpt_fence_check(&s->inputs.fence, e);
     return err_set(e, E_IO, "train.out: %s was removed during the run", s->job->train.out);
 }
 
@@ -243,6 +244,8 @@ void train_start_log_error(const train_start *s, int rank, const err *why)
 {
     log_file *l = NULL;
     if (!s->opened || why->code == E_INTERRUPTED || why->code == E_USAGE) return;
+    // The log is then another run's, or gone.
+    if (train_start_check_folder(s, NULL) != OK) return;
     // An unwritable log must not hide the error that is about to be printed.
     if (log_open(s->log_path, &l, NULL) == OK && log_error(l, -1, rank, why->text, NULL) == OK)
         (void)log_end(l, -1, "failed", (float)(clock_seconds() - s->began), NULL);

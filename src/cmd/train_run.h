@@ -37,7 +37,8 @@ status train_start_tell(const train_start *s, err *e);
 status train_start_follow(train_start *s, const job_own *own, err *e);
 // Prints that the run has all its steps already.
 void train_start_print_done(const train_start *s);
-// E_IO when the run's folder was removed, because everything written from now on would be lost.
+// E_IO when the run's folder was removed, because everything written from now on would be lost, and when another run
+// has begun to write there.
 status train_start_check_folder(const train_start *s, err *e);
 void train_start_log_error(const train_start *s, int rank,
                            const err *why); // the error event of log.jsonl

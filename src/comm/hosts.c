@@ -80,19 +80,18 @@ static status await(world *w, const char *key, void *out, size_t room, size_t *b
 
 // ---- Meeting
 
-// What the others read when this process is gone.
-static status leave_will(world *w, const comm_host *own, err *e)
+status comm_hosts_leave_will(world *w, const comm_host *own, int64_t silent_ms, err *e)
 {
     char key[STORE_KEY_BYTES];
     host_failure f;
     err why = {.code = OK};
     err_set(&why, E_PEER,
-            "rank %d (host %s, pid %d) was killed or ended before its work was done, or its host "
-            "does not answer",
+            "rank %d (host %s, pid %d) was killed, was stopped or ended before its work was done, "
+            "or its host does not answer",
             own->first, own->name, (int)getpid());
     const size_t bytes = comm_hosts_pack(own->first, &why, &f);
     comm_hosts_key(w->hosts, "failure", 0, key);
-    return comm_store_tcp_will(w->hosts->store, key, (store_value){&f, bytes}, 0, e);
+    return comm_store_tcp_will(w->hosts->store, key, (store_value){&f, bytes}, silent_ms, e);
 }
 
 static status check_host(const world *w, const comm_meeting *m, const comm_host *own,
@@ -153,7 +152,7 @@ static status exchange(world *w, const comm_meeting *m, const comm_host *own, in
              "a MASTER_PORT of its own for each run",
              COMM_HOST_BYTES, found.name, own->name, own->first, m->run);
     }
-    TRY(leave_will(w, own, e));
+    TRY(comm_hosts_leave_will(w, own, 0, e));
     TRY(read_table(w, m, own, end_ns, table, e));
 done:
     return result;

@@ -69,8 +69,8 @@ const char *comm_hosts_name(const world *w, int rank);
 // watch.
 void comm_hosts_fail(world *w);
 // Carries failures between this host and the others in a thread of its own, until the ranks of this host have left, or
-// there is a failure. Called by the processes of first ranks after they have started their ranks; the other processes'
-// call does nothing.
+// there is a failure. A process that gives no sign of life for the watchdog's time and 5 s more is taken for lost. Called by the
+// processes of first ranks after they have started their ranks; the other processes' call does nothing.
 status comm_hosts_watch(world *w, err *e);
 // The ranks of this host have ended. Returns whether the process may end, too: that of rank 0 waits for all hosts, or
 // for a failure. Does not wait.

@@ -15,6 +15,8 @@ typedef struct host_failure {
 void comm_hosts_key(const comm_hosts *h, const char *what, int64_t i, char out[STORE_KEY_BYTES]);
 // Writes the failure and returns its bytes.
 size_t comm_hosts_pack(int rank, const err *why, host_failure *out);
+// Leaves what the other hosts read when this process is gone, or silent_ms without a sign of life (0: however long).
+status comm_hosts_leave_will(world *w, const comm_host *own, int64_t silent_ms, err *e);
 // Takes the failure that another host has told, and waits at most wait_ms for one. Returns OK where there is one, E_PEER
 // where there is none, and E_IO where the store is lost.
 status comm_hosts_take(world *w, int64_t wait_ms, err *e);

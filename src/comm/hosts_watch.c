@@ -9,6 +9,9 @@
 
 enum { STAYS, LEAVES, CLOSES }; // leaving
 
+// A rank that waits too long says more than a process that is silent: its line comes first.
+enum { SILENT_MS = 5000 };
+
 // The store is lost: the host of rank 0, or the way to it.
 static void lose_store(world *w, const err *how)
 {
@@ -50,6 +53,13 @@ static bool look(world *w)
     return got != E_PEER;
 }
 
+static const comm_host *own_host(const world *w)
+{
+    const comm_host *h = w->hosts->table->items;
+    while (h->first != w->first_rank) h++;
+    return h;
+}
+
 static void *watch(void *arg)
 {
     world *w = arg;
@@ -60,14 +70,19 @@ static void *watch(void *arg)
 
 status comm_hosts_watch(world *w, err *e)
 {
+    status result = OK;
     sigset_t before;
     comm_hosts *h = w->hosts;
     if (!h || w->first != 0) return OK;
+    const int64_t limit_ms = atomic_load(&w->watchdog->limit_ms);
+    TRY(comm_hosts_leave_will(w, own_host(w), limit_ms > 0 ? limit_ms + SILENT_MS : 0, e));
     proc_block_signals(&before);
     errno = pthread_create(&h->watcher, NULL, watch, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     h->watches = errno == 0;
-    return h->watches ? OK : err_errno(e, "cannot start the thread that watches the other hosts");
+    if (!h->watches) result = err_errno(e, "cannot start the thread that watches the other hosts");
+done:
+    return result;
 }
 
 bool comm_hosts_leave(world *w)

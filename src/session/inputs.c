@@ -141,6 +141,7 @@ void session_inputs_close(session_inputs *in)
     safetensors_close(in->weights);
     free(in->tokenizer_folder);
     free(in->data_tokenizer);
+    ckpt_fence_close(&in->fence);
     text_clear(&in->warnings);
     free(in->fit);
     *in = (session_inputs){0};

@@ -115,6 +115,7 @@ status session_save(const session *s, const job *j, const session_inputs *in,
         config_json = generated;
     }
     trainer_save_options o = {.out = j->train.out,
+                              .fence = &in->fence,
                               .keep = j->train.keep,
                               .config_json = config_json,
                               .tokenizer_folder = in->tokenizer_folder};

@@ -27,6 +27,7 @@ typedef struct session_inputs {
     safetensors *weights;      // initial weights; NULL when they are drawn
     bool predicts;             // as in session_own_inputs
     char *tokenizer_folder;    // checkpoints copy its tokenizer files; NULL for none
+    ckpt_fence fence;          // that checkpoints respect; none where its path is NULL
     char *data_tokenizer;      // tokenizer.json that data.train was made with; NULL: not known
     text warnings;             // about the data, a line each
     char *fit; // a line with the changes of memory.fit, printed as a warning; NULL: none

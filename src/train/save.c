@@ -49,6 +49,7 @@ static status save_here(save_run *s, char **folder, err *e)
     char *facts = NULL;
     TRY(facts_json(s->t, &facts, e));
     const ckpt_save_options c = {.out = s->o->out,
+                                 .fence = s->o->fence,
                                  .step = (int64_t)results_steps_done(s->t),
                                  .keep = s->o->keep,
                                  .files = &s->files,

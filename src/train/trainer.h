@@ -5,6 +5,7 @@
 #ifndef TRIREME_TRAIN_TRAINER_H
 #define TRIREME_TRAIN_TRAINER_H
 
+#include "ckpt/ckpt.h"
 #include "comm/comm.h"
 #include "comm/world.h"
 #include "data/dataset.h"
@@ -177,7 +178,8 @@ status trainer_restore(trainer *t, uint64_t steps_done, err *e);
 // ---- Checkpoints (save.c; the format is ckpt/'s)
 
 typedef struct trainer_save_options {
-    const char *out; // the run's folder, which exists
+    const char *out;         // the run's folder, which exists
+    const ckpt_fence *fence; // NULL: none
     int64_t keep;
     const char *config_json;      // of the model
     const char *tokenizer_folder; // NULL for none

@@ -174,7 +174,7 @@ for lost in 0 2 3; do
     others=()
     for r in 0 1 2 3; do [ $r = $lost ] || others+=($r); done
     kill -9 "${pids[$lost]}"
-    all_say "^trireme: rank $lost \(host $me, pid ${pids[$lost]}\) was killed or ended before its work was done(, or its host does not answer)?$" 1 "${others[@]}"
+    all_say "^trireme: rank $lost \(host $me, pid ${pids[$lost]}\) was killed(, was stopped)? or ended before its work was done(, or its host does not answer)?$" 1 "${others[@]}"
     wait "${pids[$lost]}" 2>/dev/null
     expect_gone 20000 $left
 done
@@ -183,6 +183,13 @@ begin --checks.watchdog 2s
 victim=$(rank_of 3)
 kill -STOP "$victim"
 all_say "^trireme: Watchdog caught collective operation timeout: rank [0-3]( \(host $me\))? did not come to all_reduce" 1 0 1 2 3
+expect_gone 20000 $left
+# A process that is stopped and has started the first rank of a host is named on the other host. Its rank goes on.
+begin --checks.watchdog 2s
+kill -STOP "${pids[2]}"
+all_say "^trireme: rank 2 \(host $me, pid ${pids[2]}\) was killed, was stopped or ended before its work was done, or its host does not answer$" 1 0 1
+kill -9 "${pids[2]}" "${pids[3]}"
+wait "${pids[2]}" "${pids[3]}" 2>/dev/null
 expect_gone 20000 $left
 # A signal to one rank stops all after their step, and rank 0 says it.
 begin

@@ -162,7 +162,7 @@ expect_gone 20000 $left
 begin
 ok ip -n "$net-switch" link set to-beta nomaster
 cut=$(now_ms)
-all_say "^trireme: rank 2 \(host beta, pid ${pids[2]}\) was killed or ended before its work was done, or its host does not answer$" 1 0 1
+all_say "^trireme: rank 2 \(host beta, pid ${pids[2]}\) was killed, was stopped or ended before its work was done, or its host does not answer$" 1 0 1
 all_say '^trireme: host beta \(ranks 2 to 3\) lost the host of rank 0: the store' 1 2 3
 echo "all ranks named the cut $(($(now_ms) - cut)) ms after it"
 expect_gone 20000 $left
