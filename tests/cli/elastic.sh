@@ -1,4 +1,4 @@
-# elastic.sh -- `trireme run --nnodes 1:2 train`: a node is killed, the other goes on from the last checkpoint; a node that
+# elastic.sh -- `trireme run --nnodes 1:2 train`: a node is killed, the other resumes from the last checkpoint; a node that
 # comes back joins. The order of samples and the bits are those of the same steps by hand. The nodes are of this machine.
 . "${0%/*}/lib.sh" "$1"
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT

@@ -188,7 +188,7 @@ expect_gone 20000 $left
 begin --checks.watchdog 2s
 kill -STOP "${pids[2]}"
 all_say "^trireme: rank 2 \(host $me, pid ${pids[2]}\) was killed, was stopped or ended before its work was done, or its host does not answer$" 1 0 1
-kill -9 "${pids[2]}" "${pids[3]}"
+kill -9 "${pids[2]}" "${pids[3]}" 2>/dev/null
 wait "${pids[2]}" "${pids[3]}" 2>/dev/null
 expect_gone 20000 $left
 # A signal to one rank stops all after their step, and rank 0 says it.

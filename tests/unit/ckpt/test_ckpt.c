@@ -312,6 +312,32 @@ static void state_that_is_no_object_is_an_error(void **state)
     expect_newest("step-00000001", NULL);
 }
 
+static void a_run_that_another_one_has_followed_publishes_nothing(void **state)
+{
+    (void)state;
+    int64_t mark = 1;
+    err e = {0};
+    ckpt_fence old, new;
+    assert_int_equal(ckpt_fence_open(out_folder, &old, &e), OK);
+    ckpt_save_options o = {.out = out_folder,
+                           .fence = &old,
+                           .step = 1,
+                           .weights = {FIXTURE_WEIGHTS, 3, fixture_read, &mark},
+                           .config_json = "{}",
+                           .state_json = "{}"};
+    assert_int_equal(ckpt_save(&o, NULL, &e), OK);
+    assert_int_equal(ckpt_fence_open(out_folder, &new, &e), OK);
+    o.step = 2;
+    assert_int_equal(ckpt_save(&o, NULL, &e), E_IO);
+    assert_non_null(strstr(e.text, "another run has begun to write into this folder"));
+    expect_newest("step-00000001", NULL);
+    o.fence = &new;
+    assert_int_equal(ckpt_save(&o, NULL, &e), OK);
+    expect_newest("step-00000002", NULL);
+    ckpt_fence_close(&old);
+    ckpt_fence_close(&new);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +346,7 @@ int main(void)
         IN_FOLDER(the_tokenizer_is_copied_beside_the_weights),
         IN_FOLDER(a_run_without_checkpoints_has_none),
         IN_FOLDER(only_the_newest_are_kept),
+        IN_FOLDER(a_run_that_another_one_has_followed_publishes_nothing),
         IN_FOLDER(a_checkpoint_saved_again_is_replaced),
         IN_FOLDER(the_highest_step_is_the_newest_whatever_the_link_says),
         IN_FOLDER(a_removed_run_folder_is_not_made_again),

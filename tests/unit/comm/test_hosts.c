@@ -167,9 +167,10 @@ static void test_a_host_that_is_killed_is_named(void **state)
         run r = start("kill");
         r.hosts[killed].dies = true;
         wait_for_all(&r);
-        char line[64], pid[64];
+        char line[64], pid[96];
         snprintf(line, sizeof line, "rank %d (host ", killed);
-        snprintf(pid, sizeof pid, "pid %d) was killed, was stopped or ended before its work was done",
+        snprintf(pid, sizeof pid,
+                 "pid %d) was killed, was stopped or ended before its work was done",
                  (int)r.hosts[killed].pid);
         expect(&r.hosts[0], E_PEER, killed, line);
         expect(&r.hosts[0], E_PEER, killed, pid);
