@@ -87,10 +87,9 @@ void ckpt_files_clear(ckpt_files *f);
 // ---- The folder that is being written, for ranks that look for it (ckpt_place.c)
 
 typedef struct ckpt_place {
-    char name[128]; // of the temporary folder in OUT/checkpoints; no other has it, on any host
-    char kernel
-        [40]; // the running kernel of the rank that made it, and the file system's device there
-    uint64_t device;
+    char name[128];  // of the temporary folder in OUT/checkpoints; no other has it, on any host
+    char kernel[40]; // the running kernel of the rank that made it
+    uint64_t device; // of the file system there
 } ckpt_place;
 
 // Describes `folder`, which ckpt_save has passed to `fill`.

@@ -315,24 +315,18 @@ static void state_that_is_no_object_is_an_error(void **state)
 static void a_run_that_another_one_has_followed_publishes_nothing(void **state)
 {
     (void)state;
-    int64_t mark = 1;
     err e = {0};
     ckpt_fence old, new;
     assert_int_equal(ckpt_fence_open(out_folder, &old, &e), OK);
-    ckpt_save_options o = {.out = out_folder,
-                           .fence = &old,
-                           .step = 1,
-                           .weights = {FIXTURE_WEIGHTS, 3, fixture_read, &mark},
-                           .config_json = "{}",
-                           .state_json = "{}"};
-    assert_int_equal(ckpt_save(&o, NULL, &e), OK);
+    ckpt_save_options o = {.fence = &old, .step = 1, .config_json = "{}", .state_json = "{}"};
+    assert_int_equal(fixture_save_as(&o, 1, 3, 0, 0, NULL, &e), OK);
     assert_int_equal(ckpt_fence_open(out_folder, &new, &e), OK);
     o.step = 2;
-    assert_int_equal(ckpt_save(&o, NULL, &e), E_IO);
+    assert_int_equal(fixture_save_as(&o, 1, 3, 0, 0, NULL, &e), E_IO);
     assert_non_null(strstr(e.text, "another run has begun to write into this folder"));
     expect_newest("step-00000001", NULL);
     o.fence = &new;
-    assert_int_equal(ckpt_save(&o, NULL, &e), OK);
+    assert_int_equal(fixture_save_as(&o, 1, 3, 0, 0, NULL, &e), OK);
     expect_newest("step-00000002", NULL);
     ckpt_fence_close(&old);
     ckpt_fence_close(&new);
