@@ -26,6 +26,7 @@
 //           comm_alloc are not copied.
 //   p2p     ranks of one machine, which are processes or threads. Their devices read each other's
 //           memory (p2p.h).
+//   nccl    GPUs of any hosts, one for each rank, by NCCL (nccl.h)
 //   ucx     ranks that are processes on any hosts (ucx.h)
 //   hier    ranks of several hosts: local in each, ucx between them (hier.h)
 //   trace   wraps another one and counts its calls and bytes (trace.h)

@@ -95,6 +95,12 @@ status comm_failure_error(const comm_failure *f, err *e)
     return err_set(e, E_PEER, "%s", f->why.text);
 }
 
+status comm_failure_check(const void *failure, err *e)
+{
+    const comm_failure *f = failure;
+    return comm_failure_known(f) ? comm_failure_error(f, e) : OK;
+}
+
 bool comm_failure_await(const comm_failure *f)
 {
     const struct timespec one_ms = {0, 1000 * 1000};

@@ -48,6 +48,9 @@ static inline bool comm_failure_known(const comm_failure *f)
 bool comm_failure_get(const comm_failure *f, int *rank, err *out);
 // Returns E_PEER with the line of the failure, which must be known.
 status comm_failure_error(const comm_failure *f, err *e);
+// The same where a failure is known, else OK. `failure` is a comm_failure: the function of a device
+// (device.failure_of_peers).
+status comm_failure_check(const void *failure, err *e);
 // Called when a rank is found to have left. A rank that fails closes its communicators first and
 // records its failure later. This call waits up to half a second for that record, so that the cause
 // is reported and not its consequence. Returns whether there is a failure.

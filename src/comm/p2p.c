@@ -59,12 +59,6 @@ void p2p_meet_streams(const p2p_comm *c, device_stream *on, p2p_phase phase)
 
 // ---- The rank
 
-static status failure_of_peers(const void *arg, err *e)
-{
-    const comm_failure *f = arg;
-    return comm_failure_known(f) ? comm_failure_error(f, e) : OK;
-}
-
 static void rank_close(p2p_rank *own)
 {
     if (!own) return;
@@ -93,7 +87,7 @@ static status rank_open(const comm_options *o, p2p_rank **out, err *e)
     own->device = o->device;
     TRY(p2p_watch_start(own, e));
     o->device->failure_arg = o->world->failure;
-    o->device->failure_of_peers = failure_of_peers;
+    o->device->failure_of_peers = comm_failure_check;
     *out = own;
     own = NULL;
 done:

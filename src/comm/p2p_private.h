@@ -5,10 +5,9 @@
 
 #include "comm/local.h"
 #include "comm/p2p.h"
+#include "comm/watcher.h"
 #include "device/kernels.h"
 #include "device/sharing.h"
-
-#include <pthread.h>
 
 enum {
     P2P_RANKS = KERNEL_REDUCE_RANKS,
@@ -68,12 +67,8 @@ typedef struct p2p_rank {
     bool grouped;
     int laters;
     p2p_later later[P2P_LATER];
-    pthread_t watcher; // p2p_watch.c
-    bool watches;
-    pthread_mutex_t lock; // of the next two
-    pthread_cond_t changed;
-    p2p_comm *first; // the communicators, by `next`
-    bool closing;
+    comm_watcher watcher; // p2p_watch.c; its lock is that of the next one
+    p2p_comm *first;      // the communicators, by `next`
 } p2p_rank;
 
 struct p2p_comm {
@@ -116,8 +111,7 @@ static inline p2p_pair *p2p_pair_of(const p2p_comm *c, int from, int to)
 // E_PEER with the failure of the run, if there is one.
 static inline status p2p_check(const p2p_comm *c, err *e)
 {
-    const comm_failure *f = c->own->world->failure;
-    return comm_failure_known(f) ? comm_failure_error(f, e) : OK;
+    return comm_failure_check(c->own->world->failure, e);
 }
 void p2p_abort(comm *c, const err *why);
 // A call on the host's side, at the rank's present activity.

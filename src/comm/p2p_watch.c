@@ -6,15 +6,6 @@
 // must have ended before the limit is over: the watcher looks every few milliseconds.
 #include "comm/p2p_private.h"
 
-#include "base/alloc.h"
-#include "base/clock.h"
-
-#include <string.h>
-#include <time.h>
-
-// A wait counts at most COUNTED_NS of the time between two looks, because the process may be stopped.
-enum { LOOK_NS = 2000000, COUNTED_NS = 100000000 };
-
 static void release_flags(const p2p_comm *c)
 {
     const size_t pairs = (size_t)c->base.size * (size_t)c->base.size;
@@ -63,76 +54,40 @@ static void look(p2p_comm *c, int64_t passed_ns)
     c->seen = issued;
 }
 
-static void look_at_all(p2p_rank *own, int64_t passed_ns)
+static void look_at_all(void *arg, int64_t passed_ns)
 {
+    p2p_rank *own = arg;
     const bool failed = comm_failure_known(own->world->failure);
     for (p2p_comm *c = own->first; c; c = c->next)
         if (failed)
             release_flags(c);
         else
-            look(c, passed_ns < COUNTED_NS ? passed_ns : COUNTED_NS);
-}
-
-static void *watch(void *arg)
-{
-    p2p_rank *own = arg;
-    int64_t last = clock_ns();
-    pthread_mutex_lock(&own->lock);
-    while (!own->closing) {
-        struct timespec until;
-        clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += LOOK_NS;
-        if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-        pthread_cond_timedwait(&own->changed, &own->lock, &until);
-        const int64_t now = clock_ns();
-        look_at_all(own, now - last);
-        last = now;
-    }
-    pthread_mutex_unlock(&own->lock);
-    return NULL;
+            look(c, passed_ns);
 }
 
 status p2p_watch_start(p2p_rank *own, err *e)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&own->lock, NULL);
-    pthread_cond_init(&own->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    own->watches = pthread_create(&own->watcher, NULL, watch, own) == 0;
-    if (own->watches) return OK;
-    pthread_mutex_destroy(&own->lock);
-    pthread_cond_destroy(&own->changed);
-    return err_set(e, E_FIT, "communicator p2p: the system gives no thread");
+    return comm_watcher_start(&own->watcher, "p2p", look_at_all, own, e);
 }
 
 void p2p_watch_stop(p2p_rank *own)
 {
-    if (!own->watches) return;
-    pthread_mutex_lock(&own->lock);
-    own->closing = true;
-    pthread_cond_signal(&own->changed);
-    pthread_mutex_unlock(&own->lock);
-    pthread_join(own->watcher, NULL);
-    pthread_mutex_destroy(&own->lock);
-    pthread_cond_destroy(&own->changed);
-    own->watches = false;
+    comm_watcher_stop(&own->watcher);
 }
 
 void p2p_watch_add(p2p_comm *c)
 {
-    pthread_mutex_lock(&c->own->lock);
+    pthread_mutex_lock(&c->own->watcher.lock);
     c->next = c->own->first;
     c->own->first = c;
-    pthread_mutex_unlock(&c->own->lock);
+    pthread_mutex_unlock(&c->own->watcher.lock);
 }
 
 void p2p_watch_remove(p2p_comm *c)
 {
-    pthread_mutex_lock(&c->own->lock);
+    pthread_mutex_lock(&c->own->watcher.lock);
     p2p_comm **at = &c->own->first;
     while (*at && *at != c) at = &(*at)->next;
     if (*at) *at = c->next;
-    pthread_mutex_unlock(&c->own->lock);
+    pthread_mutex_unlock(&c->own->watcher.lock);
 }

@@ -5,6 +5,7 @@
 #include "comm/registry.h"
 
 #include "comm/local.h"
+#include "comm/nccl.h"
 #include "comm/p2p.h"
 #include "comm/solo.h"
 #ifdef TRIREME_UCX
@@ -16,12 +17,15 @@
 
 #include <string.h>
 
+// The memory of the devices that a communicator works on: any, what the host can address, or GPUs' own.
+typedef enum row_memory { MEMORY_ANY, MEMORY_OF_HOST, MEMORY_APART } row_memory;
+
 typedef struct registry_row {
     const char *name;
     const comm_capabilities *can;
     int least_ranks, most_ranks; // most_ranks 0: any number
-    bool needs_host_memory;      // works on devices only whose memory the host can address
-    bool is_far;                 // its ranks may be on several machines
+    row_memory memory;
+    bool is_far; // its ranks may be on several machines
     status (*open)(const comm_options *o, comm **out, err *e);
 } registry_row;
 
@@ -33,12 +37,13 @@ static status solo_row_open(const comm_options *o, comm **out, err *e)
 
 // "auto" is the first row that can have the ranks and the device.
 static const registry_row ROWS[] = {
-    {"solo", &SOLO_CAPABILITIES, 1, 1, false, false, solo_row_open},
-    {"local", &LOCAL_CAPABILITIES, 2, 0, true, false, local_open},
-    {"p2p", &P2P_CAPABILITIES, 2, KERNEL_REDUCE_RANKS, false, false, p2p_open},
+    {"solo", &SOLO_CAPABILITIES, 1, 1, MEMORY_ANY, false, solo_row_open},
+    {"local", &LOCAL_CAPABILITIES, 2, 0, MEMORY_OF_HOST, false, local_open},
+    {"p2p", &P2P_CAPABILITIES, 2, KERNEL_REDUCE_RANKS, MEMORY_ANY, false, p2p_open},
+    {"nccl", &NCCL_CAPABILITIES, 2, NCCL_RANKS, MEMORY_APART, true, nccl_open},
 #ifdef TRIREME_UCX
-    {"hier", &HIER_CAPABILITIES, 2, REDUCE_SOURCES, true, true, hier_open},
-    {"ucx", &UCX_CAPABILITIES, 2, REDUCE_SOURCES, true, true, ucx_open},
+    {"hier", &HIER_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, hier_open},
+    {"ucx", &UCX_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, ucx_open},
 #endif
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
@@ -46,15 +51,14 @@ enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
 #ifdef TRIREME_UCX
 #define NOT_BUILT ""
 #else
-#define NOT_BUILT ", which are not built in"
+#define NOT_BUILT "; ucx and hier are not built in"
 #endif
 static const char VALID[] =
     "auto, solo (one rank), local (ranks of one machine), p2p (ranks of one machine whose devices "
-    "have memory of their own), ucx (ranks on any hosts), and hier (ranks of several hosts: local "
-    "in each, ucx "
-    "between them)" NOT_BUILT;
+    "have memory of their own), nccl (GPUs of any hosts, one for each rank), ucx (ranks on any "
+    "hosts), and hier (ranks of several hosts: local in each, ucx between them)" NOT_BUILT;
 
-const char *const COMM_WORDS[] = {"auto", "local", "p2p", "ucx", "hier", NULL};
+const char *const COMM_WORDS[] = {"auto", "local", "p2p", "nccl", "ucx", "hier", NULL};
 
 static bool can_have(const registry_row *row, int size)
 {
@@ -76,7 +80,7 @@ static status refuse_ranks(const registry_row *row, int size, err *e)
 static bool is_chosen(const registry_row *row, int size, bool is_far, bool host_memory)
 {
     return size >= row->least_ranks && (row->most_ranks != 1 || size == 1) &&
-           (row->is_far || !is_far) && (host_memory || !row->needs_host_memory);
+           (row->is_far || !is_far) && row->memory != (host_memory ? MEMORY_APART : MEMORY_OF_HOST);
 }
 
 static status find(const char *name, int size, bool is_far, bool host_memory,
@@ -90,11 +94,12 @@ static status find(const char *name, int size, bool is_far, bool host_memory,
             row = &ROWS[i];
     *out = row;
     if (is_far && (row ? !row->is_far : is_auto))
-        return err_set(e, E_USAGE,
-                       "communicator %s: ranks are on several machines; valid are hier and ucx, "
-                       "where they are "
-                       "built in, with devices whose memory the host can address",
-                       name);
+        return err_set(
+            e, E_USAGE,
+            "communicator %s: ranks are on several machines; valid are nccl, for GPUs, and "
+            "hier and ucx, where they are built in, for devices whose memory the host can "
+            "address",
+            name);
     if (!row) return err_set(e, E_USAGE, "communicator %s: valid are %s", name, VALID);
     return can_have(row, size) ? OK : refuse_ranks(row, size, e);
 }

@@ -21,6 +21,8 @@ typedef struct comm_options {
     device *device;             // whose memory the collectives work on
     int64_t deadline_ms; // how long the rank waits for the others while it opens; 0: for ever
     struct world *world; // what the ranks of this machine share; NULL: there is one rank
+    bool
+        any_order; // sums may have any order, which nccl makes use of: two runs may have other bits
 } comm_options;
 
 // A communicator as a checking process sees it, before any rank has opened one.
@@ -30,8 +32,8 @@ typedef struct comm_description {
 } comm_description;
 
 // "auto" is the communicator of one rank, or one of the ranks of one machine: local where the host can
-// address the devices' memory (host_memory, as device_description.is_host_memory), else p2p. It is hier where ranks
-// are on several machines (is_far). E_USAGE when there is no such name, or when it cannot have these ranks.
+// address the devices' memory (host_memory, as device_description.is_host_memory), else p2p. Where ranks are on
+// several machines (is_far) it is hier or nccl. E_USAGE when there is no such name, or when it cannot have these ranks.
 status comm_describe(const char *name, int size, bool is_far, bool host_memory,
                      comm_description *out, err *e);
 

@@ -26,6 +26,7 @@
 struct kernel_call;
 struct kernel_needs;
 struct device_sharing;
+struct device_collectives;
 struct device_staging;
 typedef struct device device;
 typedef struct device_stream device_stream;
@@ -116,6 +117,8 @@ typedef struct device_ops {
 
     // How devices of several ranks share memory and wait for each other (sharing.h). NULL: they cannot.
     const struct device_sharing *sharing;
+    // Collectives of a library of the vendor's (collectives.h). NULL: there is none.
+    const struct device_collectives *collectives;
 } device_ops;
 
 enum { STREAM_ARG_BYTES = 256, DEVICE_ALIGN = 256, DEVICE_NOTE_BYTES = 384 };

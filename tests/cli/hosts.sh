@@ -137,7 +137,7 @@ done
 
 # ---- Refused before anything is written
 start_4 torchrun --launch.comm local
-all_say 'communicator local: ranks are on several machines; valid are hier and ucx' 2 0 1 2 3
+all_say 'communicator local: ranks are on several machines; valid are nccl, for GPUs, and hier and ucx' 2 0 1 2 3
 start_4 torchrun --train.stepz 3
 all_say 'train.stepz: unknown option' 2 0 1 2 3
 start cyclic 0 4 2

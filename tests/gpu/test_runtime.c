@@ -291,7 +291,7 @@ static void test_waiting_work(void **state)
 
 static void launches(void)
 {
-    const stand_in_work work = {"note", note_run, NULL, NULL};
+    const stand_in_work work = {.name = "note", .run = note_run};
     const void *func = (const void *)(uintptr_t)&ran;
     const dim3 one = {1, 1, 1}, thousand = {1024, 1, 1}, many = {1024, 2, 1}, none = {0, 1, 1};
     const dim3 tall = {1, 65536, 1};

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "device/cuda/cuda_blas.h"
 #include "device/cuda/cuda_dnn.h"
+#include "device/cuda/cuda_nccl.h"
 #include "device/cuda/cuda_own.h"
 #include "device/cuda/cuda_share.h"
 
@@ -84,6 +85,7 @@ static void close_device(device *base)
     cuda_dnn_close(d->dnn);
     cuda_blas_close(d->blas);
     cuda_share_close(d->share);
+    cuda_nccl_close(d->nccl);
     if (d->setup) (void)cudaStreamDestroy(d->setup);
     (void)cudaGetLastError();
     free(d);
@@ -110,6 +112,7 @@ static const device_ops cuda_ops = {
     .replay = cuda_replay,
     .recording_close = cuda_recording_close,
     .sharing = &CUDA_SHARING,
+    .collectives = &CUDA_COLLECTIVES,
 };
 
 // The first call to a GPU makes its context, which takes most of the time of opening.

@@ -10,6 +10,7 @@ const char *cuda_library_text(cuda_library_name library)
         [CUDA_LIBRARY_CUBLASLT] = "cuBLASLt",
         [CUDA_LIBRARY_CUDNN] = "cuDNN",
         [CUDA_LIBRARY_NVML] = "NVML",
+        [CUDA_LIBRARY_NCCL] = "NCCL",
     };
     return names[library];
 }

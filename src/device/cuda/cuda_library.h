@@ -18,6 +18,7 @@ typedef enum cuda_library_name {
     CUDA_LIBRARY_CUBLASLT,
     CUDA_LIBRARY_CUDNN,
     CUDA_LIBRARY_NVML,
+    CUDA_LIBRARY_NCCL,
     CUDA_LIBRARIES
 } cuda_library_name;
 

@@ -17,6 +17,7 @@ static const char *const NAMES[CUDA_LIBRARIES][FILES + 1] = {
     [CUDA_LIBRARY_CUBLASLT] = {"libcublasLt.so.13", "libcublasLt.so.12"},
     [CUDA_LIBRARY_CUDNN] = {"libcudnn.so.9"},
     [CUDA_LIBRARY_NVML] = {"libnvidia-ml.so.1"},
+    [CUDA_LIBRARY_NCCL] = {"libnccl.so.2"},
 };
 
 // dlopen counts its calls and gives the same handle again, so nothing is kept here. With `only_open`, a

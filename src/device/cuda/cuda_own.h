@@ -19,6 +19,7 @@ typedef struct cuda_device {
     struct cuda_dnn *dnn; // NULL: own kernels compute attention
     cudaStream_t setup;   // writes the zeros of new memory
     struct cuda_share *share;
+    struct cuda_nccl *nccl; // NULL: no communicator has asked for it
     // Of streams, so that communication and copies start while the computation has blocks left.
     int priority[STREAMS];
 } cuda_device;

@@ -1,7 +1,8 @@
 // library_stand_in.c -- finds the functions of the stand-in where cuda_library_dlopen.c finds those of real
-// libraries. TRIREME_STAND_IN_WITHOUT names libraries that this machine shall lack, such as
-// "cuBLASLt,cuDNN".
+// libraries. TRIREME_STAND_IN_WITHOUT names libraries and functions that this machine shall
+// lack, such as "cuBLASLt,cuDNN".
 #include "device/cuda/cuda_library.h"
+#include "device/cuda/cuda_nccl_abi.h"
 
 #include <cublasLt.h>
 #include <cudnn.h>
@@ -44,9 +45,30 @@ typedef struct named {
     F(cudnnBackendFinalize)                                                                        \
     F(cudnnBackendExecute)
 
+#define NCCL_FUNCTIONS(F)                                                                          \
+    F(ncclGetVersion)                                                                              \
+    F(ncclGetErrorString)                                                                          \
+    F(ncclGetLastError)                                                                            \
+    F(ncclGetUniqueId)                                                                             \
+    F(ncclCommInitRankConfig)                                                                      \
+    F(ncclCommSplit)                                                                               \
+    F(ncclCommGetAsyncError)                                                                       \
+    F(ncclCommFinalize)                                                                            \
+    F(ncclCommDestroy)                                                                             \
+    F(ncclCommAbort)                                                                               \
+    F(ncclAllReduce)                                                                               \
+    F(ncclReduceScatter)                                                                           \
+    F(ncclAllGather)                                                                               \
+    F(ncclBroadcast)                                                                               \
+    F(ncclSend)                                                                                    \
+    F(ncclRecv)                                                                                    \
+    F(ncclGroupStart)                                                                              \
+    F(ncclGroupEnd)
+
 #define NAMED(f) {#f, (cuda_function)(f)},
 static const named CUBLASLT[] = {CUBLASLT_FUNCTIONS(NAMED){NULL, NULL}};
 static const named CUDNN[] = {CUDNN_FUNCTIONS(NAMED){NULL, NULL}};
+static const named NCCL[] = {NCCL_FUNCTIONS(NAMED){NULL, NULL}};
 #undef NAMED
 
 status cuda_library_open(cuda_library_name library, err *e)
@@ -66,7 +88,12 @@ cuda_function cuda_library_find(cuda_library_name library, const char *symbol)
         memcpy(&f, &address, sizeof f);
         return f;
     }
-    const named *n = library == CUDA_LIBRARY_CUBLASLT ? CUBLASLT : CUDNN;
+    static const named *const tables[CUDA_LIBRARIES] = {[CUDA_LIBRARY_CUBLASLT] = CUBLASLT,
+                                                        [CUDA_LIBRARY_CUDNN] = CUDNN,
+                                                        [CUDA_LIBRARY_NCCL] = NCCL};
+    const named *n = tables[library];
+    const char *without = getenv("TRIREME_STAND_IN_WITHOUT");
+    if (without && strstr(without, symbol)) return NULL;
     while (n->name && strcmp(n->name, symbol) != 0) n++;
     return n->f;
 }

@@ -45,6 +45,10 @@ typedef struct stand_in_work {
     void (*run)(void *state);
     void (*release)(void *state);
     void *state;
+    // Of work that goes on in steps, while other work waits for it; else NULL. `ready` says whether `run` can make a step,
+    // and `ended` whether it has made the last one. `ready` is called with the queues locked, and reads no device memory.
+    bool (*ready)(void *state);
+    bool (*ended)(void *state);
 } stand_in_work;
 
 // Issues work to a stream, or records it if the stream is being captured. On an error the work is

@@ -24,16 +24,24 @@ using candidates = std::vector<candidate>;
 
 // ---- what may run
 
-bool may_start(const item &head)
+bool may_start(const op &o)
 {
-    switch (head.op.kind) {
+    switch (o.kind) {
     case op_kind::WAIT:
-        return head.op.mark->done;
+        return o.mark->done;
     case op_kind::WAIT_VALUE:
-        return is_value_reached(head.op);
+        return is_value_reached(o);
+    case op_kind::WORK:
+        return !o.work->work.ready || o.work->work.ready(o.work->work.state);
     default:
         return true;
     }
+}
+
+// Work of several steps may not have ended.
+bool has_ended(const op &o)
+{
+    return o.kind != op_kind::WORK || !o.work->work.ended || o.work->work.ended(o.work->work.state);
 }
 
 void add_candidates(CUstream_st *s, candidates &out)
@@ -41,12 +49,12 @@ void add_candidates(CUstream_st *s, candidates &out)
     if (s->items.empty() || s->running) return;
     const item &head = s->items.front();
     if (head.op.kind != op_kind::GRAPH) {
-        if (may_start(head)) out.push_back({s, -1});
+        if (may_start(head.op)) out.push_back({s, -1});
         return;
     }
     for (size_t n : head.op.run->ready) {
         const op &o = (*head.op.run->nodes)[n].op;
-        if (o.kind != op_kind::WAIT_VALUE || is_value_reached(o)) out.push_back({s, (long)n});
+        if (o.kind == op_kind::WAIT || may_start(o)) out.push_back({s, (long)n});
     }
 }
 
@@ -207,6 +215,10 @@ void run_node(guard &g, CUstream_st *s, size_t node)
     op o = n.op;
     if (o.kind == op_kind::MARK) o.mark = run->marks[node]; // NULL: the event is no more
     run_op(g, n.device, o, run->source_hash[node]);
+    if (!has_ended(o)) {
+        run->ready.push_back(node);
+        return;
+    }
     finish_node(*run, node);
     if (run->left == 0) finish_item(s);
 }
@@ -237,7 +249,7 @@ void run_candidate(guard &g, const candidate &c)
         c.stream->running = true;
         run_op(g, c.stream->device, head.op, head.op.source_hash);
         c.stream->running = false;
-        finish_item(c.stream);
+        if (has_ended(head.op)) finish_item(c.stream);
     }
     wake();
 }

@@ -1,5 +1,5 @@
-// p2p_ranks.h -- runs a function on ranks of the communicator p2p, which are threads or processes, for its
-// tests. The including file says how a device is opened: open_device and broken_rule.
+// p2p_ranks.h -- runs a function on ranks of the communicator p2p, or of nccl, which are threads or processes, for
+// their tests. The including file says how a device is opened: open_device and broken_rule.
 #ifndef TRIREME_TESTS_COMM_P2P_RANKS_H
 #define TRIREME_TESTS_COMM_P2P_RANKS_H
 
@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-enum { MOST = 8, LIMIT_S = 240, ROOM = 5000 };
+enum { MOST = 9, LIMIT_S = 240, ROOM = 5500 };
 
 typedef struct rank_state {
     struct group_state *all;
@@ -43,7 +43,10 @@ typedef status (*rank_fn)(rank_state *s, err *e);
 
 typedef struct group_state {
     int ranks;
-    int order;      // of work, for open_device
+    int order;        // of work, for open_device
+    const char *name; // of the communicator; NULL: auto, which is p2p
+    bool any_order;
+    bool compares;  // ranks compare their calls (comm/recorder.h)
     bool processes; // ranks are not threads
     int64_t patience_ms;
     rank_fn fn;
@@ -59,8 +62,11 @@ static status run_rank(rank_state *s, err *e)
     TRY(open_device(s->rank, s->all->order, &s->device, e));
     for (int k = 0; k < STREAMS; k++)
         TRY(s->device->ops->stream_open(s->device, (device_stream_kind)k, false, &s->stream[k], e));
-    TRY(comm_open("auto", world_options(s->all->world, s->rank, s->device, 0), &s->comm, e));
-    if (strcmp(s->comm->ops->name, "p2p") != 0) FAIL(E_INTERNAL, "auto is %s", s->comm->ops->name);
+    comm_options o = world_options(s->all->world, s->rank, s->device, 0);
+    o.any_order = s->all->any_order;
+    TRY(comm_open(s->all->name ? s->all->name : "auto", o, &s->comm, e));
+    if (strcmp(s->comm->ops->name, s->all->name ? s->all->name : "p2p") != 0)
+        FAIL(E_INTERNAL, "auto is %s", s->comm->ops->name);
     TRY(s->all->fn(s, e));
     TRY(comm_barrier(s->comm, e));
     if (broken_rule(s->device)) FAIL(E_INTERNAL, "%s", broken_rule(s->device));
@@ -123,6 +129,7 @@ static void run_ranks(group_state *g, int ranks, rank_fn fn)
     g->fn = fn;
     assert_int_equal(world_open(ranks, !g->processes, &g->world, &e), OK);
     comm_watchdog_set(g->world->watchdog, g->patience_ms);
+    assert_int_equal(world_record(g->world, 0, g->compares, &e), OK);
     for (int r = 0; r < ranks; r++) g->rank[r] = (rank_state){.all = g, .rank = r};
     if (g->processes)
         run_processes(g);

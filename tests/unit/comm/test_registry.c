@@ -23,13 +23,13 @@ static void test_names_are_described_before_ranks_start(void **state)
     assert_string_equal(d.name, "local");
     assert_true(d.can.tree_order && d.can.zero_copy && !d.can.device_memory && !d.can.sends_wait);
     assert_int_equal(comm_describe("local", 2, false, true, &d, &e), OK);
-    assert_int_equal(comm_describe("nccl", 2, false, true, &d, &e), E_USAGE);
+    assert_int_equal(comm_describe("mpi", 2, false, true, &d, &e), E_USAGE);
     static const char valid[] =
-        "communicator nccl: valid are auto, solo (one rank), local (ranks of "
+        "communicator mpi: valid are auto, solo (one rank), local (ranks of "
         "one machine), p2p (ranks of one machine whose devices have memory "
-        "of their own), ucx (ranks on any hosts), and hier (ranks of several "
-        "hosts: local in each, ucx between them)";
-    assert_memory_equal(e.text, valid, sizeof valid - 1); // "which is not built in" may follow
+        "of their own), nccl (GPUs of any hosts, one for each rank), ucx (ranks on any hosts), and "
+        "hier (ranks of several hosts: local in each, ucx between them)";
+    assert_memory_equal(e.text, valid, sizeof valid - 1); // which are not built in may follow
     assert_int_equal(comm_describe("solo", 2, false, true, &d, &e), E_USAGE);
     assert_string_equal(e.text, "communicator solo: found 2 ranks; valid are 1");
     assert_int_equal(comm_describe("local", 1, false, true, &d, &e), E_USAGE);
@@ -57,10 +57,15 @@ static void test_ranks_on_several_machines(void **state)
 #endif
     for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
         assert_int_equal(comm_describe(here[i], 4, true, true, &d, &e), E_USAGE);
-        assert_non_null(strstr(e.text, "ranks are on several machines; valid are hier and ucx"));
+        assert_non_null(strstr(e.text,
+                               "ranks are on several machines; valid are nccl, for GPUs, and "
+                               "hier and ucx"));
     }
-    assert_int_equal(comm_describe("auto", 4, true, false, &d, &e), E_USAGE);
-    assert_non_null(strstr(e.text, "with devices whose memory the host can address"));
+    assert_int_equal(comm_describe("auto", 4, true, false, &d, &e), OK);
+    assert_string_equal(d.name, "nccl");
+    assert_true(d.can.tree_order && d.can.device_memory && d.can.can_be_recorded);
+    assert_int_equal(comm_describe("auto", 257, true, false, &d, &e), E_USAGE);
+    assert_string_equal(e.text, "communicator nccl: found 257 ranks; valid are 2 to 256");
 }
 
 static void test_the_opened_communicator_can_what_its_row_says(void **state)
@@ -117,6 +122,10 @@ static void test_a_device_that_the_host_cannot_address_is_refused(void **state)
                         "communicator p2p: device far cannot share its memory; valid is cuda");
     assert_null(c);
     assert_int_equal(comm_open("local", world_options(w, 0, &d, 0), &c, &e), E_USAGE);
+    assert_null(c);
+    assert_int_equal(comm_open("nccl", world_options(w, 0, &d, 0), &c, &e), E_USAGE);
+    assert_string_equal(e.text,
+                        "communicator nccl: device far has no collectives of NCCL; valid is cuda");
     assert_null(c);
     world_close(w);
 }
