@@ -159,7 +159,7 @@ static status run_rank(setup *s, int rank, err *e)
     if ((how->toy || (how->unkind && !how->p2p)) && options.size > 1)
         TRY(toy_open(&options, how->unkind ? &TOY_UNKIND_DEVICE : &TOY_HOST_DEVICE, &o.comm, e));
     else
-        TRY(comm_open("auto", options, &o.comm, e));
+        TRY(comm_open(how->comm && options.size > 1 ? how->comm : "auto", options, &o.comm, e));
     if (o.strategy.offload.updates_on_host)
         TRY(device_open("cpu", &(device_options){.threads = 1}, &o.host, e));
     if (how->distant) {

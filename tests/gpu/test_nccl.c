@@ -225,20 +225,20 @@ static void failures(void)
     check_failed(false);
 }
 
-static void lost_rank(void)
-{
-    group_state g = {.name = "nccl", .processes = true};
-    run_ranks(&g, 2, kill_a_rank);
-    if (!strstr(g.rank[0].error.text, "rank 1 (pid 77) was killed by signal 9"))
-        fprintf(stderr, "%s\n", g.rank[0].error.text);
-}
-
 static void close_streams(rank_state *s)
 {
     for (int k = 0; k < STREAMS; k++) {
         s->device->ops->stream_close(s->stream[k]);
         s->stream[k] = NULL;
     }
+}
+
+static void lost_rank(void)
+{
+    group_state g = {.name = "nccl", .processes = true};
+    run_ranks(&g, 2, kill_a_rank);
+    if (!strstr(g.rank[0].error.text, "rank 1 (pid 77) was killed by signal 9"))
+        fprintf(stderr, "%s\n", g.rank[0].error.text);
 }
 
 // Rank 1 of 3 records the call, but does not replay it.

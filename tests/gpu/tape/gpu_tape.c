@@ -7,6 +7,7 @@
 #include "device/cpu/ref.h"
 #include "device/cuda/cuda_blas.h"
 #include "device/cuda/cuda_dnn.h"
+#include "tape_nccl.h"
 
 #include <cublasLt.h>
 #include <math.h>
@@ -20,6 +21,7 @@ typedef struct replay {
     cpu_context host;
     struct cuda_blas *blas;
     struct cuda_dnn *dnn;
+    tape_nccl *nccl;
     const char *line;
     int lines, failures;
 } replay;
@@ -317,6 +319,12 @@ static void replay_attention(replay *r)
     drop(&q), drop(&k), drop(&v), drop(&o), drop(&lse);
 }
 
+static void replay_nccl(replay *r)
+{
+    err e = {0};
+    if (tape_nccl_replay(&r->nccl, r->line, &e) != OK) fail(r, e.text);
+}
+
 static void replay_file(replay *r, const char *path)
 {
     char line[LINE_BYTES];
@@ -330,6 +338,8 @@ static void replay_file(replay *r, const char *path)
             replay_matmul(r);
         else if (strncmp(line, "attention", 9) == 0)
             replay_attention(r);
+        else if (strncmp(line, "nccl ", 5) == 0)
+            replay_nccl(r);
         else
             fail(r, "a line of an unknown call");
     }
@@ -345,6 +355,7 @@ int main(int argc, char **argv)
         cuda_blas_open(&r.blas, &e) != OK || cuda_dnn_open(&r.dnn, &e, &e) != OK || !r.dnn)
         stop(e.text);
     for (int i = 1; i < argc; i++) replay_file(&r, argv[i]);
+    tape_nccl_close(r.nccl);
     cuda_dnn_close(r.dnn);
     cuda_blas_close(r.blas);
     cpu_context_close(&r.host);

@@ -368,6 +368,10 @@ static status kill_a_rank(rank_state *s, err *e)
     TRY(comm_all_reduce(s->comm, a.device, 900, F32, REDUCE_SUM, s->stream[STREAM_COMM], e));
     TRY(s->device->ops->sync(s->stream[STREAM_COMM], e));
 done:
+    for (int k = 0; k < STREAMS; k++) {
+        s->device->ops->stream_close(s->stream[k]);
+        s->stream[k] = NULL;
+    }
     arrays_close(s, true, &a);
     return result;
 }
