@@ -58,8 +58,8 @@ static void fail_without_name(const nccl_comm *c, const char *call, double limit
     err why = {.code = OK};
     err_set(&why, E_PEER,
             "Watchdog caught collective operation timeout: all %d ranks%s%s wait in %s for %.3g s: "
-            "their calls differ (checks.desync: on names them), or the network between them does "
-            "not work (NCCL_DEBUG=INFO says more)",
+            "their calls differ, or the network between them does not work (NCCL_DEBUG=INFO says "
+            "more)",
             c->base.size, c->base.label ? " of " : "", c->base.label ? c->base.label : "", call,
             limit_s);
     comm_failure_set(c->own->world->failure, -1, &why);

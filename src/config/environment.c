@@ -12,7 +12,8 @@ enum { MOST_NAMES = 4 };
 
 // How a variable's value becomes a key's.
 typedef enum variable_effect {
-    EFFECT_NONE,    // none; `why` says why
+    EFFECT_NONE, // none; `why` says why
+    EFFECT_NCCL, // none but over the communicator nccl, whose library reads it; `why` is of the others
     EFFECT_LEVEL,   // chooses whether variables without effect are named
     EFFECT_SAME,    // is the value
     EFFECT_SECONDS, // is a number of seconds
@@ -25,10 +26,10 @@ typedef struct variable {
     const char *names[MOST_NAMES]; // the first that is set counts; a literal NULL ends them
     variable_effect effect;
     const char *key; // NULL: none
-    const char *why; // EFFECT_NONE
+    const char *why; // EFFECT_NONE, EFFECT_NCCL
 } variable;
 
-static const char TREE[] = "sums have one fixed order on every communicator";
+static const char TREE[] = "sums have one fixed order";
 static const char SHARED[] = "ranks of one machine share memory";
 static const char FAILS[] = "a failure always ends every rank and is named";
 static const char WAITS[] =
@@ -52,40 +53,40 @@ static const variable VARIABLES[] = {
     {{"TORCH_NCCL_ENABLE_TIMING"}, EFFECT_NONE, NULL, "the flight recorder always has the times"},
     {{"TORCH_NCCL_HIGH_PRIORITY"}, EFFECT_NONE, NULL, WAITS},
     {{"TORCH_SHOW_CPP_STACKTRACES"}, EFFECT_NONE, NULL, "errors are one line"},
-    {{"NCCL_DEBUG_SUBSYS"}, EFFECT_NONE, NULL, "messages have no categories"},
-    {{"NCCL_DEBUG_FILE"}, EFFECT_NONE, NULL, "messages go to the error output"},
-    {{"NCCL_ALGO"}, EFFECT_NONE, NULL, TREE},
-    {{"NCCL_PROTO"}, EFFECT_NONE, NULL, TREE},
-    {{"NCCL_NVLS_ENABLE"}, EFFECT_NONE, NULL, TREE},
-    {{"NCCL_BUFFSIZE"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_NTHREADS"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_MIN_NCHANNELS"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_MAX_NCHANNELS"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_MIN_CTAS"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_MAX_CTAS"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_P2P_DISABLE"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_P2P_LEVEL"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_SHM_DISABLE"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_SOCKET_IFNAME"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_SOCKET_FAMILY"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_NSOCKS_PERTHREAD"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_SOCKET_NTHREADS"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_IB_DISABLE"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_IB_HCA"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_IB_TIMEOUT"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_IB_RETRY_CNT"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_IB_GID_INDEX"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_IB_TC"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_IB_SL"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_NET_GDR_LEVEL"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_CROSS_NIC"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_DEBUG_SUBSYS"}, EFFECT_NCCL, NULL, "messages have no categories"},
+    {{"NCCL_DEBUG_FILE"}, EFFECT_NCCL, NULL, "messages go to the error output"},
+    {{"NCCL_ALGO"}, EFFECT_NCCL, NULL, TREE},
+    {{"NCCL_PROTO"}, EFFECT_NCCL, NULL, TREE},
+    {{"NCCL_NVLS_ENABLE"}, EFFECT_NCCL, NULL, TREE},
+    {{"NCCL_BUFFSIZE"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_NTHREADS"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_MIN_NCHANNELS"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_MAX_NCHANNELS"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_MIN_CTAS"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_MAX_CTAS"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_P2P_DISABLE"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_P2P_LEVEL"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_SHM_DISABLE"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_SOCKET_IFNAME"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_SOCKET_FAMILY"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_NSOCKS_PERTHREAD"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_SOCKET_NTHREADS"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_IB_DISABLE"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_IB_HCA"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_IB_TIMEOUT"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_IB_RETRY_CNT"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_IB_GID_INDEX"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_IB_TC"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_IB_SL"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_NET_GDR_LEVEL"}, EFFECT_NCCL, NULL, SHARED},
+    {{"NCCL_CROSS_NIC"}, EFFECT_NCCL, NULL, SHARED},
     {{"GLOO_SOCKET_IFNAME"}, EFFECT_NONE, NULL, SHARED},
-    {{"NCCL_TOPO_FILE"}, EFFECT_NONE, NULL, FILES},
-    {{"NCCL_TOPO_DUMP_FILE"}, EFFECT_NONE, NULL, FILES},
-    {{"NCCL_GRAPH_DUMP_FILE"}, EFFECT_NONE, NULL, FILES},
-    {{"NCCL_CONF_FILE"}, EFFECT_NONE, NULL, FILES},
-    {{"NCCL_RAS_ENABLE"}, EFFECT_NONE, NULL, FAILS},
-    {{"NCCL_RAS_ADDR"}, EFFECT_NONE, NULL, FAILS},
+    {{"NCCL_TOPO_FILE"}, EFFECT_NCCL, NULL, FILES},
+    {{"NCCL_TOPO_DUMP_FILE"}, EFFECT_NCCL, NULL, FILES},
+    {{"NCCL_GRAPH_DUMP_FILE"}, EFFECT_NCCL, NULL, FILES},
+    {{"NCCL_CONF_FILE"}, EFFECT_NCCL, NULL, FILES},
+    {{"NCCL_RAS_ENABLE"}, EFFECT_NCCL, NULL, FAILS},
+    {{"NCCL_RAS_ADDR"}, EFFECT_NCCL, NULL, FAILS},
 };
 // clang-format on
 enum { VARIABLE_COUNT = sizeof VARIABLES / sizeof *VARIABLES };
@@ -165,11 +166,12 @@ static status read_row(job_values *v, const variable *x, bool says, text *notes,
     TRY(convert(x, name, value, &converted, e));
     if (converted.bytes && !setting_is_given(settings_of(v, x->key)))
         TRY(settings_change(v, x->key, converted.chars, name, e));
-    if (x->effect == EFFECT_NONE && says) {
+    if ((x->effect == EFFECT_NONE || x->effect == EFFECT_NCCL) && says) {
         text_add(notes, name);
         text_add(notes, "=");
         text_add_printable(notes, value, strlen(value), "");
-        text_addf(notes, " has no effect: %s\n", x->why);
+        text_addf(notes, " has no effect%s: %s\n", x->effect == EFFECT_NCCL ? " but over nccl" : "",
+                  x->why);
     }
 done:
     text_clear(&converted);

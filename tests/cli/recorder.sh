@@ -62,6 +62,6 @@ expect_line '^trireme: rank [01] .* was killed by signal 9 \(Killed\); the fligh
 # Variables without an effect are named where the environment asks for messages.
 run env NCCL_DEBUG=INFO NCCL_ALGO=Ring "$trireme" train job.yaml --train.out told
 expect_exit 0
-expect_line '^trireme: NCCL_ALGO=Ring has no effect: sums have one fixed order on every communicator$'
+expect_line '^trireme: NCCL_ALGO=Ring has no effect but over nccl: sums have one fixed order$'
 refused 2 '^trireme: NCCL_TIMEOUT: found soon; valid: a number of seconds$' env NCCL_TIMEOUT=soon "$trireme" train job.yaml
 finish

@@ -111,8 +111,7 @@ static void variables_without_effect_are_named_at_info(void **state)
         j->notes.chars,
         "NCCL_BLOCKING_WAIT=1 has no effect: collectives are issued to streams, and "
         "checks.watchdog bounds each wait\n"
-        "NCCL_ALGO=Ring\\n has no effect: sums have one fixed order on every "
-        "communicator\n");
+        "NCCL_ALGO=Ring\\n has no effect but over nccl: sums have one fixed order\n");
     job_close(j);
     unsetenv("NCCL_DEBUG");
     unsetenv("NCCL_ALGO");
