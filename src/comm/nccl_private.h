@@ -49,7 +49,7 @@ struct nccl_comm {
     nccl_rank *own;
     comm_rendezvous meeting;
     int number;            // its members open their communicators in one order, by this number
-    int *ranks; // [size] members, among all ranks
+    int *ranks;            // [size] members, among all ranks
     device_clique *clique; // NULL: one rank, or the run has failed
     char *work;            // STREAMS parts
     // In page-aligned memory of the host: a stream of the kind has come to a call and has not done it.

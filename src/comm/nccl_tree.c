@@ -8,7 +8,7 @@
 
 #include "base/size.h"
 
-enum { BLOCK = KERNEL_REDUCE_RANKS, PLACE_ALIGN = 256 };
+enum { BLOCK = KERNEL_REDUCE_RANKS, ROOM_ALIGN = 256 };
 _Static_assert(NCCL_RANKS == BLOCK * BLOCK, "a tree of blocks has two levels");
 
 static bool is_wide(int ranks, dtype t)
@@ -24,7 +24,7 @@ static size_t place_bytes(size_t room, int ranks, dtype t)
 size_t nccl_tree_room(size_t room, int ranks, dtype t)
 {
     const size_t element = dtype_bytes(t) + (is_wide(ranks, t) ? sizeof(float) : 0);
-    return room / (size_t)ranks / element / PLACE_ALIGN * PLACE_ALIGN;
+    return room / (size_t)ranks / element / ROOM_ALIGN * ROOM_ALIGN;
 }
 
 void *nccl_tree_place(void *work, size_t room, int ranks, dtype t, int r)
