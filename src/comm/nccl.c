@@ -253,7 +253,19 @@ static status compare_meetings(const nccl_rank *own, const nccl_comm *c, const c
     return OK;
 }
 
-// The hosts of the group come to a call of a kind. A rank that does not come is named. Each meeting has keys of its own.
+// The hosts of the group come with a value each, as comm_rendezvous_tell. Each meeting has keys of its own.
+static status tell(nccl_comm *c, const void *value, size_t bytes, int64_t deadline_ms, char **all,
+                   size_t *block, err *e)
+{
+    pthread_mutex_lock(&c->own->meeting);
+    c->meeting.splits++;
+    const status result =
+        comm_rendezvous_tell(&c->meeting, value, bytes, deadline_ms, all, block, e);
+    pthread_mutex_unlock(&c->own->meeting);
+    return result;
+}
+
+// The hosts of the group come to a call of a kind. A rank that does not come is named.
 static status meet(nccl_comm *c, comm_call_kind kind, int64_t deadline_ms, err *e)
 {
     status result = OK;
@@ -263,11 +275,8 @@ static status meet(nccl_comm *c, comm_call_kind kind, int64_t deadline_ms, err *
     TRY(nccl_check(c, e));
     TRY(c->own->library->open(c->own->device, &mine.version, e));
     if (c->base.size == 1) return OK;
-    pthread_mutex_lock(&c->own->meeting);
-    c->meeting.splits++;
-    result = comm_rendezvous_tell(&c->meeting, &mine, sizeof mine, deadline_ms, &all, &block, e);
-    pthread_mutex_unlock(&c->own->meeting);
-    if (result == OK) result = compare_meetings(c->own, c, all, block, &mine, e);
+    TRY(tell(c, &mine, sizeof mine, deadline_ms, &all, &block, e));
+    TRY(compare_meetings(c->own, c, all, block, &mine, e));
 done:
     free(all);
     return result;
@@ -281,6 +290,21 @@ static int64_t limit_of(const nccl_comm *c)
 static status nccl_barrier(comm *c, err *e)
 {
     return meet(nccl_of(c), CALL_BARRIER, limit_of(nccl_of(c)), e);
+}
+
+static status nccl_gather_now(comm *base, const void *in, void *out, size_t bytes, err *e)
+{
+    status result = OK;
+    nccl_comm *c = nccl_of(base);
+    char *all = NULL;
+    size_t block = 0;
+    TRY(nccl_check(c, e));
+    TRY(tell(c, in, bytes, limit_of(c), &all, &block, e));
+    for (size_t r = 0; r < (size_t)base->size; r++)
+        memcpy((char *)out + r * bytes, all + r * block, bytes);
+done:
+    free(all);
+    return result;
 }
 
 // Nobody reads the memory of another rank, so there is nothing to exchange.
@@ -382,6 +406,7 @@ static const comm_ops nccl_ops = {
     .group_begin = nccl_group_begin,
     .group_end = nccl_group_end,
     .barrier = nccl_barrier,
+    .gather_now = nccl_gather_now,
     .abort = nccl_abort,
     .split = nccl_split,
     .share = nccl_share,

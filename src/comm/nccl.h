@@ -5,7 +5,8 @@
 // parent where the library can, and else made by an id that its first rank tells. Calls are issued to streams and may
 // be recorded. Sums have the order of comm.h: ranks exchange the parts, and K_REDUCE adds them. With
 // comm_options.any_order the library adds, in an order of its own: then bits depend on its algorithm, and tree_order
-// is not set. Ranks do not compare their calls (comm/recorder.h can): calls that differ end by the watchdog's limit.
+// is not set. Ranks compare their calls only where checks.desync asks for it (comm/recorder.h): else calls that differ
+// end by the limit of the watchdog.
 #ifndef TRIREME_COMM_NCCL_H
 #define TRIREME_COMM_NCCL_H
 

@@ -39,6 +39,10 @@ for r in 0 1; do wait ${pids[$r]} || fail "rank $r on its own host ended with $?
 expect_none 'the two hosts print' "$(cat stdout.? stderr.?)"
 expect_same_losses p2p hosts
 for r in 0 1; do expect_line '^nccl call=' tape.$r; done
+start 1 --train.out compared --checks.desync on
+start 0 --train.out compared --checks.desync on
+for r in 0 1; do wait ${pids[$r]} || fail "rank $r that compares calls ended with $?: $(head -c 400 stderr.$r)"; done
+expect_same_losses p2p compared
 
 # A rank that is killed ends the other host's, which names it.
 start 1 --train.out killed --train.steps 1000000
@@ -49,7 +53,7 @@ wait ${pids[0]}
 code=$?
 [ $code = 1 ] || fail "the rank that is left ended with $code"
 expect_lines 1 stderr.0
-expect_line "rank 1 \(host [^ ]*, pid ${pids[1]}\) was killed or ended before its work was done" stderr.0
+expect_line "rank 1 \(host [^ ]*, pid ${pids[1]}\) was killed, was stopped or ended before its work was done" stderr.0
 expect_line '"profiling_name": "nccl:all_reduce"' killed/flight_recorder/rank_0
 wait ${pids[1]} 2>/dev/null
 
