@@ -23,7 +23,8 @@ static inline cudaError_t kernel_start(cudaStream_t s, const char *name, void (*
 {
     kernel_args *args = malloc(sizeof *args);
     *args = (kernel_args){out, in, n};
-    return stand_in_issue(s, (stand_in_work){name, run, kernel_release, args});
+    return stand_in_issue(
+        s, (stand_in_work){.name = name, .run = run, .release = kernel_release, .state = args});
 }
 
 static inline void kernel_run_store(void *state)

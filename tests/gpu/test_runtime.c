@@ -22,7 +22,7 @@ static void note_run(void *state)
 static void runs_late(void)
 {
     cudaStream_t s = kernel_stream();
-    CUDA(stand_in_issue(s, (stand_in_work){"note", note_run, NULL, NULL}));
+    CUDA(stand_in_issue(s, (stand_in_work){.name = "note", .run = note_run}));
     CHECK(__atomic_load_n(&ran, __ATOMIC_ACQUIRE) == 0);
     CUDA(cudaStreamSynchronize(s));
     CHECK(ran == 1);
@@ -33,7 +33,7 @@ static void runs_late(void)
 static void runs_if_nobody_waits(void)
 {
     cudaStream_t s = kernel_stream();
-    CUDA(stand_in_issue(s, (stand_in_work){"note", note_run, NULL, NULL}));
+    CUDA(stand_in_issue(s, (stand_in_work){.name = "note", .run = note_run}));
     for (int i = 0; i < 5000 && !__atomic_load_n(&ran, __ATOMIC_ACQUIRE); i++) sleep_ms(10);
     CHECK(__atomic_load_n(&ran, __ATOMIC_ACQUIRE) == 1);
 }
@@ -59,7 +59,7 @@ static void runs_in_query(void)
     CUDA(cudaStreamQuery(s));
     CUDA(cudaEventQuery(v)); // never recorded
     for (int i = 0; i < 4; i++)
-        CUDA(stand_in_issue(s, (stand_in_work){"note", note_run, NULL, NULL}));
+        CUDA(stand_in_issue(s, (stand_in_work){.name = "note", .run = note_run}));
     CUDA(cudaEventRecord(v, s));
     while (cudaEventQuery(v) == cudaErrorNotReady) queries++;
     CHECK(queries >= 1 && ran == 4);
@@ -275,7 +275,7 @@ static void host_function_that_blocks(void)
 {
     cudaStream_t s = kernel_stream(), t = kernel_stream();
     CUDA(cudaLaunchHostFunc(s, note_release, NULL));
-    CUDA(stand_in_issue(t, (stand_in_work){"release", set_release, NULL, NULL}));
+    CUDA(stand_in_issue(t, (stand_in_work){.name = "release", .run = set_release}));
     CUDA(cudaStreamSynchronize(s));
 }
 
