@@ -16,7 +16,7 @@ const comm_capabilities HIER_CAPABILITIES = {.tree_order = true,
                                              .needs_workspace = true,
                                              .sends_wait = true,
                                              .own_thread = true,
-                                             .own_bytes = 2 * UCX_WORK_BYTES + HIER_WORK_BYTES};
+                                             .own_bytes = 2 * NETWORK_WORK_BYTES + HIER_WORK_BYTES};
 
 // Where a rank of a group is.
 typedef struct hier_seat {
@@ -100,7 +100,7 @@ static status hier_share(comm *c, err *e)
 // Only a group of several hosts calls it.
 static status hier_gather_now(comm *c, const void *in, void *out, size_t bytes, err *e)
 {
-    return ucx_gather_now(hier_of(c)->all, in, out, bytes, e);
+    return network_gather_now(hier_of(c)->all, in, out, bytes, e);
 }
 
 static status hier_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
@@ -167,7 +167,7 @@ static status find_seats(const hier_comm *c, hier_seat *seats, err *e)
                            .place = c->near ? c->near->rank : 0,
                            .ranks = c->near ? c->near->size : 1};
     const comm_call_shape shape = {.kind = CALL_ALL_GATHER, .type = U8, .count = sizeof own};
-    if (c->all) return ucx_run_now(c->all, &shape, &(comm_call_shape){0}, &own, seats, 0, e);
+    if (c->all) return network_run_now(c->all, &shape, &(comm_call_shape){0}, &own, seats, 0, e);
     for (int r = 0; r < c->base.size; r++) seats[r] = (hier_seat){own.host, r, own.ranks};
     return OK;
 }
@@ -288,7 +288,7 @@ static const comm_ops hier_ops = {
 
 static void progress(void *root)
 {
-    ucx_progress(root);
+    network_progress(root);
 }
 
 // Ranks of one host follow each other: a host's number is that of its first rank.

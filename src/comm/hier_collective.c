@@ -17,7 +17,7 @@ static status near_step(const hier_call *x, comm_call_shape shape, const void *i
 
 static status far_step(const hier_call *x, comm_call_shape shape, const void *in, void *out, err *e)
 {
-    return ucx_run_now(x->comm->far, &shape, &x->shape, in, out, x->what, e);
+    return network_run_now(x->comm->far, &shape, &x->shape, in, out, x->what, e);
 }
 
 static comm_call_shape shape_of(const hier_call *x, comm_call_kind kind, dtype t, size_t count)
@@ -181,7 +181,7 @@ static status run_body(const hier_call *x, err *e)
     case HIER_EVEN:
         return run_even(x, e);
     default:
-        return ucx_run_now(c->all, &x->shape, &(comm_call_shape){0}, x->in, x->out, x->what, e);
+        return network_run_now(c->all, &x->shape, &(comm_call_shape){0}, x->in, x->out, x->what, e);
     }
 }
 

@@ -5,7 +5,9 @@
 #include "comm/registry.h"
 
 #include "comm/local.h"
+#include "comm/mpi.h"
 #include "comm/nccl.h"
+#include "comm/network.h"
 #include "comm/p2p.h"
 #include "comm/solo.h"
 #ifdef TRIREME_UCX
@@ -25,7 +27,8 @@ typedef struct registry_row {
     const comm_capabilities *can;
     int least_ranks, most_ranks; // most_ranks 0: any number
     row_memory memory;
-    bool is_far; // its ranks may be on several machines
+    bool is_far;   // its ranks may be on several machines
+    bool is_named; // "auto" never takes it
     status (*open)(const comm_options *o, comm **out, err *e);
 } registry_row;
 
@@ -37,14 +40,15 @@ static status solo_row_open(const comm_options *o, comm **out, err *e)
 
 // "auto" is the first row that can have the ranks and the device.
 static const registry_row ROWS[] = {
-    {"solo", &SOLO_CAPABILITIES, 1, 1, MEMORY_ANY, false, solo_row_open},
-    {"local", &LOCAL_CAPABILITIES, 2, 0, MEMORY_OF_HOST, false, local_open},
-    {"p2p", &P2P_CAPABILITIES, 2, KERNEL_REDUCE_RANKS, MEMORY_ANY, false, p2p_open},
-    {"nccl", &NCCL_CAPABILITIES, 2, NCCL_RANKS, MEMORY_APART, true, nccl_open},
+    {"solo", &SOLO_CAPABILITIES, 1, 1, MEMORY_ANY, false, false, solo_row_open},
+    {"local", &LOCAL_CAPABILITIES, 2, 0, MEMORY_OF_HOST, false, false, local_open},
+    {"p2p", &P2P_CAPABILITIES, 2, KERNEL_REDUCE_RANKS, MEMORY_ANY, false, false, p2p_open},
+    {"nccl", &NCCL_CAPABILITIES, 2, NCCL_RANKS, MEMORY_APART, true, false, nccl_open},
 #ifdef TRIREME_UCX
-    {"hier", &HIER_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, hier_open},
-    {"ucx", &UCX_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, ucx_open},
+    {"hier", &HIER_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, false, hier_open},
+    {"ucx", &NETWORK_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, false, ucx_open},
 #endif
+    {"mpi", &NETWORK_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, true, mpi_open},
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
 
@@ -56,9 +60,10 @@ enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
 static const char VALID[] =
     "auto, solo (one rank), local (ranks of one machine), p2p (ranks of one machine whose devices "
     "have memory of their own), nccl (GPUs of any hosts, one for each rank), ucx (ranks on any "
-    "hosts), and hier (ranks of several hosts: local in each, ucx between them)" NOT_BUILT;
+    "hosts), hier (ranks of several hosts: local in each, ucx between them), and mpi (ranks that "
+    "mpirun has started)" NOT_BUILT;
 
-const char *const COMM_WORDS[] = {"auto", "local", "p2p", "nccl", "ucx", "hier", NULL};
+const char *const COMM_WORDS[] = {"auto", "local", "p2p", "nccl", "ucx", "hier", "mpi", NULL};
 
 static bool can_have(const registry_row *row, int size)
 {
@@ -79,7 +84,7 @@ static status refuse_ranks(const registry_row *row, int size, err *e)
 
 static bool is_chosen(const registry_row *row, int size, bool is_far, bool host_memory)
 {
-    return size >= row->least_ranks && (row->most_ranks != 1 || size == 1) &&
+    return !row->is_named && size >= row->least_ranks && (row->most_ranks != 1 || size == 1) &&
            (row->is_far || !is_far) && row->memory != (host_memory ? MEMORY_APART : MEMORY_OF_HOST);
 }
 

@@ -1,6 +1,6 @@
 // ucx_worker.c -- the worker of a rank in the communicator ucx, and its endpoints to all other ranks. Ranks
 // tell each other the addresses of their workers in the store. An endpoint is connected before a call uses
-// it, so a rank that is lost is noticed by all that wait for it. Called by ucx.c.
+// it, so a rank that is lost is noticed by all that wait for it. Called through the table of ucx.c.
 #include "comm/ucx_private.h"
 
 #include "base/alloc.h"
@@ -26,14 +26,14 @@ static void peer_lost(void *arg, ucp_ep_h endpoint, ucs_status_t how)
 {
     ucx_peer *p = arg;
     (void)endpoint;
-    p->lost = how;
+    *p->lost = ucs_status_string(how);
 }
 
 // Another rank tells of the failure. Its line is full, with the rank's number.
 static ucs_status_t failure_told(void *arg, const void *header, size_t header_bytes, void *data,
                                  size_t bytes, const ucp_am_recv_param_t *param)
 {
-    const ucx_rank *own = arg;
+    const network_rank *own = arg;
     err why = {0};
     int rank = -1;
     if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) return UCS_OK; // no line is so long
@@ -48,14 +48,15 @@ static ucs_status_t failure_told(void *arg, const void *header, size_t header_by
 static ucs_status_t rank_left(void *arg, const void *header, size_t header_bytes, void *data,
                               size_t bytes, const ucp_am_recv_param_t *param)
 {
-    const ucx_rank *own = arg;
+    const network_rank *own = arg;
     int rank;
     (void)data;
     (void)bytes;
     (void)param;
     if (header_bytes != sizeof rank) return UCS_OK;
     memcpy(&rank, header, sizeof rank);
-    if (rank >= 0 && rank < own->size) own->peer[rank].lost = UCS_ERR_CONNECTION_RESET;
+    if (rank >= 0 && rank < own->size)
+        own->lost[rank] = ucs_status_string(UCS_ERR_CONNECTION_RESET);
     return UCS_OK;
 }
 
@@ -72,7 +73,7 @@ static ucs_status_t widen_segments(ucp_config_t *config)
     return how;
 }
 
-static status open_context(ucx_rank *own, err *e)
+static status open_context(network_rank *own, err *e)
 {
     const ucp_params_t params = {.field_mask =
                                      UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
@@ -82,12 +83,12 @@ static status open_context(ucx_rank *own, err *e)
     ucs_status_t how = ucp_config_read(NULL, NULL, &config);
     if (how != UCS_OK) return ucx_error("read its settings", how, e);
     how = widen_segments(config);
-    if (how == UCS_OK) how = ucp_init(&params, config, &own->context);
+    if (how == UCS_OK) how = ucp_init(&params, config, &ucx_worker_of(own)->context);
     ucp_config_release(config);
     return how == UCS_OK ? OK : ucx_error("start", how, e);
 }
 
-static status open_worker(ucx_rank *own, err *e)
+static status open_worker(network_rank *own, err *e)
 {
     // After a failure sends to ranks of this machine stay open, and UCX need not say so.
     const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE |
@@ -100,27 +101,28 @@ static status open_worker(ucx_rank *own, err *e)
                                       .id = UCX_FAILURE_TOLD,
                                       .cb = failure_told,
                                       .arg = own};
-    ucs_status_t how = ucp_worker_create(own->context, &params, &own->worker);
+    ucs_status_t how =
+        ucp_worker_create(ucx_worker_of(own)->context, &params, &ucx_worker_of(own)->worker);
     if (how != UCS_OK) return ucx_error("open a worker", how, e);
-    how = ucp_worker_get_efd(own->worker, &own->fd);
+    how = ucp_worker_get_efd(ucx_worker_of(own)->worker, &ucx_worker_of(own)->fd);
     if (how != UCS_OK) return ucx_error("wait for events with this transport", how, e);
-    how = ucp_worker_set_am_recv_handler(own->worker, &handler);
+    how = ucp_worker_set_am_recv_handler(ucx_worker_of(own)->worker, &handler);
     handler.id = UCX_RANK_LEFT;
     handler.cb = rank_left;
-    if (how == UCS_OK) how = ucp_worker_set_am_recv_handler(own->worker, &handler);
+    if (how == UCS_OK) how = ucp_worker_set_am_recv_handler(ucx_worker_of(own)->worker, &handler);
     return how == UCS_OK ? OK : ucx_error("take messages", how, e);
 }
 
-static status open_endpoint(ucx_rank *own, int rank, const void *address, err *e)
+static status open_endpoint(network_rank *own, int rank, const void *address, err *e)
 {
-    ucx_peer *p = &own->peer[rank];
+    ucx_peer *p = &ucx_worker_of(own)->peer[rank];
     const ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER,
         .address = address,
         .err_mode = p->is_near ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {.cb = peer_lost, .arg = p}};
-    const ucs_status_t how = ucp_ep_create(own->worker, &params, &p->endpoint);
+    const ucs_status_t how = ucp_ep_create(ucx_worker_of(own)->worker, &params, &p->endpoint);
     if (how == UCS_OK) return OK;
     p->endpoint = NULL;
     return err_set(e, E_IO, "communicator ucx: cannot reach rank %d: %s", rank,
@@ -143,14 +145,14 @@ static bool has_shared_memory(void)
 }
 
 // Transports of shared memory notice no lost rank, so UCX takes them only where it need not notice one.
-static bool is_near(const ucx_rank *own, int rank)
+static bool is_near(const network_rank *own, int rank)
 {
     const int first = own->rank - own->local_rank;
     return rank >= first && rank < first + own->local_size && has_shared_memory();
 }
 
 // Every rank tells the address of its worker, in blocks of one size that hold the longest one.
-static status open_endpoints(ucx_rank *own, const comm_options *o, err *e)
+static status open_endpoints(network_rank *own, const comm_options *o, err *e)
 {
     status result = OK;
     const comm_rendezvous meeting = {
@@ -158,28 +160,28 @@ static status open_endpoints(ucx_rank *own, const comm_options *o, err *e)
     ucp_address_t *address = NULL;
     char *all = NULL;
     size_t bytes = 0;
-    const ucs_status_t how = ucp_worker_get_address(own->worker, &address, &bytes);
+    const ucs_status_t how = ucp_worker_get_address(ucx_worker_of(own)->worker, &address, &bytes);
     if (how != UCS_OK) return ucx_error("tell its address", how, e);
     TRY(comm_rendezvous_tell(&meeting, address, bytes, o->deadline_ms, &all, &bytes, e));
-    for (int r = 0; r < own->size; r++) own->peer[r].is_near = is_near(own, r);
+    for (int r = 0; r < own->size; r++) ucx_worker_of(own)->peer[r].is_near = is_near(own, r);
     for (int r = 0; r < own->size; r++)
         if (r != own->rank) TRY(open_endpoint(own, r, all + (size_t)r * bytes, e));
 done:
     free(all);
-    ucp_worker_release_address(own->worker, address);
+    ucp_worker_release_address(ucx_worker_of(own)->worker, address);
     return result;
 }
 
 // Waits until the endpoint is connected, and all that was queued has left.
-static status connect_endpoint(ucx_rank *own, int rank, int64_t until, err *e)
+static status connect_endpoint(network_rank *own, int rank, int64_t until, err *e)
 {
-    const ucx_peer *p = &own->peer[rank];
+    const ucx_peer *p = &ucx_worker_of(own)->peer[rank];
     ucs_status_t how = UCS_OK;
     void *flush = ucp_ep_flush_nbx(p->endpoint, &(ucp_request_param_t){0});
     if (UCS_PTR_IS_PTR(flush)) {
         while ((how = ucp_request_check_status(flush)) == UCS_INPROGRESS &&
                (until == 0 || clock_ns() < until) && !comm_failure_known(own->world->failure))
-            if (!ucp_worker_progress(own->worker)) usleep(NAP_US);
+            if (!ucp_worker_progress(ucx_worker_of(own)->worker)) usleep(NAP_US);
         ucp_request_free(flush);
     } else {
         how = UCS_PTR_STATUS(flush);
@@ -190,12 +192,15 @@ static status connect_endpoint(ucx_rank *own, int rank, int64_t until, err *e)
                    how == UCS_INPROGRESS ? "it did not answer in time" : ucs_status_string(how));
 }
 
-static void rank_close(ucx_rank *own);
-
-static status open_parts(ucx_rank *own, const comm_options *o, err *e)
+status ucx_worker_open(network_rank *own, const comm_options *o, err *e)
 {
     status result = OK;
-    TRY(alloc_zeroed(&own->peer, (size_t)o->size, sizeof *own->peer, "a communicator", e));
+    static const char what[] = "a communicator";
+    ucx_worker *w;
+    TRY(alloc_zeroed(&w, 1, sizeof *w, what, e));
+    own->state = w;
+    TRY(alloc_zeroed(&w->peer, (size_t)o->size, sizeof *w->peer, what, e));
+    for (int r = 0; r < o->size; r++) w->peer[r].lost = &own->lost[r];
     TRY(open_context(own, e));
     TRY(open_worker(own, e));
     TRY(open_endpoints(own, o, e));
@@ -203,34 +208,7 @@ done:
     return result;
 }
 
-status ucx_rank_open(const comm_options *o, int algorithm, ucx_rank **out, err *e)
-{
-    ucx_rank *own;
-    pthread_condattr_t monotonic;
-    *out = NULL;
-    status result = alloc_zeroed(&own, 1, sizeof *own, "a communicator", e);
-    if (result != OK) return result;
-    own->world = o->world;
-    own->device = o->device;
-    own->rank = o->rank;
-    own->size = o->size;
-    own->local_rank = o->local_rank;
-    own->local_size = o->local_size;
-    own->algorithm = algorithm;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&own->lock, NULL);
-    pthread_cond_init(&own->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    result = open_parts(own, o, e);
-    if (result == OK)
-        *out = own;
-    else
-        rank_close(own);
-    return result;
-}
-
-status ucx_rank_connect(ucx_rank *own, int64_t deadline_ms, err *e)
+status ucx_worker_connect(network_rank *own, int64_t deadline_ms, err *e)
 {
     status result = OK;
     const int64_t until = deadline_ms > 0 ? clock_ns() + deadline_ms * 1000000 : 0;
@@ -243,7 +221,7 @@ done:
 // ---- Closing
 
 // Ranks of other machines see that an endpoint is closed.
-static void tell_leaving(ucx_rank *own, const ucx_peer *p)
+static void tell_leaving(network_rank *own, const ucx_peer *p)
 {
     const ucp_request_param_t eager = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                        .flags = UCP_AM_SEND_FLAG_EAGER};
@@ -254,55 +232,45 @@ static void tell_leaving(ucx_rank *own, const ucx_peer *p)
 }
 
 // Closes the endpoints when what was sent has left.
-static void flush_endpoints(ucx_rank *own)
+static void flush_endpoints(network_rank *own)
 {
     const int64_t until = clock_ns() + CLOSE_NS;
     const ucp_request_param_t gently = {0}, force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                                      .flags = UCP_EP_CLOSE_FLAG_FORCE};
     for (int r = 0; r < own->size; r++) {
-        ucx_peer *p = &own->peer[r];
+        ucx_peer *p = &ucx_worker_of(own)->peer[r];
         if (!p->endpoint) continue;
         tell_leaving(own, p);
-        void *handle =
-            ucp_ep_close_nbx(p->endpoint, p->is_near || p->lost == UCS_OK ? &gently : &force);
+        void *handle = ucp_ep_close_nbx(p->endpoint, p->is_near || !*p->lost ? &gently : &force);
         p->endpoint = NULL;
         if (!UCS_PTR_IS_PTR(handle)) continue;
         while (ucp_request_check_status(handle) == UCS_INPROGRESS && clock_ns() < until)
-            if (!ucp_worker_progress(own->worker)) usleep(NAP_US);
+            if (!ucp_worker_progress(ucx_worker_of(own)->worker)) usleep(NAP_US);
         ucp_request_free(handle);
     }
 }
 
 // UCX warns of messages that came and were not received, as after a failure.
-static void drop_messages(ucx_rank *own)
+static void drop_messages(network_rank *own)
 {
     ucp_tag_recv_info_t info;
     ucp_tag_message_h message;
     const ucp_request_param_t plain = {0};
-    while ((message = ucp_tag_probe_nb(own->worker, 0, 0, 1, &info))) {
-        void *handle = ucp_tag_msg_recv_nbx(own->worker, &info, 0, message, &plain);
+    while ((message = ucp_tag_probe_nb(ucx_worker_of(own)->worker, 0, 0, 1, &info))) {
+        void *handle = ucp_tag_msg_recv_nbx(ucx_worker_of(own)->worker, &info, 0, message, &plain);
         if (UCS_PTR_IS_PTR(handle)) ucp_request_free(handle);
     }
 }
 
-static void rank_close(ucx_rank *own)
+void ucx_worker_close(network_rank *own, bool well)
 {
-    if (own->worker) {
-        err failure;
-        pthread_mutex_lock(&own->lock);
-        if (ucx_check(own, &failure) == OK) flush_endpoints(own);
+    ucx_worker *w = ucx_worker_of(own);
+    if (w->worker) {
+        if (well) flush_endpoints(own);
         drop_messages(own);
-        pthread_mutex_unlock(&own->lock);
-        ucp_worker_destroy(own->worker);
+        ucp_worker_destroy(w->worker);
     }
-    if (own->context) ucp_cleanup(own->context);
-    pthread_mutex_destroy(&own->lock);
-    pthread_cond_destroy(&own->changed);
-    free(own->peer);
-    free(own);
-}
-
-void ucx_rank_leave(ucx_rank *own)
-{
-    if (--own->users == 0) rank_close(own);
+    if (w->context) ucp_cleanup(w->context);
+    free(w->peer);
+    free(w);
 }

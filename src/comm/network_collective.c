@@ -1,36 +1,36 @@
-// ucx_collective.c -- the other collectives of the communicator ucx. Ranks exchange shards directly; a
+// network_collective.c -- the other collectives of communicators of network.h. Ranks exchange shards directly; a
 // broadcast is a binomial tree, a barrier disseminates. Called on streams, and by hosts that meet.
-#include "comm/ucx_private.h"
+#include "comm/network_private.h"
 
 #include <string.h>
 
 enum { LINE = 64 }; // pieces of a shard are whole elements of every type
 
-static int rank_after(const ucx_call *x, int distance)
+static int rank_after(const network_call *x, int distance)
 {
     return (x->comm->base.rank + distance) % x->comm->base.size;
 }
 
 // Begins to exchange `bytes` of each shard from `first` on. Those for this rank come in `room`.
-static status exchange_shards(const ucx_call *x, size_t first, size_t bytes, char *room, err *e)
+static status exchange_shards(const network_call *x, size_t first, size_t bytes, char *room, err *e)
 {
     status result = OK;
     const int rank = x->comm->base.rank, size = x->comm->base.size;
     const size_t shard = x->terms.count * dtype_bytes((dtype)x->terms.type);
     for (int r = 0; r < size; r++) {
         if (r == rank) continue;
-        TRY(ucx_recv_part(x, r, room, bytes, e));
+        TRY(network_recv_part(x, r, room, bytes, e));
         room += bytes;
     }
     for (int k = 1; k < size; k++) {
         const int r = rank_after(x, k);
-        TRY(ucx_send_part(x, r, (const char *)x->in + shard * (size_t)r + first, bytes, e));
+        TRY(network_send_part(x, r, (const char *)x->in + shard * (size_t)r + first, bytes, e));
     }
 done:
     return result;
 }
 
-static void reduce_shard(const ucx_call *x, size_t first, size_t bytes, char *room)
+static void reduce_shard(const network_call *x, size_t first, size_t bytes, char *room)
 {
     const int rank = x->comm->base.rank, size = x->comm->base.size;
     const dtype t = (dtype)x->terms.type;
@@ -45,11 +45,12 @@ static void reduce_shard(const ucx_call *x, size_t first, size_t bytes, char *ro
 }
 
 // While a piece is reduced, the next one is exchanged. Each has half of the workspace.
-static status run_reduce_scatter(const ucx_call *x, err *e)
+static status run_reduce_scatter(const network_call *x, err *e)
 {
     status result = OK;
     const size_t shard = x->terms.count * dtype_bytes((dtype)x->terms.type),
-                 half = UCX_WORK_BYTES / 2, most = half / (size_t)x->comm->base.size / LINE * LINE,
+                 half = NETWORK_WORK_BYTES / 2,
+                 most = half / (size_t)x->comm->base.size / LINE * LINE,
                  pieces = shard ? (shard + most - 1) / most : 1;
     for (size_t k = 0; k <= pieces; k++) {
         const size_t begin = k * most, last = begin - most;
@@ -57,17 +58,17 @@ static status run_reduce_scatter(const ucx_call *x, err *e)
         if (k < pieces)
             TRY(exchange_shards(x, begin, shard - begin < most ? shard - begin : most,
                                 work + k % 2 * half, e));
-        TRY(ucx_parts_turn(x, e));
+        TRY(network_parts_turn(x, e));
         if (k > 0)
             reduce_shard(x, last, shard - last < most ? shard - last : most,
                          work + (k - 1) % 2 * half);
     }
-    TRY(ucx_parts_end(x, e));
+    TRY(network_parts_end(x, e));
 done:
     return result;
 }
 
-static status run_all_gather(const ucx_call *x, err *e)
+static status run_all_gather(const network_call *x, err *e)
 {
     status result = OK;
     const size_t shard = x->terms.count * dtype_bytes((dtype)x->terms.type);
@@ -75,17 +76,17 @@ static status run_all_gather(const ucx_call *x, err *e)
     if (own != x->in && shard) memcpy(own, x->in, shard);
     for (int k = 1; k < x->comm->base.size; k++) {
         const int r = rank_after(x, k);
-        TRY(ucx_recv_part(x, r, out + shard * (size_t)r, shard, e));
-        TRY(ucx_send_part(x, r, own, shard, e));
+        TRY(network_recv_part(x, r, out + shard * (size_t)r, shard, e));
+        TRY(network_send_part(x, r, own, shard, e));
     }
-    TRY(ucx_parts_end(x, e));
+    TRY(network_parts_end(x, e));
 done:
     return result;
 }
 
 // A rank receives from the one without its lowest bit, counted from the root, and sends to those with a
 // lower bit more.
-static status run_broadcast(const ucx_call *x, err *e)
+static status run_broadcast(const network_call *x, err *e)
 {
     status result = OK;
     const int size = x->comm->base.size, root = x->terms.root,
@@ -93,63 +94,63 @@ static status run_broadcast(const ucx_call *x, err *e)
     int bit = 1;
     while (bit < size && !(own & bit)) bit *= 2;
     if (own > 0) {
-        TRY(ucx_recv_part(x, (own - bit + root) % size, x->out, x->terms.count, e));
-        TRY(ucx_parts_end(x, e));
+        TRY(network_recv_part(x, (own - bit + root) % size, x->out, x->terms.count, e));
+        TRY(network_parts_end(x, e));
     }
     for (bit /= 2; bit > 0; bit /= 2)
         if (own + bit < size)
-            TRY(ucx_send_part(x, (own + bit + root) % size, x->out, x->terms.count, e));
-    TRY(ucx_parts_end(x, e));
+            TRY(network_send_part(x, (own + bit + root) % size, x->out, x->terms.count, e));
+    TRY(network_parts_end(x, e));
 done:
     return result;
 }
 
-static status run_barrier(const ucx_call *x, err *e)
+static status run_barrier(const network_call *x, err *e)
 {
     status result = OK;
     const int size = x->comm->base.size;
     for (int distance = 1; distance < size; distance *= 2) {
-        TRY(ucx_recv_part(x, rank_after(x, size - distance), NULL, 0, e));
-        TRY(ucx_send_part(x, rank_after(x, distance), NULL, 0, e));
-        TRY(ucx_parts_end(x, e));
+        TRY(network_recv_part(x, rank_after(x, size - distance), NULL, 0, e));
+        TRY(network_send_part(x, rank_after(x, distance), NULL, 0, e));
+        TRY(network_parts_end(x, e));
     }
 done:
     return result;
 }
 
-static status run_body(const ucx_call *x, err *e)
+static status run_body(const network_call *x, err *e)
 {
-    switch ((ucx_kind)x->terms.kind) {
-    case UCX_ALL_REDUCE:
-        return ucx_run_all_reduce(x, e);
-    case UCX_REDUCE_SCATTER:
+    switch ((network_kind)x->terms.kind) {
+    case NETWORK_ALL_REDUCE:
+        return network_run_all_reduce(x, e);
+    case NETWORK_REDUCE_SCATTER:
         return run_reduce_scatter(x, e);
-    case UCX_ALL_GATHER:
-    case UCX_GATHER_NOW:
+    case NETWORK_ALL_GATHER:
+    case NETWORK_GATHER_NOW:
         return run_all_gather(x, e);
-    case UCX_BROADCAST:
+    case NETWORK_BROADCAST:
         return run_broadcast(x, e);
     default:
         return run_barrier(x, e);
     }
 }
 
-status ucx_run_collective(void *call, err *e)
+status network_run_collective(void *call, err *e)
 {
-    return ucx_run(call, run_body, e);
+    return network_run(call, run_body, e);
 }
 
-status ucx_meet(comm *c, ucx_kind kind, err *e)
+status network_meet(comm *c, network_kind kind, err *e)
 {
-    ucx_call x = ucx_call_of(c, UCX_ON_HOST, (ucx_terms){.kind = (uint8_t)kind});
-    return ucx_run(&x, run_body, e);
+    network_call x = network_call_of(c, NETWORK_ON_HOST, (network_terms){.kind = (uint8_t)kind});
+    return network_run(&x, run_body, e);
 }
 
-status ucx_gather_now(comm *c, const void *in, void *out, size_t bytes, err *e)
+status network_gather_now(comm *c, const void *in, void *out, size_t bytes, err *e)
 {
-    const ucx_terms terms = {.kind = UCX_GATHER_NOW, .type = U8, .count = bytes};
-    ucx_call x = ucx_call_of(c, UCX_ON_HOST, terms);
+    const network_terms terms = {.kind = NETWORK_GATHER_NOW, .type = U8, .count = bytes};
+    network_call x = network_call_of(c, NETWORK_ON_HOST, terms);
     x.in = in;
     x.out = out;
-    return ucx_run(&x, run_body, e);
+    return network_run(&x, run_body, e);
 }

@@ -1,5 +1,5 @@
-// ucx_algorithm.c -- the algorithms of all_reduce in the communicator ucx. All have the order of sums of
-// base/reduce.h, so all give the same bits. A new algorithm is one row. Called by ucx_collective.c.
+// network_algorithm.c -- the algorithms of all_reduce in communicators of network.h. All have the order of sums of
+// base/reduce.h, so all give the same bits. A new algorithm is one row. Called by network_collective.c.
 //
 //   recursive_doubling   partners at distance 1, 2, 4 … exchange the sums of their groups, which are then
 //                        equal on both
@@ -8,7 +8,7 @@
 //   direct               each rank reduces its share of all arrays, and sends the result to all
 //
 // The first and the third add partial sums. 16-bit types are rounded once, so they are not legal for them.
-#include "comm/ucx_private.h"
+#include "comm/network_private.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@ enum { LINE = 64 };
 
 // `count` elements at x->out.
 typedef struct piece {
-    const ucx_call *x;
+    const network_call *x;
     char *data;
     size_t count, element;
     dtype type;
@@ -60,9 +60,9 @@ static status recursive_doubling(const piece *p, err *e)
     for (int distance = 1; distance < size; distance *= 2) {
         const int partner = rank ^ distance;
         const size_t bytes = p->count * p->element;
-        TRY(ucx_recv_part(p->x, partner, theirs, bytes, e));
-        TRY(ucx_send_part(p->x, partner, p->data, bytes, e));
-        TRY(ucx_parts_end(p->x, e));
+        TRY(network_recv_part(p->x, partner, theirs, bytes, e));
+        TRY(network_send_part(p->x, partner, p->data, bytes, e));
+        TRY(network_parts_end(p->x, e));
         reduce_pair(p, rank < partner ? p->data : theirs, rank < partner ? theirs : p->data,
                     p->data, p->count);
     }
@@ -75,7 +75,7 @@ done:
 static status gather(const piece *p, err *e)
 {
     status result = OK;
-    const ucx_comm *c = p->x->comm;
+    const network_comm *c = p->x->comm;
     const int rank = c->base.rank, size = c->base.size;
     const size_t bytes = p->count * p->element;
     const void *from[REDUCE_SOURCES];
@@ -83,10 +83,11 @@ static status gather(const piece *p, err *e)
     if (bytes) memcpy(c->work, p->data, bytes);
     for (int have = 1; have < size; have *= 2) { // block i is that of rank + i
         const int blocks = have < size - have ? have : size - have;
-        TRY(ucx_recv_part(p->x, (rank + have) % size, c->work + (size_t)have * bytes,
-                          (size_t)blocks * bytes, e));
-        TRY(ucx_send_part(p->x, (rank + size - have) % size, c->work, (size_t)blocks * bytes, e));
-        TRY(ucx_parts_end(p->x, e));
+        TRY(network_recv_part(p->x, (rank + have) % size, c->work + (size_t)have * bytes,
+                              (size_t)blocks * bytes, e));
+        TRY(network_send_part(p->x, (rank + size - have) % size, c->work, (size_t)blocks * bytes,
+                              e));
+        TRY(network_parts_end(p->x, e));
     }
     for (int r = 0; r < size; r++) from[r] = c->work + (size_t)((r + size - rank) % size) * bytes;
     reduce_arrays(&to, 1, from, size, p->count, p->type, p->op);
@@ -122,9 +123,9 @@ static status halving_step(const piece *p, int distance, err *e)
     mine = other = first, keep = give = count;
     halve(&mine, &keep, rank < partner);
     halve(&other, &give, rank > partner);
-    TRY(ucx_recv_part(p->x, partner, theirs, keep * p->element, e));
-    TRY(ucx_send_part(p->x, partner, p->data + other * p->element, give * p->element, e));
-    TRY(ucx_parts_end(p->x, e));
+    TRY(network_recv_part(p->x, partner, theirs, keep * p->element, e));
+    TRY(network_send_part(p->x, partner, p->data + other * p->element, give * p->element, e));
+    TRY(network_parts_end(p->x, e));
     char *own = p->data + mine * p->element;
     reduce_pair(p, rank < partner ? own : theirs, rank < partner ? theirs : own, own, keep);
 done:
@@ -140,9 +141,9 @@ static status doubling_step(const piece *p, int distance, err *e)
     mine = other = first, have = want = count;
     halve(&mine, &have, rank < partner);
     halve(&other, &want, rank > partner);
-    TRY(ucx_recv_part(p->x, partner, p->data + other * p->element, want * p->element, e));
-    TRY(ucx_send_part(p->x, partner, p->data + mine * p->element, have * p->element, e));
-    TRY(ucx_parts_end(p->x, e));
+    TRY(network_recv_part(p->x, partner, p->data + other * p->element, want * p->element, e));
+    TRY(network_send_part(p->x, partner, p->data + mine * p->element, have * p->element, e));
+    TRY(network_parts_end(p->x, e));
 done:
     return result;
 }
@@ -174,13 +175,14 @@ static status exchange_shares(const piece *p, char *room, err *e)
     const size_t bytes = (share_first(p, rank + 1) - share_first(p, rank)) * p->element;
     for (int r = 0; r < size; r++) {
         if (r == rank) continue;
-        TRY(ucx_recv_part(p->x, r, room, bytes, e));
+        TRY(network_recv_part(p->x, r, room, bytes, e));
         room += bytes;
     }
     for (int i = 1; i < size; i++) {
         const int r = (rank + i) % size;
         const size_t begin = share_first(p, r), end = share_first(p, r + 1);
-        TRY(ucx_send_part(p->x, r, p->data + begin * p->element, (end - begin) * p->element, e));
+        TRY(network_send_part(p->x, r, p->data + begin * p->element, (end - begin) * p->element,
+                              e));
     }
 done:
     return result;
@@ -207,8 +209,9 @@ static status gather_shares(const piece *p, err *e)
     for (int i = 1; i < size; i++) {
         const int r = (rank + i) % size;
         const size_t begin = share_first(p, r), end = share_first(p, r + 1);
-        TRY(ucx_recv_part(p->x, r, p->data + begin * p->element, (end - begin) * p->element, e));
-        TRY(ucx_send_part(p->x, r, p->data + first * p->element, count * p->element, e));
+        TRY(network_recv_part(p->x, r, p->data + begin * p->element, (end - begin) * p->element,
+                              e));
+        TRY(network_send_part(p->x, r, p->data + first * p->element, count * p->element, e));
     }
 done:
     return result;
@@ -218,19 +221,19 @@ done:
 static status direct(const piece *p, err *e)
 {
     status result = OK;
-    const size_t half = UCX_WORK_BYTES / 2, slack = (size_t)p->x->comm->base.size * LINE,
+    const size_t half = NETWORK_WORK_BYTES / 2, slack = (size_t)p->x->comm->base.size * LINE,
                  most = (half - slack) / p->element,
                  pieces = p->count ? (p->count + most - 1) / most : 1;
     for (size_t k = 0; k <= pieces; k++) {
         const piece next = piece_at(p, k * most, most);
         if (k < pieces) TRY(exchange_shares(&next, p->x->comm->work + k % 2 * half, e));
-        TRY(ucx_parts_turn(p->x, e));
+        TRY(network_parts_turn(p->x, e));
         if (k == 0) continue;
         const piece last = piece_at(p, (k - 1) * most, most);
         reduce_share(&last, p->x->comm->work + (k - 1) % 2 * half);
         TRY(gather_shares(&last, e));
     }
-    TRY(ucx_parts_end(p->x, e));
+    TRY(network_parts_end(p->x, e));
 done:
     return result;
 }
@@ -247,7 +250,7 @@ static const algorithm_row ROWS[] = {
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
 
-status ucx_algorithm_named(const char *name, int *out, err *e)
+status network_algorithm_named(const char *name, int *out, err *e)
 {
     *out = -1;
     if (!name || strcmp(name, "auto") == 0) return OK;
@@ -260,7 +263,7 @@ status ucx_algorithm_named(const char *name, int *out, err *e)
                    name);
 }
 
-const char *ucx_algorithm_name(int algorithm)
+const char *network_algorithm_name(int algorithm)
 {
     return algorithm >= 0 && algorithm < ROW_COUNT ? ROWS[algorithm].name : "another algorithm";
 }
@@ -271,7 +274,7 @@ static bool is_legal(const algorithm_row *row, int size, dtype t)
            (row->for_16_bits || dtype_bytes(t) > 2);
 }
 
-int ucx_algorithm_choose(int forced, int size, dtype t, size_t bytes)
+int network_algorithm_choose(int forced, int size, dtype t, size_t bytes)
 {
     if (forced >= 0 && is_legal(&ROWS[forced], size, t)) return forced;
     int i = 0;
@@ -279,13 +282,13 @@ int ucx_algorithm_choose(int forced, int size, dtype t, size_t bytes)
     return i;
 }
 
-status ucx_run_all_reduce(const ucx_call *x, err *e)
+status network_run_all_reduce(const network_call *x, err *e)
 {
     status result = OK;
     const algorithm_row *row = &ROWS[x->terms.algorithm];
     const size_t element = dtype_bytes((dtype)x->terms.type), size = (size_t)x->comm->base.size,
                  count = x->terms.count,
-                 most = UCX_WORK_BYTES / (row->gathers ? size : 1) / element;
+                 most = NETWORK_WORK_BYTES / (row->gathers ? size : 1) / element;
     const piece all = {.x = x,
                        .data = x->out,
                        .count = count,

@@ -1,0 +1,332 @@
+// network.c -- opens, splits and closes communicators over a transport (network.h), and holds their table. A call
+// becomes work on a stream. They have no calls over segments, so comm.c packs shards. Called by ucx.c and mpi.c.
+#include "comm/network_private.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+
+static const comm_ops network_ops;
+
+const comm_capabilities NETWORK_CAPABILITIES = {.tree_order = true,
+                                                .needs_workspace = true,
+                                                .sends_wait = true,
+                                                .own_thread = true,
+                                                .own_bytes = NETWORK_WORK_BYTES};
+
+// ---- Calls
+
+network_call network_call_of(comm *base, network_side side, network_terms terms)
+{
+    network_comm *c = network_of(base);
+    const network_rank *own = c->own;
+    network_call x = {.comm = c, .side = side, .terms = terms};
+    if (side != NETWORK_BETWEEN) x.ticket = c->sequence[side].issued++;
+    x.what = atomic_load_explicit(
+        &comm_watchdog_activity(own->world->watchdog, own->local_rank)->what, memory_order_relaxed);
+    return x;
+}
+
+status network_issue(const network_call *x, device_stream_fn fn, device_stream *on, err *e)
+{
+    const comm_failure *f = x->comm->own->world->failure;
+    if (comm_failure_known(f)) return comm_failure_error(f, e);
+    on->device->ops->call(on, fn, x, sizeof *x);
+    return OK;
+}
+
+// `whole`: the count of the call that this one is a part of, or 0.
+static network_call collective(comm *c, const comm_call_shape *shape, uint64_t whole,
+                               const void *in, void *out)
+{
+    static const uint8_t kinds[] = {[CALL_ALL_REDUCE] = NETWORK_ALL_REDUCE,
+                                    [CALL_REDUCE_SCATTER] = NETWORK_REDUCE_SCATTER,
+                                    [CALL_ALL_GATHER] = NETWORK_ALL_GATHER,
+                                    [CALL_BROADCAST] = NETWORK_BROADCAST};
+    network_terms terms = {.kind = kinds[shape->kind],
+                           .type = shape->type,
+                           .op = shape->op,
+                           .root = shape->root,
+                           .count = shape->count,
+                           .whole = whole};
+    if (terms.kind == NETWORK_ALL_REDUCE)
+        terms.algorithm = (uint8_t)network_algorithm_choose(
+            network_of(c)->own->algorithm, c->size, (dtype)terms.type,
+            terms.count * dtype_bytes((dtype)terms.type));
+    network_call x = network_call_of(c, NETWORK_ON_STREAM, terms);
+    x.in = in;
+    x.out = out;
+    return x;
+}
+
+static status issue_collective(comm *c, comm_call_shape shape, const void *in, void *out,
+                               device_stream *on, err *e)
+{
+    const network_call x = collective(c, &shape, 0, in, out);
+    return network_issue(&x, network_run_collective, on, e);
+}
+
+status network_run_now(comm *c, const comm_call_shape *shape, const comm_call_shape *whole,
+                       const void *in, void *out, uint64_t what, err *e)
+{
+    network_call x = collective(c, shape, whole->count, in, out);
+    x.what = what;
+    return network_run_collective(&x, e);
+}
+
+static status network_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
+                                 device_stream *on, err *e)
+{
+    return issue_collective(
+        c,
+        (comm_call_shape){
+            .kind = CALL_ALL_REDUCE, .type = (uint8_t)t, .op = (uint8_t)op, .count = count},
+        inout, inout, on, e);
+}
+
+static status network_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count,
+                                     dtype t, comm_reduce_op op, device_stream *on, err *e)
+{
+    return issue_collective(c,
+                            (comm_call_shape){.kind = CALL_REDUCE_SCATTER,
+                                              .type = (uint8_t)t,
+                                              .op = (uint8_t)op,
+                                              .count = shard_count},
+                            in, out, on, e);
+}
+
+static status network_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
+                                 device_stream *on, err *e)
+{
+    return issue_collective(
+        c, (comm_call_shape){.kind = CALL_ALL_GATHER, .type = (uint8_t)t, .count = shard_count}, in,
+        out, on, e);
+}
+
+static status network_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
+                                err *e)
+{
+    return issue_collective(
+        c, (comm_call_shape){.kind = CALL_BROADCAST, .type = U8, .root = root, .count = bytes},
+        inout, inout, on, e);
+}
+
+static status network_barrier(comm *c, err *e)
+{
+    return network_meet(c, NETWORK_BARRIER, e);
+}
+
+// Nobody reads the memory of another rank, so there is nothing to exchange.
+static status network_share(comm *c, err *e)
+{
+    return network_meet(c, NETWORK_SHARE, e);
+}
+
+static status network_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
+{
+    (void)c;
+    *out = NULL;
+    return device_alloc(d, MEMORY_ZEROED, bytes, out, e);
+}
+
+static void network_release(comm *c, device *d, void *p, size_t bytes)
+{
+    (void)c;
+    device_release(d, MEMORY_ZEROED, p, bytes);
+}
+
+static void network_abort(comm *c, const err *why)
+{
+    network_fail(network_of(c)->own, network_of(c)->own->rank, why);
+}
+
+// ---- Opening
+
+static void free_member(network_comm *c)
+{
+    if (!c) return;
+    for (int s = 0; s < NETWORK_SIDES; s++) {
+        network_sequence *sequence = &c->sequence[s];
+        free(sequence->sent);
+        free(sequence->received);
+        free(sequence->to);
+        free(sequence->from);
+        for (int i = 0; i < 2; i++) free(sequence->request[i]);
+    }
+    free(c->sends);
+    free(c->receives);
+    free(c->sent);
+    if (c->work) device_release(c->own->device, MEMORY_DEVICE, c->work, NETWORK_WORK_BYTES);
+    free(c->ranks);
+    free(c);
+}
+
+static status open_sequence(network_sequence *sequence, size_t size, err *e)
+{
+    status result = OK;
+    static const char what[] = "a communicator";
+    TRY(alloc_zeroed(&sequence->sent, size, sizeof *sequence->sent, what, e));
+    TRY(alloc_zeroed(&sequence->received, size, sizeof *sequence->received, what, e));
+    TRY(alloc_zeroed(&sequence->to, size, sizeof *sequence->to, what, e));
+    TRY(alloc_zeroed(&sequence->from, size, sizeof *sequence->from, what, e));
+    for (int i = 0; i < 2; i++)
+        TRY(alloc_zeroed(&sequence->request[i], 4 * size, sizeof **sequence->request, what, e));
+done:
+    return result;
+}
+
+// Opens the communicator of a group, whose members are `ranks` among all ranks.
+static status member_open(network_rank *own, const comm_rendezvous *meeting, const int *ranks,
+                          comm **out, err *e)
+{
+    status result = OK;
+    static const char what[] = "a communicator";
+    const size_t size = (size_t)meeting->size;
+    network_comm *c = NULL;
+    TRY(alloc_zeroed(&c, 1, sizeof *c, what, e));
+    c->base = (comm){.ops = &own->table,
+                     .rank = meeting->rank,
+                     .size = meeting->size,
+                     .can = NETWORK_CAPABILITIES};
+    c->own = own;
+    c->meeting = *meeting;
+    TRY(alloc_array(&c->ranks, size, sizeof *c->ranks, what, e));
+    for (size_t r = 0; r < size; r++) c->ranks[r] = ranks ? ranks[r] : (int)r;
+    for (int s = 0; s < NETWORK_SIDES; s++) TRY(open_sequence(&c->sequence[s], size, e));
+    TRY(alloc_zeroed(&c->sends, size, sizeof *c->sends, what, e));
+    TRY(alloc_zeroed(&c->receives, size, sizeof *c->receives, what, e));
+    TRY(alloc_zeroed(&c->sent, size, sizeof *c->sent, what, e));
+    if (size > 1) {
+        void *work = NULL;
+        TRY(device_alloc(own->device, MEMORY_DEVICE, NETWORK_WORK_BYTES, &work, e));
+        c->work = work;
+    }
+    own->users++;
+    *out = &c->base;
+done:
+    if (result != OK) free_member(c);
+    return result;
+}
+
+static status network_split(comm *base, int color, int key, comm **out, err *e)
+{
+    status result = OK;
+    network_comm *c = network_of(base);
+    const int64_t deadline_ms = atomic_load(&c->own->world->watchdog->limit_ms);
+    comm_members m = {0};
+    comm_rendezvous meeting;
+    char nothing = 0;
+    *out = NULL;
+    TRY(network_meet(base, NETWORK_SPLIT, e)); // a rank that does not come is named
+    TRY(comm_rendezvous_split(&c->meeting, color, key, deadline_ms, &m, e));
+    TRY(comm_rendezvous_join(&c->meeting, &m, &nothing, sizeof nothing, deadline_ms, &meeting, e));
+    for (int r = 0; r < m.size; r++) m.ranks[r] = c->ranks[m.ranks[r]];
+    TRY(member_open(c->own, &meeting, m.ranks, out, e));
+done:
+    free(m.ranks);
+    return result;
+}
+
+// The rank is used by one less. The last one closes the transport, which sends what is under way.
+static void rank_leave(network_rank *own)
+{
+    if (--own->users > 0) return;
+    err failure;
+    pthread_mutex_lock(&own->lock);
+    if (own->state) own->transport->close(own, network_check(own, &failure) == OK);
+    pthread_mutex_unlock(&own->lock);
+    pthread_mutex_destroy(&own->lock);
+    pthread_cond_destroy(&own->changed);
+    free(own->lost);
+    free(own);
+}
+
+// The streams of the rank have no work of c any more.
+static void network_close(comm *base)
+{
+    network_comm *c = network_of(base);
+    network_rank *own = c->own;
+    free_member(c);
+    rank_leave(own);
+}
+
+static const comm_ops network_ops = {
+    .close = network_close,
+    .alloc = network_alloc,
+    .release = network_release,
+    .all_reduce = network_all_reduce,
+    .reduce_scatter = network_reduce_scatter,
+    .all_gather = network_all_gather,
+    .broadcast = network_broadcast,
+    .send = network_send,
+    .recv = network_recv,
+    .send_wait = network_send_wait,
+    .group_begin = network_group_begin,
+    .group_end = network_group_end,
+    .barrier = network_barrier,
+    .gather_now = network_gather_now,
+    .abort = network_abort,
+    .split = network_split,
+    .share = network_share,
+};
+
+static status rank_open(const network_transport *transport, const comm_options *o, int algorithm,
+                        network_rank **out, err *e)
+{
+    network_rank *own;
+    pthread_condattr_t monotonic;
+    *out = NULL;
+    status result = alloc_zeroed(&own, 1, sizeof *own, "a communicator", e);
+    if (result != OK) return result;
+    own->transport = transport;
+    own->table = network_ops;
+    own->table.name = transport->name;
+    own->world = o->world;
+    own->device = o->device;
+    own->rank = o->rank;
+    own->size = o->size;
+    own->local_rank = o->local_rank;
+    own->local_size = o->local_size;
+    own->algorithm = algorithm;
+    own->users = 1;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&own->lock, NULL);
+    pthread_cond_init(&own->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    TRY(alloc_zeroed(&own->lost, (size_t)o->size, sizeof *own->lost, "a communicator", e));
+    TRY(transport->open(own, o, e));
+    *out = own;
+done:
+    if (result != OK) rank_leave(own);
+    return result;
+}
+
+status network_open(const network_transport *transport, const comm_options *o, comm **out, err *e)
+{
+    status result = OK;
+    int algorithm;
+    network_rank *own = NULL;
+    *out = NULL;
+    if (!o->device->ops->call)
+        FAIL(E_USAGE, "communicator %s: device %s has memory that the host cannot address",
+             transport->name, o->device->ops->name);
+    TRY(network_algorithm_named(getenv("TRIREME_ALGO"), &algorithm, e));
+    const comm_rendezvous meeting = {
+        .store = o->store, .failure = o->world->failure, .rank = o->rank, .size = o->size};
+    TRY(rank_open(transport, o, algorithm, &own, e));
+    TRY(member_open(own, &meeting, NULL, out, e));
+    // A rank answers the connections of the others only while it waits here. The second turn is for answers that
+    // are still queued: UCX aborts when it ends a worker with one.
+    for (int turn = 0; turn < 2; turn++) {
+        TRY(transport->connect(own, o->deadline_ms, e));
+        TRY(network_meet(*out, NETWORK_BARRIER, e));
+    }
+done:
+    if (result != OK && *out) {
+        network_close(*out);
+        *out = NULL;
+    }
+    if (own) rank_leave(own);
+    return result;
+}
