@@ -28,6 +28,7 @@
 //           memory (p2p.h).
 //   nccl    GPUs of any hosts, one for each rank, by NCCL (nccl.h)
 //   ucx     ranks that are processes on any hosts (ucx.h)
+//   mpi     ranks that MPI's launcher has started (mpi.h)
 //   hier    ranks of several hosts: local in each, ucx between them (hier.h)
 //   trace   wraps another one and counts its calls and bytes (trace.h)
 #ifndef TRIREME_COMM_COMM_H

@@ -63,6 +63,12 @@ sharded() { # LAUNCHER
     expect_same_losses forked-sharded "$1-sharded"
     expect_same_checkpoint forked-sharded "$1-sharded"
 }
+over_mpi() { # LAUNCHER
+    "$1" trireme train job.yaml --quiet --train.save_every 4 --launch.comm mpi --train.out "$1-mpi" 2>stderr
+    code=$?
+    expect_exit 0
+    expect_like_forked "$1-mpi"
+}
 two_runs() { # LAUNCHER: at the same time
     local first
     "$1" trireme train job.yaml --quiet --train.save_every 4 --train.out "$1-a" >stdout.a 2>&1 &
@@ -143,6 +149,9 @@ train --launch.ranks 4 --train.save_every 4 --train.out forked
 train --launch.ranks 4 --train.save_every 4 --train.out forked-sharded --parallel.dp zero3 --parallel.tp 2
 check "Slurm starts, with two nodes" slurm_start 16
 [ "$failures" = 0 ] || finish
+for launcher in openmpi mpich; do
+    check "$launcher: over the communicator mpi, same bits" over_mpi $launcher
+done
 for launcher in $launchers; do
     check "$launcher: same bits, one rank prints" same_bits $launcher
     check "$launcher: zero3 with tp 2, same bits" sharded $launcher

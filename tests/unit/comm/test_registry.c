@@ -23,12 +23,13 @@ static void test_names_are_described_before_ranks_start(void **state)
     assert_string_equal(d.name, "local");
     assert_true(d.can.tree_order && d.can.zero_copy && !d.can.device_memory && !d.can.sends_wait);
     assert_int_equal(comm_describe("local", 2, false, true, &d, &e), OK);
-    assert_int_equal(comm_describe("mpi", 2, false, true, &d, &e), E_USAGE);
+    assert_int_equal(comm_describe("gloo", 2, false, true, &d, &e), E_USAGE);
     static const char valid[] =
-        "communicator mpi: valid are auto, solo (one rank), local (ranks of "
+        "communicator gloo: valid are auto, solo (one rank), local (ranks of "
         "one machine), p2p (ranks of one machine whose devices have memory "
-        "of their own), nccl (GPUs of any hosts, one for each rank), ucx (ranks on any hosts), and "
-        "hier (ranks of several hosts: local in each, ucx between them)";
+        "of their own), nccl (GPUs of any hosts, one for each rank), ucx (ranks on any hosts), "
+        "hier (ranks of several hosts: local in each, ucx between them), and mpi (ranks that "
+        "mpirun has started)";
     assert_memory_equal(e.text, valid, sizeof valid - 1); // which are not built in may follow
     assert_int_equal(comm_describe("solo", 2, false, true, &d, &e), E_USAGE);
     assert_string_equal(e.text, "communicator solo: found 2 ranks; valid are 1");
