@@ -16,7 +16,8 @@ status comm_store_tcp_own(comm_store *s, net_address *out, err *e);
 // Leaves a will with the server: when this connection ends, or makes no call for silent_ms, the server gives
 // the key the value, where it has none. So others learn of a host that is gone. A connection has one will; a
 // later call replaces it, and 0 bytes take it back. From then on a reply that does not come within half of silent_ms is
-// E_IO, so that a client that is cut off knows it before the others do. silent_ms 0: the connection's end alone counts. s is a store of comm_store_tcp_open. Not collective.
+// E_IO, so that a client that is cut off knows it before the others do. silent_ms 0: the connection's end alone
+// counts. s is a store of comm_store_tcp_open. Not collective.
 status comm_store_tcp_will(comm_store *s, const char *key, store_value value, int64_t silent_ms,
                            err *e);
 

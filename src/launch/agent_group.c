@@ -454,7 +454,8 @@ status agent_group_leave_will(const agent_group *g, comm_store *s, const agent_r
     agent_group_lost(g, r->node, "its agent ended, or its host does not answer", &lost);
     TRY(worker_failure_pack(&lost, packed, &bytes, e));
     agent_group_end_key(r, key);
-    TRY(comm_store_tcp_will(s, key, (store_value){packed, bytes}, silent_ms, e));
+    // No network can cut the leader off from the store that it keeps itself.
+    TRY(comm_store_tcp_will(s, key, (store_value){packed, bytes}, g->server ? 0 : silent_ms, e));
 done:
     return result;
 }
