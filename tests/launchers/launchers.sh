@@ -4,6 +4,7 @@
 tests=$(cd "${0%/*}/.." && pwd)
 deploy=$tests/../deploy
 . "$tests/cli/lib.sh" "$1"
+. "$tests/launchers/check.sh"
 . "$tests/launchers/slurm.sh"
 export TRIREME_ATTACH_TIMEOUT=60s
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
@@ -28,26 +29,6 @@ srun() { timeout 120 srun -n 4 "$@"; }
 srun_pmi2() { timeout 120 srun --mpi=pmi2 -n 4 "$@"; }
 # Each node counts as a host, which meets the other one over TCP.
 srun_two_nodes() { MASTER_ADDR=127.0.0.1 MASTER_PORT=$(slurm_port) timeout 120 srun -N 2 --ntasks-per-node 2 "$@"; }
-
-# check NAME FUNCTION [ARGUMENT...]: a line that says whether all expectations of the function held.
-check() {
-    local before=$failures begin=$(now_ms)
-    "${@:2}"
-    printf '%-50s %s, %d ms\n' "$1" "$([ "$failures" = "$before" ] && echo passed || echo FAILED)" $(($(now_ms) - begin))
-}
-# The processes of Trireme whose arguments have the folder $1; first those that the launcher has started.
-processes_of() {
-    local f
-    for f in /proc/[0-9]*; do
-        [ "$(cat "$f/comm" 2>/dev/null)" = trireme ] && grep -qszxF -- "$1" "$f/cmdline" && basename "$f"
-    done
-    true
-}
-expect_like_forked() { # RUN
-    expect_steps "$1" 8
-    expect_same_losses forked "$1"
-    expect_same_checkpoint forked "$1"
-}
 
 same_bits() { # LAUNCHER
     "$1" trireme train job.yaml --train.save_every 4 --train.out "$1" >stdout 2>stderr </dev/null
