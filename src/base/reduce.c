@@ -1,4 +1,4 @@
-// reduce.c -- reduces several arrays to one, in pieces that fit in the first-level cache.
+// reduce.c -- reduces several arrays to one, three and more in pieces that fit in the first-level cache.
 //
 // Called by the local communicator and the cpu device. It does not know ranks or shared memory. Plain loops are
 // compiled for three levels of CPU instructions. All levels give the same bits, because there are
@@ -89,7 +89,7 @@ DEFINE_COMBINE(combine_integers, int64_t, (int64_t)((uint64_t)x[i] + (uint64_t)y
     INLINE name##_halves name(reduce_scratch *scratch, const void *const *srcs, int src_count,     \
                               size_t offset, size_t n, dtype t, reduce_op op)                      \
     {                                                                                              \
-        const type *sums[SCRATCHES];                                                               \
+        const type *sums[SCRATCHES] = {0};                                                         \
         int finished = 0;                                                                          \
         for (int s = 0; s < src_count; s++) {                                                      \
             const type *x = load(&scratch[finished], (const char *)srcs[s] + offset, n, t);        \
@@ -185,18 +185,21 @@ DEFINE_PIECE_64(piece_integers, tree_integers, finish_integers)
     attribute static void name(void *const *dsts, int dst_count, const void *const *srcs,          \
                                int src_count, size_t count, dtype t, reduce_op op)                 \
     {                                                                                              \
-        const size_t floats = SCRATCH_BYTES / sizeof(float), words = SCRATCH_BYTES / 8;            \
+        const size_t floats = SCRATCH_BYTES / sizeof(float);                                       \
+        /* Two sources need no scratch buffer, and so no pieces. */                                \
+        const size_t whole_floats = src_count <= 2 ? count : floats;                               \
+        const size_t whole_words = src_count <= 2 ? count : SCRATCH_BYTES / 8;                     \
         reduce_scratch scratch[SCRATCHES];                                                         \
         if (t == F32)                                                                              \
-            PIECES_BY_OP(piece_floats, floats, F32);                                               \
+            PIECES_BY_OP(piece_floats, whole_floats, F32);                                         \
         else if (t == BF16)                                                                        \
             PIECES_BY_OP(piece_floats, floats, BF16);                                              \
         else if (t == F16)                                                                         \
             PIECES_BY_OP(piece_floats, floats, F16);                                               \
         else if (t == F64)                                                                         \
-            PIECES_BY_OP(piece_doubles, words, F64);                                               \
+            PIECES_BY_OP(piece_doubles, whole_words, F64);                                         \
         else                                                                                       \
-            PIECES_BY_OP(piece_integers, words, I64);                                              \
+            PIECES_BY_OP(piece_integers, whole_words, I64);                                        \
     }
 
 DEFINE_LEVEL(reduce_generic, )
