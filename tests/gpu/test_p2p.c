@@ -2,27 +2,7 @@
 // have one GPU together or one each. Processes share memory by IPC handles.
 #include "child.h"
 
-#include "../unit/comm/p2p_cases.h"
-
-static status open_device(int rank, int order, device **out, err *e)
-{
-    status result = OK;
-    device_description d;
-    device_options o = {.local_rank = rank, .local_ranks = MOST};
-    (void)order; // the environment says it
-    TRY(device_describe("cuda", &o, &d, e));
-    o.index = rank % d.count;
-    TRY(device_open("cuda", &o, out, e));
-done:
-    return result;
-}
-
-// The stand-in ends the process where a rule is broken.
-static const char *broken_rule(const device *d)
-{
-    (void)d;
-    return NULL;
-}
+#include "peers.h"
 
 // ---- In a child, whose environment says how many GPUs there are
 
