@@ -4,7 +4,7 @@
 
 #include "far_ranks.h"
 
-#include "comm/ucx.h"
+#include "comm/network.h"
 
 #include <sched.h>
 
@@ -92,7 +92,7 @@ static status one_stays_away(const test_rank *s, err *e)
     TRY(sum(s, s->comm, e));
     if (s->comm->rank == 0) TRY(sum(s, s->comm, e));
     while (!comm_failure_known(s->world->failure)) {
-        ucx_progress(s->comm);
+        network_progress(s->comm);
         sched_yield();
     }
     result = comm_failure_error(s->world->failure, e);
