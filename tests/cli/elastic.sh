@@ -88,11 +88,12 @@ done < <(paste -d ' ' ranks ends)
 expect_steps elastic "$(newest_step elastic)"
 expect_same_losses hand elastic
 expect_same_checkpoint hand elastic
-# An undisturbed run has the same samples: its losses differ by rounding only, which grows with the steps.
+# An undisturbed run has the same samples: its losses differ by rounding only, which grows with the steps to a few
+# hundred-thousandths. Those of other samples differ by percents.
 train --launch.ranks 4 --train.steps 60 --train.out undisturbed
 mkdir early
 grep -E '"event":"step","step":([1-9]|[1-5][0-9]|60),' elastic/log.jsonl >early/log.jsonl
-expect_near_losses undisturbed early 1e-5
+expect_near_losses undisturbed early 1e-3
 
 # ---- From the beginning, where no checkpoint is complete; and the run that was lost is kept
 rm -f last
