@@ -201,6 +201,11 @@ done:
     return result;
 }
 
+void comm_store_tcp_wait_long(comm_store *s)
+{
+    tcp_of(s)->reply_ms = STORE_MOST_MS;
+}
+
 status comm_store_tcp_own(comm_store *s, net_address *out, err *e)
 {
     store_tcp *t = tcp_of(s);

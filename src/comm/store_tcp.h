@@ -20,5 +20,8 @@ status comm_store_tcp_own(comm_store *s, net_address *out, err *e);
 // counts. s is a store of comm_store_tcp_open. Not collective.
 status comm_store_tcp_will(comm_store *s, const char *key, store_value value, int64_t silent_ms,
                            err *e);
+// Replies of s are awaited as long as its connection lasts: for the process that keeps the store itself, whose host may
+// let it wait for longer than any network. A later call of comm_store_tcp_will takes it back.
+void comm_store_tcp_wait_long(comm_store *s);
 
 #endif

@@ -456,6 +456,7 @@ status agent_group_leave_will(const agent_group *g, comm_store *s, const agent_r
     agent_group_end_key(r, key);
     // No network can cut the leader off from the store that it keeps itself.
     TRY(comm_store_tcp_will(s, key, (store_value){packed, bytes}, g->server ? 0 : silent_ms, e));
+    if (g->server) comm_store_tcp_wait_long(s);
 done:
     return result;
 }
