@@ -104,7 +104,8 @@ code=0
 # ---- An interrupted prediction leaves no file
 "$trireme" predict job.yaml --model $model --data mock --what logits --output cut.npy >stdout 2>stderr &
 pid=$!
-while ! ls cut.npy.tmp-* >/dev/null 2>&1 && kill -0 $pid 2>/dev/null; do sleep 0.02; done
+# Bytes are written by ranks, which start after the program has taken the signals over: before, a shell's job ignores SIGINT.
+while ! [ -s cut.npy.tmp-$pid ] && kill -0 $pid 2>/dev/null; do sleep 0.02; done
 kill -INT $pid
 code=0
 wait $pid || code=$?
