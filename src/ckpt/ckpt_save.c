@@ -193,8 +193,10 @@ done:
     return result;
 }
 
-static void explain_failure(const ckpt_save_options *o, bool published, err *e)
+// A save is no bad input, also where a file that it reads again is gone: something was started.
+static status explain_failure(const ckpt_save_options *o, bool published, status why, err *e)
 {
+    if (why == E_USAGE) why = E_IO;
     if (!file_is_directory(o->out))
         err_set(e, E_IO,
                 "%s: the folder was removed during the run; the checkpoint of step %" PRId64
@@ -208,6 +210,8 @@ static void explain_failure(const ckpt_save_options *o, bool published, err *e)
     else
         err_prefix(e,
                    "the checkpoint of step %" PRId64 " is not saved, older ones stay: ", o->step);
+    if (e) e->code = why;
+    return why;
 }
 
 status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
@@ -238,7 +242,7 @@ status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
     if (folder) TRY(file_join(checkpoints, name, folder, e));
 done:
     if (result != OK) {
-        explain_failure(o, published, e);
+        result = explain_failure(o, published, result, e);
         if (s.folder) file_remove_tree(s.folder, NULL);
     }
     if (s.lock >= 0) close(s.lock);

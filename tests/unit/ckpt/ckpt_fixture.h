@@ -52,6 +52,7 @@ static const safetensors_tensor FIXTURE_STATE[] = {
 // What fixture_fill writes.
 typedef struct fixture {
     int64_t mark;
+    bool loses; // somebody removes the first file when all are written
     ckpt_tensors weights, state;
     ckpt_files files;
 } fixture;
@@ -91,18 +92,24 @@ static status fixture_fill(void *arg, const char *folder, err *e)
         path = NULL;
         if (result != OK) break;
     }
+    if (x->loses) {
+        TRY(file_join(folder, x->files.file[0].name, &path, e));
+        if (unlink(path) != 0) FAIL(E_INTERNAL, "%s was not there", path);
+    }
 done:
     free(path);
     return result;
 }
 
-// Saves the first tensors of the fixture as *o says.
+// Saves the first tensors of the fixture as *o says. A negative mark: that of a fixture that loses a file.
 static status fixture_save_as(ckpt_save_options *o, int64_t mark, size_t weights, size_t states,
                               uint64_t shard_bytes, char **folder, err *e)
 {
     status result = OK;
-    fixture x = {
-        .mark = mark, .weights = {FIXTURE_WEIGHTS, weights}, .state = {FIXTURE_STATE, states}};
+    fixture x = {.mark = mark,
+                 .loses = mark < 0,
+                 .weights = {FIXTURE_WEIGHTS, weights},
+                 .state = {FIXTURE_STATE, states}};
     TRY(ckpt_files_make(&x.weights, &x.state, shard_bytes, &x.files, e));
     o->out = out_folder, o->weights = x.weights, o->files = &x.files;
     o->fill = fixture_fill, o->arg = &x;

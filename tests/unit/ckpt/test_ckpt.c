@@ -126,6 +126,16 @@ static void a_removed_run_folder_is_not_made_again(void **state)
     assert_false(file_exists(out_folder));
 }
 
+static void a_file_that_is_lost_while_it_is_saved_is_no_bad_input(void **state)
+{
+    (void)state;
+    err e = {0};
+    assert_int_equal(fixture_save(10, -1, 0, 0, NULL, NULL, &e), E_IO);
+    assert_int_equal(e.code, E_IO);
+    assert_non_null(strstr(e.text, "the checkpoint of step 10 is not saved, older ones stay: "));
+    assert_non_null(strstr(e.text, "No such file"));
+}
+
 static void flip_byte(const char *name, long offset)
 {
     char *path = inside(name);
@@ -344,6 +354,7 @@ int main(void)
         IN_FOLDER(a_checkpoint_saved_again_is_replaced),
         IN_FOLDER(the_highest_step_is_the_newest_whatever_the_link_says),
         IN_FOLDER(a_removed_run_folder_is_not_made_again),
+        IN_FOLDER(a_file_that_is_lost_while_it_is_saved_is_no_bad_input),
         IN_FOLDER(a_broken_newest_checkpoint_is_skipped_with_its_reason),
         IN_FOLDER(a_broken_manifest_is_refused),
         IN_FOLDER(a_changed_manifest_is_refused),
