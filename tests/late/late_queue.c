@@ -14,6 +14,7 @@ enum { PATIENCE_NS = 5000000, IDLE_NS = 20000000 };
 struct late_stream {
     device_stream base;
     pthread_t thread;
+    pthread_cond_t go; // the thread may run an item, or is to end
     cpu_context context;
     late_item *items; // of positions first … issued-1
     size_t room;
@@ -88,18 +89,35 @@ static bool may_run(late_queues *q, late_stream *s)
     late_stream *other = head->u.wait.stream;
     if (other->wanted < head->u.wait.position) {
         other->wanted = head->u.wait.position;
-        pthread_cond_broadcast(&q->changed);
+        pthread_cond_signal(&other->go);
     }
     return false;
 }
 
-static void pause_for_change(late_queues *q)
+// Wakes the streams that may run now, and no others: with many ranks on few cores, wakeups take most of the time.
+static void wake_ready(late_queues *q)
+{
+    for (late_stream *t = q->streams; t; t = t->next)
+        if (!t->running && may_run(q, t)) pthread_cond_signal(&t->go);
+}
+
+// True if time alone may let the stream run: another one gets stuck, or the host goes away.
+static bool may_run_later(const late_queues *q, const late_stream *s)
+{
+    return s->done < s->issued && (q->moves_on || q->awaited == s);
+}
+
+static void pause_stream(late_queues *q, late_stream *s)
 {
     struct timespec until;
+    if (!may_run_later(q, s)) {
+        pthread_cond_wait(&s->go, &q->lock);
+        return;
+    }
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += PATIENCE_NS;
     if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-    pthread_cond_timedwait(&q->changed, &q->lock, &until);
+    pthread_cond_timedwait(&s->go, &q->lock, &until);
 }
 
 // ---- a stream's thread ----
@@ -152,7 +170,7 @@ static void *stream_main(void *arg)
     pthread_mutex_lock(&q->lock);
     while (!s->closing) {
         if (!may_run(q, s)) {
-            pause_for_change(q);
+            pause_stream(q, s);
             continue;
         }
         late_item head = s->items[s->done - s->first];
@@ -164,7 +182,8 @@ static void *stream_main(void *arg)
         s->running = false;
         s->call_since_ns = 0;
         s->done++;
-        pthread_cond_broadcast(&q->changed);
+        if (q->awaited == s && s->done == q->awaited_position) pthread_cond_signal(&q->arrived);
+        wake_ready(q);
     }
     pthread_mutex_unlock(&q->lock);
     return NULL;
@@ -194,6 +213,8 @@ void late_issue(device_stream *base, late_item *i)
     }
     s->items[queued] = *i;
     s->issued++;
+    if (q->moves_on && queued == 0)
+        pthread_cond_signal(&s->go); // it waits with a limit from now on
     q->active_ns = clock_ns();
     pthread_mutex_unlock(&q->lock);
 }
@@ -204,8 +225,10 @@ static void await(late_stream *s, uint64_t position)
     pthread_mutex_lock(&q->lock);
     if (s->wanted < position) s->wanted = position;
     q->awaited = s;
-    pthread_cond_broadcast(&q->changed);
-    while (s->done < position) pthread_cond_wait(&q->changed, &q->lock);
+    q->awaited_position = position;
+    wake_ready(q);
+    pthread_cond_signal(&s->go);
+    while (s->done < position) pthread_cond_wait(&q->arrived, &q->lock);
     q->awaited = NULL;
     q->active_ns = clock_ns();
     pthread_mutex_unlock(&q->lock);
@@ -313,6 +336,7 @@ status late_stream_open(device *base, device_stream_kind kind, bool own_thread, 
     if (!s) FAIL(E_FIT, "out of memory for a stream");
     s->base = (device_stream){.device = base, .kind = kind};
     TRY(cpu_context_open(&q->options, &s->context, e));
+    pthread_cond_init(&s->go, NULL);
     pthread_mutex_lock(&q->lock);
     s->next = q->streams;
     q->streams = s;
@@ -334,7 +358,7 @@ void late_stream_close(device_stream *s)
     await(own, own->issued);
     pthread_mutex_lock(&q->lock);
     own->closing = true;
-    pthread_cond_broadcast(&q->changed);
+    pthread_cond_signal(&own->go);
     pthread_mutex_unlock(&q->lock);
     pthread_join(own->thread, NULL);
     own->joined = true;
@@ -370,7 +394,7 @@ status late_queues_open(late_queues *q, const device_ops *ops, late_order order,
     cpu_kernels_fill(&q->kernels, level);
     q->base.needs = cpu_kernel_needs(level);
     pthread_mutex_init(&q->lock, NULL);
-    pthread_cond_init(&q->changed, NULL);
+    pthread_cond_init(&q->arrived, NULL);
 done:
     return result;
 }
@@ -381,9 +405,10 @@ void late_queues_close(late_queues *q)
     while (q->streams) {
         late_stream *s = q->streams;
         q->streams = s->next;
+        pthread_cond_destroy(&s->go);
         free(s->items);
         free(s);
     }
-    pthread_cond_destroy(&q->changed);
+    pthread_cond_destroy(&q->arrived);
     pthread_mutex_destroy(&q->lock);
 }

@@ -75,11 +75,12 @@ struct late_queues {
     device_options options;
     cpu_kernels kernels;
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    late_stream *streams;  // closed ones too, because others may wait for their positions
-    late_stream *awaited;  // the stream that the host waits for; NULL: none
-    late_capture *capture; // that is under way; NULL: none
-    uint64_t captures;     // how many have begun
+    pthread_cond_t arrived;    // the awaited stream is where the host waits for it
+    late_stream *streams;      // closed ones too, because others may wait for their positions
+    late_stream *awaited;      // the stream that the host waits for; NULL: none
+    uint64_t awaited_position; // where the host waits for it
+    late_capture *capture;     // that is under way; NULL: none
+    uint64_t captures;         // how many have begun
 };
 
 // Fills q, whose bytes are zeros. options may be NULL. E_USAGE as cpu_level_choose.

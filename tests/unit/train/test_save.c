@@ -140,7 +140,7 @@ static status save_and_compare(worker_group *all, int rank, golden *g, trainer *
     TRY(check_tensors(t, c, &files, e));
     const unsigned masks[] = {2, 0xfe}; // rank 1; all but rank 0
     for (int i = 0; i < 2; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "blind-%d", i);
         TRY(save_as(x, t, name, masks[i], &blind, e));
         // The manifest has the checksums of all other files.
