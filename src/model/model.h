@@ -148,9 +148,11 @@ int64_t model_param_shard_place(const model *m, int p, int tp_rank, int64_t row,
 
 // ---- Files of HuggingFace folders (params.c)
 
-// Reads the full parameter p into out, host memory [count] F32. Tensors may lack the "transformer."
-// or "model." before their names. E_USAGE names a tensor that is missing or has another shape.
-status model_param_load(const model *m, int p, const safetensors *from, float *out, err *e);
+// Reads elements first … first + count-1 of parameter p, row by row, into out, host memory [count] F32. It reads
+// no other elements of the files and allocates nothing. Tensors may lack the "transformer." or "model." before
+// their names. E_USAGE names a tensor that is missing or has another shape.
+status model_param_load(const model *m, int p, const safetensors *from, int64_t first,
+                        int64_t count, float *out, err *e);
 // Checks, without reading data, that every parameter has its tensors in the right shapes, and that
 // every tensor belongs to a parameter or is known to be harmless. E_USAGE names the first that fails.
 status model_param_check_all(const model *m, const safetensors *from, err *e);

@@ -3,6 +3,7 @@
 // Called when a run starts and when it saves. Does not know which rank holds which shard.
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "base/size.h"
 #include "model/model.h"
 
 #include <stdio.h>
@@ -81,30 +82,52 @@ void model_param_transpose(const float *in, int64_t rows, int64_t cols, float *o
                     out[c * rows + r] = in[r * cols + c];
 }
 
-status model_param_load(const model *m, int p, const safetensors *from, float *out, err *e)
+// Elements first … first + count-1 of [rows, cols], which t has as [cols, rows]. A tile's rows are few enough that
+// the lines to which it writes stay in the cache.
+static void load_transposed(const safetensors_tensor *t, int64_t rows, int64_t cols, int64_t first,
+                            int64_t count, float *out)
+{
+    enum { TILE = 64 };
+    const size_t each = dtype_bytes(t->type);
+    const int64_t end = (first + count + cols - 1) / cols; // of the rows
+    float tile[TILE];
+    for (int64_t row = first / cols; row < end; row += TILE) {
+        const int64_t high = size_min(TILE, end - row);
+        for (int64_t c = 0; c < cols; c++) {
+            dtype_convert(tile, F32, (const char *)t->data + (size_t)(c * rows + row) * each,
+                          t->type, (size_t)high);
+            for (int64_t r = 0; r < high; r++) {
+                const int64_t i = (row + r) * cols + c - first;
+                if (i >= 0 && i < count) out[i] = tile[r];
+            }
+        }
+    }
+}
+
+status model_param_load(const model *m, int p, const safetensors *from, int64_t first,
+                        int64_t count, float *out, err *e)
 {
     status result = OK;
     const model_param *q = &m->param[p];
-    float *stored = NULL;
-    for (int i = 0; i < q->decl->pieces; i++) {
-        int64_t rows = q->decl->piece[i].rows, cols = graph_param_cols(q->decl);
+    const int64_t cols = graph_param_cols(q->decl);
+    for (int64_t i = 0, before = 0; i < q->decl->pieces; i++) {
+        const int64_t rows = q->decl->piece[i].rows;
+        const int64_t begin = size_max(first - before, 0),
+                      end = size_min(first + count - before, rows * cols);
         const safetensors_tensor *t;
-        TRY(find_piece(m, p, i, from, &t, e));
-        size_t count = (size_t)(rows * cols);
-        if (q->decl->piece[i].transposed) {
-            free(stored);
-            stored = NULL;
-            TRY(alloc_array(&stored, count, sizeof *stored, t->name, e));
-            dtype_convert(stored, F32, t->data, t->type, count);
-            model_param_transpose(stored, cols, rows, out);
-        } else {
-            dtype_convert(out, F32, t->data, t->type, count);
-        }
-        out += count;
+        TRY(find_piece(m, p, (int)i, from, &t,
+                       e)); // also where nothing of it is read: all ranks see the same error
+        before += rows * cols;
+        if (begin >= end) continue;
+        if (q->decl->piece[i].transposed)
+            load_transposed(t, rows, cols, begin, end - begin, out);
+        else
+            dtype_convert(out, F32, (const char *)t->data + (size_t)begin * dtype_bytes(t->type),
+                          t->type, (size_t)(end - begin));
+        out += end - begin;
     }
     TRY(safetensors_check_whole(from, e));
 done:
-    free(stored);
     return result;
 }
 

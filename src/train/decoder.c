@@ -111,7 +111,7 @@ static status load_weights(decoder *x, const safetensors *from, err *e)
     TRY(alloc_array(&host, most, sizeof *host, "a parameter", e));
     if (x->type != F32) TRY(alloc_array(&low, most, dtype_bytes(x->type), "a parameter", e));
     for (int p = 0; p < x->one->params; p++) {
-        TRY(model_param_load(x->one, p, from, host, e));
+        TRY(model_param_load(x->one, p, from, 0, x->one->param[p].count, host, e));
         if (low) dtype_convert(low, x->type, host, F32, (size_t)x->one->param[p].count);
         TRY(device_upload_issue(x->stream, x->weight[p], low ? low : host, weight_bytes(x, p), e));
     }

@@ -3,6 +3,14 @@
 #include "train/save.h"
 #include "train/trainer_private.h"
 
+static status read_tensor(const void *from, int p, int64_t first, int64_t count, float *out, err *e)
+{
+    const safetensors_tensor *x = from;
+    (void)p, (void)e;
+    memcpy(out, (const char *)x->data + (size_t)first * sizeof *out, (size_t)count * sizeof *out);
+    return OK;
+}
+
 static status load_state(trainer *t, const ckpt *c, err *e)
 {
     status result = OK;
@@ -15,8 +23,7 @@ static status load_state(trainer *t, const ckpt *c, err *e)
     TRY(save_list_make(t, &l, e));
     for (int p = 0; p < t->model->params; p++) {
         if (save_has_master(t, p)) continue;
-        TRY(model_param_load(t->model, p, c->weights, full, e));
-        TRY(trainer_write_state(t, STATE_WEIGHT, p, full, e));
+        TRY(trainer_write_weight(t, p, c->weights, full, e));
     }
     for (size_t i = 0; i < l.state.count; i++) {
         const save_tensor *own = &l.state.items[i];
@@ -31,8 +38,7 @@ static status load_state(trainer *t, const ckpt *c, err *e)
                 c->folder, own->name);
         if (x->type != F32 || x->bytes != l.state.info[i].bytes)
             FAIL(E_USAGE, "%s: state tensor %s is of another shape", c->folder, own->name);
-        memcpy(full, x->data, x->bytes);
-        TRY(trainer_write_state(t, own->part, own->param, full, e));
+        TRY(trainer_write_state_from(t, own->part, own->param, read_tensor, x, full, e));
     }
     TRY(safetensors_check_whole(c->state, e));
 done:

@@ -172,6 +172,15 @@ typedef enum trainer_state_kind {
 status trainer_read_state(trainer *t, trainer_state_kind part, int p, float *out, err *e);
 // Writes this rank's shard of the full parameter in[count]. Every rank must write the same parameter.
 status trainer_write_state(trainer *t, trainer_state_kind part, int p, const float *in, err *e);
+// Gives elements first … first + count-1 of parameter p in `from` to out, as F32.
+typedef status (*trainer_source)(const void *from, int p, int64_t first, int64_t count, float *out,
+                                 err *e);
+// The same as trainer_write_state, but asks `read` for the parameter, and where the shard is one range of it for that
+// alone. `space` is host memory for the full parameter.
+status trainer_write_state_from(trainer *t, trainer_state_kind part, int p, trainer_source read,
+                                const void *from, float *space, err *e);
+// trainer_write_state_from of weights in the files of a HuggingFace folder.
+status trainer_write_weight(trainer *t, int p, const safetensors *from, float *space, err *e);
 // Must follow the last write: training continues after `steps_done` steps. Collective over the comm.
 status trainer_restore(trainer *t, uint64_t steps_done, err *e);
 

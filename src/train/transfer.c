@@ -205,12 +205,28 @@ done:
     return result;
 }
 
+// Writes `from`, elements of this rank's shard s, to `to` on the device.
+static status write_shard(trainer *t, const state_shards *x, int p, plan_shard s, char *to,
+                          const float *from, err *e)
+{
+    status result = OK;
+    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
+    const size_t count = (size_t)s.count;
+    if (x->type == F32)
+        TRY(device_upload_issue(on, to, from, count * sizeof *from, e));
+    else
+        TRY(write_converted(t, x->type, to, from, count, e));
+    // The next parameter may be of another bucket, which takes this one's memory.
+    if (state_is_staged(t, x, p)) TRY(trainer_ops(t)->sync(on, e));
+done:
+    return result;
+}
+
 status trainer_write_state(trainer *t, trainer_state_kind part, int p, const float *in, err *e)
 {
     status result = OK;
     const plan_row *r = &t->plan->row[p];
     const state_shards x = state_shards_of(&t->plan->group[r->group], part);
-    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
     float *tp_shard = NULL;
     char *to;
     plan_shard s;
@@ -221,15 +237,45 @@ status trainer_write_state(trainer *t, trainer_state_kind part, int p, const flo
         in = tp_shard;
     }
     TRY(state_shards_find(t, &x, r, true, &to, &s, e));
-    const float *from = in + s.first;
-    const size_t count = (size_t)s.count;
-    if (x.type == F32)
-        TRY(device_upload_issue(on, to, from, count * sizeof *from, e));
-    else
-        TRY(write_converted(t, x.type, to, from, count, e));
-    // The next parameter may be of another bucket, which takes this one's memory.
-    if (state_is_staged(t, &x, p)) TRY(trainer_ops(t)->sync(on, e));
+    TRY(write_shard(t, &x, p, s, to, in + s.first, e));
 done:
     free(tp_shard);
     return result;
+}
+
+status trainer_write_state_from(trainer *t, trainer_state_kind part, int p, trainer_source read,
+                                const void *from, float *space, err *e)
+{
+    status result = OK;
+    const plan_row *r = &t->plan->row[p];
+    const state_shards x = state_shards_of(&t->plan->group[r->group], part);
+    char *to;
+    plan_shard s;
+    if (r->bucket < 0) return OK;
+    if (t->plan->o.mesh.size[AXIS_TP] > 1) { // the rows of a shard may be parts of rows
+        TRY(read(from, p, 0, t->model->param[p].count, space, e));
+        return trainer_write_state(t, part, p, space, e);
+    }
+    TRY(state_shards_find(t, &x, r, true, &to, &s, e));
+    TRY(read(from, p, s.first, s.count, space, e));
+    TRY(write_shard(t, &x, p, s, to, space, e));
+done:
+    return result;
+}
+
+typedef struct weight_files {
+    const model *model;
+    const safetensors *files;
+} weight_files;
+
+static status read_weight(const void *from, int p, int64_t first, int64_t count, float *out, err *e)
+{
+    const weight_files *w = from;
+    return model_param_load(w->model, p, w->files, first, count, out, e);
+}
+
+status trainer_write_weight(trainer *t, int p, const safetensors *from, float *space, err *e)
+{
+    const weight_files w = {t->model, from};
+    return trainer_write_state_from(t, STATE_WEIGHT, p, read_weight, &w, space, e);
 }

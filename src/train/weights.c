@@ -18,8 +18,7 @@ static status read_weights(trainer *t, err *e)
     TRY(alloc_array(&host, (size_t)most, sizeof *host, "a parameter", e));
     for (int p = 0; p < t->model->params; p++) {
         if (t->plan->row[p].bucket < 0) continue;
-        TRY(model_param_load(t->model, p, t->o.weights, host, e));
-        TRY(trainer_write_state(t, STATE_WEIGHT, p, host, e));
+        TRY(trainer_write_weight(t, p, t->o.weights, host, e));
     }
 done:
     free(host);
