@@ -61,6 +61,7 @@ static void tell(network_rank *own)
 
 static void end(network_rank *own)
 {
+    if (!ucx_worker_of(own)->worker) return; // it was not opened
     tell(own);
     close_endpoints(own);
 }

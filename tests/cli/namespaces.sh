@@ -35,6 +35,7 @@ make_data
 make_job 'family: gpt2, layers: 2, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0.1, drop_attention: 0, drop_residual: 0'
 sed -i '/^launch:/d' job.yaml
 export UCX_TLS=tcp,self # else UCX finds that the memory is that of one machine
+export NCCL_SOCKET_IFNAME==net
 export TRIREME_ATTACH_TIMEOUT=60s lacks= hidden=data
 umask 077
 head -c 32 /dev/urandom | base64 >secret

@@ -44,6 +44,24 @@ ok timeout 120 "$trireme" bench link --comm ucx -b 1 -e 4Ki -f 64 -n 4
 expect_line '^link: communicator ucx between two ranks' stdout
 expect_line '^ +4096 +4 .* 0$' stdout
 
+# The rule of NCCL_SOCKET_IFNAME chooses the interfaces of TCP. UCX says at INFO which one it took; UCX_NET_DEVICES is
+# its own choice. Shared memory stays.
+chooses() { # RULE
+    ok env NCCL_SOCKET_IFNAME="$1" UCX_LOG_LEVEL=info "$trireme" bench all_reduce --comm ucx --ranks 2 -b 8 -e 8 -n 1
+    cat stdout stderr >said
+}
+unset TRIREME_SOCKET_IFNAME NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME UCX_NET_DEVICES UCX_TLS
+chooses =lo
+expect_line ' tag\([a-z]+/memory' said
+export UCX_TLS=tcp
+chooses =lo
+expect_line ' tag\(tcp/lo\)' said
+UCX_NET_DEVICES=lo chooses =no-such
+expect_line ' tag\(tcp/lo\)' said
+refused 2 '^trireme: .*communicator ucx: NCCL_SOCKET_IFNAME: interface =no-such: none that is up has such a name; valid are .*lo' \
+    env NCCL_SOCKET_IFNAME==no-such "$trireme" train job.yaml --launch.comm ucx --launch.device cpu
+unset UCX_TLS
+
 run env TRIREME_ALGO=ring "$trireme" train job.yaml --launch.comm ucx --train.out ring
 [ "$code" != 0 ] || fail 'an unknown algorithm was taken'
 expect_line 'TRIREME_ALGO=ring: valid are auto, recursive_doubling, gather, halving_doubling and direct' stderr

@@ -102,6 +102,8 @@ static void variables_without_effect_are_named_at_info(void **state)
     (void)state;
     setenv("NCCL_ALGO", "Ring\n", 1);
     setenv("NCCL_BLOCKING_WAIT", "1", 1);
+    setenv("NCCL_SOCKET_IFNAME", "eth", 1);
+    setenv("GLOO_SOCKET_IFNAME", "^lo", 1);
     job *j = good_job(SMALL, "--launch.device|cpu");
     assert_string_equal(j->notes.chars ? j->notes.chars : "", "");
     job_close(j);
@@ -111,11 +113,17 @@ static void variables_without_effect_are_named_at_info(void **state)
         j->notes.chars,
         "NCCL_BLOCKING_WAIT=1 has no effect: collectives are issued to streams, and "
         "checks.watchdog bounds each wait\n"
-        "NCCL_ALGO=Ring\\n has no effect but over nccl: sums have one fixed order\n");
+        "NCCL_ALGO=Ring\\n has no effect but over nccl: sums have one fixed order\n"
+        "NCCL_SOCKET_IFNAME=eth has no effect but over nccl, ucx and hier: ranks of one machine "
+        "share memory\n"
+        "GLOO_SOCKET_IFNAME=^lo has no effect but over ucx and hier: ranks of one machine share "
+        "memory\n");
     job_close(j);
     unsetenv("NCCL_DEBUG");
     unsetenv("NCCL_ALGO");
     unsetenv("NCCL_BLOCKING_WAIT");
+    unsetenv("NCCL_SOCKET_IFNAME");
+    unsetenv("GLOO_SOCKET_IFNAME");
 }
 
 int main(void)
