@@ -2,6 +2,7 @@
 // times the calls, checks the result; rank 0 has the rows printed.
 // bench_comm.c starts it through launch_ranks. Numbers are made and compared in memory of the host.
 #include "cmd/bench_comm.h"
+#include "cmd/cmd.h"
 #include "cmd/console.h"
 
 #include "base/alloc.h"
@@ -328,6 +329,7 @@ status bench_comm_run(world *w, int rank, int ranks, void *request, err *e)
     TRY(open_rank(&b, w, rank, e));
     TRY(comm_barrier(b.comm, e));
     if (rank == 0) {
+        cmd_say_communicator(b.comm);
         bench_comm_print_head(b.q);
         bench_comm_report_begin(&b);
     }

@@ -139,6 +139,7 @@ static const network_transport ucx_transport = {
     .cancel = cancel,
     .sleep = sleep_for_events,
     .wake = wake,
+    .add_route = ucx_add_route,
     .end = end,
     .close = ucx_worker_close,
 };

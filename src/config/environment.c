@@ -3,6 +3,7 @@
 #include "config/environment.h"
 
 #include "base/text.h"
+#include "config/debug.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,7 @@ typedef enum variable_effect {
     EFFECT_NCCL, // none but over the communicator nccl, whose library reads it; `why` is of the others
     EFFECT_NETWORK, // none but over the communicators nccl, ucx and hier
     EFFECT_UCX,     // none but over the communicators ucx and hier
-    EFFECT_LEVEL,   // chooses whether variables without effect are named
+    EFFECT_LEVEL,   // chooses messages (debug.h)
     EFFECT_SAME,    // is the value
     EFFECT_SECONDS, // is a number of seconds
     EFFECT_ON,      // 1 turns the key on
@@ -59,7 +60,7 @@ static const variable VARIABLES[] = {
     {{"TORCH_NCCL_ENABLE_TIMING"}, EFFECT_NONE, NULL, "the flight recorder always has the times"},
     {{"TORCH_NCCL_HIGH_PRIORITY"}, EFFECT_NONE, NULL, WAITS},
     {{"TORCH_SHOW_CPP_STACKTRACES"}, EFFECT_NONE, NULL, "errors are one line"},
-    {{"NCCL_DEBUG_SUBSYS"}, EFFECT_NCCL, NULL, "messages have no categories"},
+    {{"NCCL_DEBUG_SUBSYS"}, EFFECT_LEVEL, NULL, NULL},
     {{"NCCL_DEBUG_FILE"}, EFFECT_NCCL, NULL, "messages go to the error output"},
     {{"NCCL_ALGO"}, EFFECT_NCCL, NULL, TREE},
     {{"NCCL_PROTO"}, EFFECT_NCCL, NULL, TREE},
@@ -111,13 +112,6 @@ static const char *value_of(const variable *x, const char **name)
 static bool is_word(const char *value, const char *word)
 {
     return value && strcasecmp(value, word) == 0;
-}
-
-static bool asks_for_messages(void)
-{
-    const char *nccl = getenv("NCCL_DEBUG"), *torch = getenv("TORCH_DISTRIBUTED_DEBUG");
-    return is_word(nccl, "INFO") || is_word(nccl, "TRACE") || is_word(torch, "INFO") ||
-           is_word(torch, "DETAIL") || is_word(getenv("TORCH_CPP_LOG_LEVEL"), "INFO");
 }
 
 static status refuse(const char *name, const char *value, const char *valid, err *e)
@@ -204,7 +198,7 @@ done:
 status environment_read(job_values *v, text *notes, err *e)
 {
     status result = OK;
-    const bool says = asks_for_messages();
+    const bool says = debug_says(DEBUG_ENV);
     for (int i = 0; i < VARIABLE_COUNT; i++) TRY(read_row(v, &VARIABLES[i], says, notes, e));
 done:
     return result;

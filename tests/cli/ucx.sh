@@ -60,6 +60,19 @@ UCX_NET_DEVICES=lo chooses =no-such
 expect_line ' tag\(tcp/lo\)' said
 refused 2 '^trireme: .*communicator ucx: NCCL_SOCKET_IFNAME: interface =no-such: none that is up has such a name; valid are .*lo' \
     env NCCL_SOCKET_IFNAME==no-such "$trireme" train job.yaml --launch.comm ucx --launch.device cpu
+
+# At INFO a run says what it took, once.
+ok env NCCL_DEBUG=INFO NCCL_SOCKET_IFNAME==lo "$trireme" train job.yaml --launch.comm ucx --train.out told --launch.device cpu
+expect_line '^trireme: version [0-9.]+$' stderr
+[ "$(grep '^trireme: communicator' stderr)" = 'trireme: communicator ucx: 2 ranks; rank 1 by tcp/lo (127.0.0.1)' ] ||
+    fail "it says $(grep communicator stderr)"
+ok env NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT "$trireme" train job.yaml --launch.comm hier --train.out said-2 --launch.device cpu
+[ "$(grep '^trireme: communicator' stderr)" = 'trireme: communicator hier: 2 ranks' ] || fail "it says $(grep communicator stderr)"
+ok env NCCL_DEBUG=INFO "$trireme" bench all_reduce --comm hier -b 8 -e 8 -n 1
+expect_line '^trireme: communicator hier: 2 ranks; rank 1 by local$' stderr
+ok env NCCL_DEBUG=VERSION "$trireme" train job.yaml --launch.comm ucx --train.out said-3 --launch.device cpu
+expect_line '^trireme: version [0-9.]+$' stderr
+expect_no_line '^trireme: communicator' stderr
 unset UCX_TLS
 
 run env TRIREME_ALGO=ring "$trireme" train job.yaml --launch.comm ucx --train.out ring
