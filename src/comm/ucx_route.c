@@ -1,6 +1,6 @@
 // ucx_route.c -- by what a rank reaches another one over UCX, for people who asked which interface it took. UCX 1.13
 // tells it in its own print of an endpoint only, with a line for each transport:
-//   #   lane[0]:  0:tcp/eth0.0 md[0]   -> md[0]/tcp/sysdev[255] am
+//   [0]:  0:tcp/eth0.0 md[0]   -> md[0]/tcp/sysdev[255] am
 #include "comm/ucx_private.h"
 
 #include "net/interface.h"
@@ -29,12 +29,12 @@ static void add_transport(const char *name, text *out)
     text_clear(&rule);
 }
 
-// The transport of a line of a lane.
 static void read_line(const char *line, text *out)
 {
     char name[64];
-    const char *lane = strstr(line, "lane["), *end = lane ? strstr(lane, "]:") : NULL;
-    if (!end || sscanf(end + 2, " %*d:%63s", name) != 1) return;
+    int domain;
+    const char *begin = strstr(line, "]:");
+    if (!begin || sscanf(begin + 2, " %*d:%63s md[%d", name, &domain) != 2) return;
     char *number = strrchr(name, '.');
     if (number) *number = 0;
     add_transport(name, out);

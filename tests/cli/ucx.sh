@@ -44,6 +44,22 @@ ok timeout 120 "$trireme" bench link --comm ucx -b 1 -e 4Ki -f 64 -n 4
 expect_line '^link: communicator ucx between two ranks' stdout
 expect_line '^ +4096 +4 .* 0$' stdout
 
+# Two agents are two hosts: the benchmark runs on the ranks of both, and rank 0 prints.
+on_two_hosts() { # ARGUMENTS...
+    local host=127.$(($$ / 62500 % 250 + 1)).$(($$ / 250 % 250 + 1)).$(($$ % 250 + 1)) far
+    timeout 240 "$trireme" run --nnodes 2 --node-rank 1 --nproc-per-node 2 --master-addr $host --master-port 29779 bench "$@" \
+        >stdout.far 2>stderr.far </dev/null &
+    far=$!
+    ok "$trireme" run --nnodes 2 --node-rank 0 --nproc-per-node 2 --master-addr $host --master-port 29779 bench "$@"
+    wait $far || fail "node 1 ended with $?: $(tail -n 3 stderr.far)"
+    expect_none 'node 1 prints' "$(cat stdout.far stderr.far)"
+    expect_line '^# Out of bounds values : 0 OK' stdout
+    [ "$(grep -cE '^#  Rank  [0-3] Group  0 Pid +[1-9]' stdout)" = 4 ] || fail "expected 4 ranks: $(cat stdout)"
+    [ "$(grep -c '^ *[0-9]' stdout)" = 3 ] || fail "expected 3 rows: $(cat stdout)"
+}
+on_two_hosts all_reduce --device cpu -b 64 -e 4K -f 8 -n 2
+UCX_TLS=tcp on_two_hosts alltoall --device cpu --comm ucx -b 64 -e 4K -f 8 -n 2
+
 # The rule of NCCL_SOCKET_IFNAME chooses the interfaces of TCP. UCX says at INFO which one it took; UCX_NET_DEVICES is
 # its own choice. Shared memory stays.
 chooses() { # RULE
