@@ -129,7 +129,7 @@ typedef struct bench_comm_figures {
 } bench_comm_figures;
 
 // Element i of the input of a rank.
-double bench_comm_value(int rank, size_t i);
+double bench_comm_value(const bench_comm_rank *b, int rank, size_t i);
 
 // The factor from the bandwidth of the algorithm to that of the bus.
 double bench_comm_bus_factor(const bench_request *q);

@@ -75,7 +75,8 @@ const flag BENCH_COMM_FLAGS[] = {
      "Adds the local time to each row (default: 0)."},
     {"-J, --output_file", FLAG_TEXT, AT(path), "FILE.json",
      "Writes the results to a file, with the members of nccl-tests. It replaces an earlier file."},
-    {"-c, --check", FLAG_TEXT, AT(check), "0|1", "Compares the result, bit for bit (default: 1)."},
+    {"-c, --check", FLAG_TEXT, AT(check), "0|1",
+     "Compares the result, bit for bit, with sums in the order of the tree (default: 1)."},
     {"-a, --average", FLAG_TEXT, AT(average), "0|1|2|3",
      "Chooses the time that is printed: 0 of rank 0, 1 the mean, 2 the least, 3 the greatest of "
      "all ranks (default: 1)."},

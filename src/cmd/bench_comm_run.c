@@ -141,7 +141,7 @@ static status count_wrong(const bench_comm_rank *b, const bench_comm_row *r, boo
     memset(read, 0xff, r->out * element);
     if (b->host) TRY(device_upload(b->stream, to, read, r->out * element, e));
     for (size_t i = 0; i < r->in; i++)
-        put(filled, b->q->type, i, bench_comm_value(b->comm->rank, i));
+        put(filled, b->q->type, i, bench_comm_value(b, b->comm->rank, i));
     if (b->host) TRY(device_upload(b->stream, in, filled, r->in * element, e));
     if (b->q->loop.replays)
         TRY(time_replays(b, r, in_place, 1, 1, &unused, e));

@@ -38,6 +38,7 @@ counts() { # BYTES ARGUMENTS...
 counts 8388608 --parallel.dp ddp
 counts 16777216 --parallel.pp 2
 
+# It compares every bit, with sums in the order of the tree.
 ok timeout 120 "$trireme" bench all_reduce --comm ucx --ranks 3 -b 8 -e 64K -f 8 -n 3 -c 1
 expect_line '# Out of bounds values : 0 OK' stdout
 ok timeout 120 "$trireme" bench link --comm ucx -b 1 -e 4Ki -f 64 -n 4
