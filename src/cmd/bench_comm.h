@@ -1,4 +1,4 @@
-// bench_comm.h -- the request of `trireme bench all_reduce …`, shared by bench_comm.c, which reads
+// bench_comm.h -- the request of `trireme bench all_reduce …`, shared by bench_comm_flags.c, which reads
 // it from the command line, bench_comm_run.c, which measures, bench_comm_calls.c, which has the
 // table of collectives, bench_comm_print.c, which prints, and bench_comm_report.c, which writes the file of -J.
 #ifndef TRIREME_CMD_BENCH_COMM_H
@@ -14,17 +14,17 @@ typedef struct bench_rank_figures {
     double seconds[2];
     double cpu_seconds[2]; // in which the calls were issued
     uint64_t wrong[2];
-    pid_t pid;
-    char device[16]; // its name, and its index
-    int index;
+    int pid, index;            // of the process, and of the device
+    char device[16], host[56]; // names
 } bench_rank_figures;
+_Static_assert(sizeof(bench_rank_figures) == 128, "ranks exchange it as whole numbers of 64 bits");
 
-// Lies in memory that all ranks share.
+// Lies in memory that a process shares with the ranks that it starts.
 typedef struct bench_board {
     uint64_t wrong; // of all sizes
     double bandwidth_sum;
     int bandwidths;
-    bench_rank_figures ranks[]; // [ranks]
+    bench_rank_figures ranks[]; // [ranks] of all; those of other processes as they were told last
 } bench_board;
 
 // What a rank waits for between calls, as nccl-tests numbers it.
@@ -57,6 +57,7 @@ typedef struct bench_request {
     bench_comm_loop loop;
     bench_comm_output output;
     bool check, as_threads, private_memory;
+    bool attached;       // another launcher has started a process for each rank
     double timeout_s;    // that a rank waits for another one in a call; 0: for ever
     double expected_bus; // GB/s that the mean should have; 0: any
     dtype type;
@@ -76,6 +77,8 @@ typedef struct bench_comm_rank {
     char *send, *recv; // both in `memory`
     void *memory;
     size_t memory_bytes;
+    void *exchange; // in `memory`: room for the figures of all ranks
+    bool counts;    // the first rank of its process adds to the board
     char *host; // room for a buffer, where the host cannot address the device's memory; else NULL
     uint64_t *sent; // [ranks] messages to each rank so far
     text report;    // of rank 0: the file of -J so far
@@ -126,13 +129,15 @@ typedef struct bench_comm_figures {
 } bench_comm_figures;
 
 // Element i of the input of a rank.
-double bench_comm_value(int rank, size_t i);
+double bench_comm_value(const bench_comm_rank *b, int rank, size_t i);
 
 // The factor from the bandwidth of the algorithm to that of the bus.
 double bench_comm_bus_factor(const bench_request *q);
 // The mean bandwidth of the bus of all rows in GB/s. Is it less than nine tenths of the expected one?
 double bench_comm_mean_bus(const bench_request *q);
 bool bench_comm_is_slow(const bench_request *q);
+// The ranks that one process starts, which nccl-tests calls its threads or GPUs.
+int bench_comm_ranks_of_process(const bench_request *q);
 // Names as nccl-tests prints them.
 const char *bench_comm_type_name(const bench_request *q);
 const char *bench_comm_op_name(const bench_request *q);

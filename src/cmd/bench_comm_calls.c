@@ -178,62 +178,72 @@ done:
 
 // ---- Results
 
-// Values are small whole numbers, which are exact in every type. Their sums need not be.
-double bench_comm_value(int rank, size_t i)
+// As the type holds it. Sums of such numbers are not exact, so another order of sums gives other bits.
+double bench_comm_value(const bench_comm_rank *b, int rank, size_t i)
 {
-    return (double)((i * 7 + (size_t)rank * 3) % 16);
+    const double whole = (double)((i * 7 + (size_t)rank * 3) % 16), x = whole * 0.37 - 2;
+    switch (b->q->type) {
+    case F32:
+        return (float)x;
+    case BF16:
+        return bf16_to_float(float_to_bf16((float)x));
+    case F16:
+        return fp16_to_float(float_to_fp16((float)x));
+    case F64:
+        return x;
+    default:
+        return whole;
+    }
 }
 
-static double reduced(const bench_comm_rank *b, size_t i)
+// Element i of the reduction of ranks low to high - 1, by the tree of comm.h.
+static double reduced(const bench_comm_rank *b, int low, int high, size_t i)
 {
-    double acc = bench_comm_value(0, i);
-    for (int r = 1; r < b->comm->size; r++) {
-        const double x = bench_comm_value(r, i);
-        if (b->q->op == REDUCE_SUM)
-            acc += x;
-        else if (b->q->op == REDUCE_MAX ? x > acc : x < acc)
-            acc = x;
-    }
-    return acc;
+    int half = 1;
+    if (high - low == 1) return bench_comm_value(b, low, i);
+    while (half * 2 < high - low) half *= 2;
+    const double x = reduced(b, low, low + half, i), y = reduced(b, low + half, high, i);
+    if (b->q->op != REDUCE_SUM) return (b->q->op == REDUCE_MAX ? x > y : x < y) ? x : y;
+    return b->q->type == F64 ? x + y : (double)((float)x + (float)y);
 }
 
 static double expect_reduced(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
 {
     (void)r;
-    return reduced(b, i);
+    return reduced(b, 0, b->comm->size, i);
 }
 
 static double expect_reduced_shard(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
 {
-    return reduced(b, (size_t)b->comm->rank * r->count + i);
+    return reduced(b, 0, b->comm->size, (size_t)b->comm->rank * r->count + i);
 }
 
 static double expect_gathered(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
 {
-    (void)b;
-    return bench_comm_value((int)(i / r->count), i % r->count);
+    return bench_comm_value(b, (int)(i / r->count), i % r->count);
 }
 
 static double expect_root(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
 {
     (void)r;
-    return bench_comm_value(b->q->root, i);
+    return bench_comm_value(b, b->q->root, i);
 }
 
 static double expect_root_shard(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
 {
-    return bench_comm_value(b->q->root, (size_t)b->comm->rank * r->count + i);
+    return bench_comm_value(b, b->q->root, (size_t)b->comm->rank * r->count + i);
 }
 
 static double expect_previous(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
 {
     (void)r;
-    return bench_comm_value((b->comm->rank + b->comm->size - 1) % b->comm->size, i);
+    return bench_comm_value(b, (b->comm->rank + b->comm->size - 1) % b->comm->size, i);
 }
 
 static double expect_from_each(const bench_comm_rank *b, const bench_comm_row *r, size_t i)
 {
-    return bench_comm_value((int)(i / r->count), (size_t)b->comm->rank * r->count + i % r->count);
+    return bench_comm_value(b, (int)(i / r->count),
+                            (size_t)b->comm->rank * r->count + i % r->count);
 }
 
 // ---- The table

@@ -2,8 +2,6 @@
 // bench_comm_run.c calls it on rank 0, and bench_comm.c for the end.
 #include "cmd/bench_comm.h"
 
-#include "base/proc.h"
-
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -53,13 +51,13 @@ static void print_titles(const bench_request *q)
 {
     const char *const time = q->output.cpu_time ? "cputime" : "time";
     const char *const stamp = q->output.timestamps ? "            timestamp" : "";
-    char host[64];
-    proc_host_name(host, sizeof host);
     printf("#\n# Using devices\n");
-    for (int r = 0; r < q->ranks; r++)
+    for (int r = 0; r < q->ranks; r++) {
+        const bench_rank_figures *x = &q->board->ranks[r];
         printf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%04x:%02x:%02x] %s\n", r, 0,
-               (int)q->board->ranks[r].pid, host, q->board->ranks[r].index, 0, 0, 0,
-               strcmp(q->board->ranks[r].device, "cpu") == 0 ? "CPU" : q->board->ranks[r].device);
+               x->pid, x->host, x->index, 0, 0, 0,
+               strcmp(x->device, "cpu") == 0 ? "CPU" : x->device);
+    }
     printf("#\n# %10s  %12s  %8s  %6s  %6s  %23s %7s  %23s\n", "", "", "", "", "", "out-of-place",
            "", "in-place");
     printf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s%s\n", "size",
@@ -69,8 +67,14 @@ static void print_titles(const bench_request *q)
            "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)");
 }
 
+int bench_comm_ranks_of_process(const bench_request *q)
+{
+    return q->attached ? 1 : q->ranks;
+}
+
 void bench_comm_print_head(const bench_request *q)
 {
+    const int ranks = bench_comm_ranks_of_process(q);
     if (q->output.json) {
         printf("{\"collective\":\"%s\",\"ranks\":%d,\"as\":\"%s\",\"memory\":\"%s\",\"iters\":%d,"
                "\"rows\":[",
@@ -82,7 +86,7 @@ void bench_comm_print_head(const bench_request *q)
     printf("# Collective test starting: %s_perf\n", q->what->name);
     printf("# nThread %d nGpus %d minBytes %lld maxBytes %lld step: %lld(%s) warmup iters: %d "
            "iters: %d agg iters: %d validation: %d graph: %d unalign: 0\n",
-           q->as_threads ? q->ranks : 1, q->as_threads ? 1 : q->ranks, (long long)q->least,
+           q->as_threads ? ranks : 1, q->as_threads ? 1 : ranks, (long long)q->least,
            (long long)q->most, (long long)(q->factor ? q->factor : q->step),
            q->factor ? "factor" : "bytes", q->loop.warm_up, q->loop.iterations, q->loop.aggregate,
            q->check, q->loop.replays);

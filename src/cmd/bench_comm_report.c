@@ -4,7 +4,6 @@
 #include "cmd/bench_comm.h"
 
 #include "base/file.h"
-#include "base/proc.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -28,14 +27,12 @@ static void add_strings(text *out, const char *name, int count, char *const *ite
 
 static void add_devices(text *out, const bench_request *q)
 {
-    char host[64];
-    proc_host_name(host, sizeof host);
     text_add(out, "\"devices\":[");
     for (int r = 0; r < q->ranks; r++) {
         const bench_rank_figures *x = &q->board->ranks[r];
         text_addf(out, "%s{\"rank\":%d,\"group\":0,\"pid\":%d,\"hostname\":", r ? ",\n" : "", r,
-                  (int)x->pid);
-        text_add_json(out, host);
+                  x->pid);
+        text_add_json(out, x->host);
         text_addf(out, ",\"device\":%d,\"device_hex\":\"0000:00:00\",\"device_info\":", x->index);
         text_add_json(out, strcmp(x->device, "cpu") == 0 ? "CPU" : x->device);
         text_add(out, "}");
@@ -47,6 +44,7 @@ void bench_comm_report_begin(bench_comm_rank *b)
 {
     static const char *const variables[] = {"NCCL_", "TRIREME_", "UCX_", NULL};
     const bench_request *q = b->q;
+    const int ranks = bench_comm_ranks_of_process(q);
     char now[BENCH_TIME_TEXT];
     text *out = &b->report;
     if (!q->output.path) return;
@@ -59,8 +57,9 @@ void bench_comm_report_begin(bench_comm_rank *b)
               "\"config\":{\"nthreads\":%d,\"ngpus\":%d,\"minimum_bytes\":%lld,"
               "\"maximum_bytes\":%lld,\"%s\":%lld,\"warmup_iters\":%d,\"iterations\":%d,"
               "\"aggregated_iterations\":%d,\"validation\":%d,\"graph\":%d,"
-              "\"blocking_collectives\":%s,\"parallel_init\":true,\n",
-              q->as_threads ? q->ranks : 1, q->as_threads ? 1 : q->ranks, (long long)q->least,
+              "\"blocking_collectives\":%s,\"parallel_init\":true,"
+              "\"per_iter_timing\":0,\"per_iter_skip\":0,\n",
+              q->as_threads ? ranks : 1, q->as_threads ? 1 : ranks, (long long)q->least,
               (long long)q->most, q->factor ? "step_factor" : "step_bytes",
               (long long)(q->factor ? q->factor : q->step), q->loop.warm_up, q->loop.iterations,
               q->loop.aggregate, q->check, q->loop.replays, q->loop.blocking ? "true" : "false");

@@ -2,10 +2,12 @@
 // times the calls, checks the result; rank 0 has the rows printed.
 // bench_comm.c starts it through launch_ranks. Numbers are made and compared in memory of the host.
 #include "cmd/bench_comm.h"
+#include "cmd/cmd.h"
 #include "cmd/console.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/proc.h"
 #include "device/kernels.h"
 
 #include <stdio.h>
@@ -139,7 +141,7 @@ static status count_wrong(const bench_comm_rank *b, const bench_comm_row *r, boo
     memset(read, 0xff, r->out * element);
     if (b->host) TRY(device_upload(b->stream, to, read, r->out * element, e));
     for (size_t i = 0; i < r->in; i++)
-        put(filled, b->q->type, i, bench_comm_value(b->comm->rank, i));
+        put(filled, b->q->type, i, bench_comm_value(b, b->comm->rank, i));
     if (b->host) TRY(device_upload(b->stream, in, filled, r->in * element, e));
     if (b->q->loop.replays)
         TRY(time_replays(b, r, in_place, 1, 1, &unused, e));
@@ -156,11 +158,26 @@ done:
     return result;
 }
 
+// The board receives the figures of all ranks. Ranks that one process has started share it.
+static status tell_figures(const bench_comm_rank *b, err *e)
+{
+    status result = OK;
+    bench_rank_figures *const all = b->q->board->ranks;
+    const size_t each = sizeof *all;
+    char *const own = (char *)b->exchange + (size_t)b->comm->rank * each;
+    if (!b->q->attached) return comm_barrier(b->comm, e);
+    TRY(device_upload(b->stream, own, &all[b->comm->rank], each, e));
+    TRY(comm_all_gather(b->comm, own, b->exchange, each / sizeof(int64_t), I64, b->stream, e));
+    TRY(device_download(b->stream, all, b->exchange, (size_t)b->comm->size * each, e));
+done:
+    return result;
+}
+
 // The figure of a row of those of all ranks, as -a says.
 static double average_of(const bench_request *q, const double *of_rank_0)
 {
     double least = 1e300, most = 0, sum = 0;
-    const size_t stride = sizeof *q->board->ranks;
+    const size_t stride = sizeof(bench_rank_figures);
     for (int r = 0; r < q->ranks; r++) {
         const double s = *(const double *)((const char *)of_rank_0 + (size_t)r * stride);
         sum += s;
@@ -191,10 +208,12 @@ static bench_comm_figures figures_of(const bench_request *q, const bench_comm_ro
     return f;
 }
 
+// The first rank of each process counts, and rank 0 prints.
 static status show_row(bench_comm_rank *b, const bench_comm_row *r, err *e)
 {
     const bool first = b->q->board->bandwidths == 0;
     const bench_comm_figures f[] = {figures_of(b->q, r, 0), figures_of(b->q, r, 1)};
+    if (b->comm->rank > 0) return OK;
     bench_comm_print_row(b->q, r, f, first);
     bench_comm_report_row(b, r, f, first);
     return console_flush(e);
@@ -219,8 +238,8 @@ static status run_size(bench_comm_rank *b, int64_t bytes, err *e)
         mine->cpu_seconds[in_place] = s.cpu / calls;
         if (q->check) TRY(count_wrong(b, &r, in_place, &mine->wrong[in_place], e));
     }
-    TRY(comm_barrier(b->comm, e));
-    if (b->comm->rank == 0) TRY(show_row(b, &r, e));
+    TRY(tell_figures(b, e));
+    if (b->counts) TRY(show_row(b, &r, e));
     TRY(comm_barrier(b->comm, e));
 done:
     return result;
@@ -249,10 +268,11 @@ static status open_device(bench_comm_rank *b, const world *w, int rank, err *e)
 {
     status result = OK;
     bench_rank_figures *mine = &b->q->board->ranks[rank];
-    device_options o = {.threads = 1, .local_rank = rank, .local_ranks = w->ranks};
+    const int local_rank = rank - w->first_rank;
+    device_options o = {.threads = 1, .local_rank = local_rank, .local_ranks = w->ranks};
     device_description d;
     TRY(device_describe(b->q->device, &o, &d, e));
-    o.index = rank % d.count;
+    o.index = local_rank % d.count;
     TRY(device_open(b->q->device, &o, &b->device, e));
     snprintf(mine->device, sizeof mine->device, "%s", d.name);
     mine->index = o.index;
@@ -284,23 +304,28 @@ static status open_rank(bench_comm_rank *b, world *w, int rank, err *e)
 {
     status result = OK;
     // The shards of a reduce are padded.
-    const size_t each = ((size_t)b->q->most + (size_t)w->ranks * 32 + 63) & ~(size_t)63;
+    const size_t ranks = (size_t)w->all_ranks;
+    const size_t each = ((size_t)b->q->most + ranks * 32 + 63) & ~(size_t)63;
+    bench_rank_figures *mine = &b->q->board->ranks[rank];
+    mine->pid = (int)getpid();
+    proc_host_name(mine->host, sizeof mine->host);
     TRY(open_device(b, w, rank, e));
     TRY(comm_open(b->q->comm, world_options(w, rank, b->device, 0), &b->comm, e));
     TRY(check_replays(b, e));
     comm_watchdog_set(w->watchdog, (int64_t)(b->q->timeout_s * 1000));
-    b->memory_bytes = 2 * each + 64;
+    b->memory_bytes = 2 * each + ranks * sizeof *mine + 64;
     if (b->q->private_memory)
         TRY(device_alloc(b->device, MEMORY_DEVICE, b->memory_bytes, &b->memory, e));
     else
         TRY(comm_alloc(b->comm, b->device, b->memory_bytes, &b->memory, e));
     if (!b->device->is_host_memory)
         TRY(alloc_array(&b->host, each, 1, "the benchmark's numbers", e));
-    TRY(alloc_zeroed(&b->sent, (size_t)w->ranks, sizeof *b->sent, "the benchmark's messages", e));
+    TRY(alloc_zeroed(&b->sent, ranks, sizeof *b->sent, "the benchmark's messages", e));
     TRY(comm_share(b->comm, e));
     TRY(clear(b, e));
     b->send = b->memory;
     b->recv = b->send + each;
+    b->exchange = b->recv + each;
 done:
     return result;
 }
@@ -323,11 +348,11 @@ status bench_comm_run(world *w, int rank, int ranks, void *request, err *e)
 {
     (void)ranks;
     status result = OK;
-    bench_comm_rank b = {.q = request};
-    b.q->board->ranks[rank].pid = getpid();
+    bench_comm_rank b = {.q = request, .counts = rank == w->first_rank + w->first};
     TRY(open_rank(&b, w, rank, e));
-    TRY(comm_barrier(b.comm, e));
+    TRY(tell_figures(&b, e));
     if (rank == 0) {
+        cmd_say_communicator(b.comm);
         bench_comm_print_head(b.q);
         bench_comm_report_begin(&b);
     }

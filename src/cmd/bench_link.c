@@ -81,12 +81,8 @@ static status rank_link(world *w, int rank, int ranks, void *arg, err *e)
 // The address of the chosen interface.
 static status find_interface(const link_request *q, net_interface *out, err *e)
 {
-    static const char *const variables[] = {"TRIREME_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
-                                            "GLOO_SOCKET_IFNAME"};
-    const char *rule = q->interface;
-    for (int i = 0; !rule && i < 3; i++)
-        if (getenv(variables[i]) && *getenv(variables[i])) rule = getenv(variables[i]);
-    return net_interface_find(rule, out, e);
+    const char *variable;
+    return net_interface_find(q->interface ? q->interface : net_interface_rule(&variable), out, e);
 }
 
 static status run_here(link_request *q, err *e)

@@ -4,6 +4,8 @@
 #include "base/text.h"
 #include "ckpt/ckpt.h"
 #include "cmd/console.h"
+#include "comm/comm.h"
+#include "config/debug.h"
 #include "config/job.h"
 
 #include <stdio.h>
@@ -51,6 +53,15 @@ void cmd_say_lines(const char *before, const char *lines)
 void cmd_warn(const char *lines)
 {
     cmd_say_lines("warning: ", lines);
+}
+
+void cmd_say_communicator(comm *c)
+{
+    text line = {0};
+    if (!debug_says(DEBUG_INIT) && !debug_says(DEBUG_NET)) return;
+    comm_add_choice(c, debug_says(DEBUG_NET), &line);
+    if (line.bytes) console_say("%s", line.chars);
+    text_clear(&line);
 }
 
 json_t *json_of_text(const char *s)

@@ -9,6 +9,7 @@
 #include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "cmd/console.h"
+#include "config/debug.h"
 #include "data/tokenizer.h"
 #include "session/folder.h"
 
@@ -195,6 +196,7 @@ static status decide(train_start *s, int argc, char **argv, const job_own *own, 
     s->is_done = s->resume && s->resume_step >= (uint64_t)s->job->train.steps;
     if (!s->is_done) {
         TRY(claim_directory(s, e));
+        if (!s->job->quiet && debug_says(DEBUG_VERSION)) console_say("version %s", TRIREME_VERSION);
         if (!s->job->quiet) cmd_say_lines("", s->job->notes.chars);
     } else if (s->job->resume ==
                RESUME_AUTO) // the link `latest` may be old if the last save was killed

@@ -22,6 +22,7 @@ status train_run_open(train_run *r, const train_start *s, world *w, int rank, in
     *r = (train_run){.start = s, .job = s->job, .world = w, .rank = rank, .ranks = ranks};
     progress_open(&r->progress, stderr, r->job->quiet || rank > 0 ? PROGRESS_QUIET : PROGRESS_AUTO);
     TRY(session_open(s->job, &s->inputs, w, rank, &r->session, e));
+    if (rank == 0 && !s->job->quiet) cmd_say_communicator(r->session.comm);
     if (s->resume) TRY(trainer_resume(r->session.trainer, s->resume, e));
     r->saved_step = s->resume_step;
     r->has_saved = s->resume != NULL;

@@ -5,10 +5,12 @@
 // Called by the code that executes a step. It does not know how ranks reach each other.
 #include "comm/comm.h"
 
+#include "base/text.h"
 #include "comm/packed.h"
 #include "comm/recorder_private.h"
 
 #include <stdint.h>
+#include <string.h>
 
 void comm_close(comm *c)
 {
@@ -24,6 +26,23 @@ void comm_set_label(comm *c, const char *label)
     c->label = label;
     comm_recording_set_label(c->recording, label);
     if (c->ops->set_label) c->ops->set_label(c, label);
+}
+
+void comm_add_choice(comm *c, bool routes, text *out)
+{
+    text route = {0}, seen = {0};
+    text_addf(out, "communicator %s: %d ranks", c->ops->name, c->size);
+    for (int r = 0; routes && c->ops->add_route && r < c->size; r++) {
+        text_clear(&route);
+        text_add(&route, "\n");
+        if (r != c->rank) c->ops->add_route(c, r, &route);
+        text_add(&route, "\n");
+        if (route.bytes <= 2 || (seen.bytes && strstr(seen.chars, route.chars))) continue;
+        text_add(&seen, route.chars);
+        text_addf(out, "; rank %d by %.*s", r, (int)route.bytes - 2, route.chars + 1);
+    }
+    text_clear(&route);
+    text_clear(&seen);
 }
 
 void comm_set_packing(comm *c, const comm_packing *packing)

@@ -45,6 +45,7 @@
 
 typedef struct comm comm;
 struct comm_packing;
+struct text;
 typedef reduce_op comm_reduce_op;
 
 typedef struct comm_ops {
@@ -80,6 +81,8 @@ typedef struct comm_ops {
     status (*share)(comm *c, err *e);
     // NULL: setting the member of `comm` is enough.
     void (*set_label)(comm *c, const char *label);
+    // Appends by what this rank reaches another one; nothing where it is not known. NULL: never.
+    void (*add_route)(comm *c, int peer, struct text *out);
     void (*set_packing)(comm *c, const struct comm_packing *packing);
 } comm_ops;
 
@@ -171,6 +174,10 @@ status comm_split(comm *c, int color, int key, comm **out, err *e);
 // Names the process group in messages ("dp_shard"). `label` is borrowed. c may be NULL. Not
 // collective.
 void comm_set_label(comm *c, const char *label);
+
+// Appends what the communicator is, for a line to people: "communicator ucx: 4 ranks". `routes`: and by what this rank
+// reaches the others, each way once, with the first rank: "; rank 2 by tcp/eth0 (10.0.0.1)". Not collective.
+void comm_add_choice(comm *c, bool routes, struct text *out);
 
 // Gives the tables and the workspace of calls over segments (packed.h), which are borrowed. Without the
 // capability needs_workspace they are not used. c may be NULL. Not collective.

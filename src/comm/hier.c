@@ -3,6 +3,7 @@
 #include "comm/hier_private.h"
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "comm/solo.h"
 
 #include <stdlib.h>
@@ -132,6 +133,15 @@ static void hier_set_label(comm *base, const char *label)
     comm_set_label(c->near, label);
     comm_set_label(c->all, label);
     comm_set_label(c->far, label);
+}
+
+static void hier_add_route(comm *base, int peer, text *out)
+{
+    const hier_comm *c = hier_of(base);
+    if (c->place[peer] >= 0)
+        text_add(out, "local");
+    else
+        c->all->ops->add_route(c->all, peer, out);
 }
 
 // ---- Closing
@@ -284,6 +294,7 @@ static const comm_ops hier_ops = {
     .split = hier_split,
     .share = hier_share,
     .set_label = hier_set_label,
+    .add_route = hier_add_route,
 };
 
 static void progress(void *root)

@@ -250,6 +250,16 @@ static void network_close(comm *base)
     rank_leave(own);
 }
 
+static void network_add_route(comm *base, int peer, text *out)
+{
+    const network_comm *c = network_of(base);
+    network_rank *own = c->own;
+    if (!own->transport->add_route) return;
+    pthread_mutex_lock(&own->lock);
+    own->transport->add_route(own, c->ranks[peer], out);
+    pthread_mutex_unlock(&own->lock);
+}
+
 static const comm_ops network_ops = {
     .close = network_close,
     .alloc = network_alloc,
@@ -268,6 +278,7 @@ static const comm_ops network_ops = {
     .abort = network_abort,
     .split = network_split,
     .share = network_share,
+    .add_route = network_add_route,
 };
 
 static status rank_open(const network_transport *transport, const comm_options *o, int algorithm,

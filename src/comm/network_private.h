@@ -3,6 +3,7 @@
 #ifndef TRIREME_COMM_NETWORK_PRIVATE_H
 #define TRIREME_COMM_NETWORK_PRIVATE_H
 
+#include "base/text.h"
 #include "comm/network.h"
 #include "comm/rendezvous.h"
 #include "comm/world.h"
@@ -107,6 +108,8 @@ typedef struct network_transport {
     void (*end)(
         network_rank *
             own); // after a failure: tells other ranks of it, and ends all work; NULL: the world does
+    // Appends by what it reaches a rank (among all), as "tcp/eth0 (10.0.0.1)"; NULL: it does not tell.
+    void (*add_route)(network_rank *own, int rank, text *out);
     // Ends the transport. `well`: no failure is known.
     void (*close)(network_rank *own, bool well);
 } network_transport;

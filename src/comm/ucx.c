@@ -61,6 +61,7 @@ static void tell(network_rank *own)
 
 static void end(network_rank *own)
 {
+    if (!ucx_worker_of(own)->worker) return; // it was not opened
     tell(own);
     close_endpoints(own);
 }
@@ -138,6 +139,7 @@ static const network_transport ucx_transport = {
     .cancel = cancel,
     .sleep = sleep_for_events,
     .wake = wake,
+    .add_route = ucx_add_route,
     .end = end,
     .close = ucx_worker_close,
 };

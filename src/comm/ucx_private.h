@@ -29,6 +29,10 @@ static inline ucx_worker *ucx_worker_of(const network_rank *own)
     return own->state;
 }
 
+// ---- ucx_route.c: of network_transport, too
+
+void ucx_add_route(network_rank *own, int rank, text *out);
+
 // ---- ucx_worker.c: the functions of network_transport
 
 status ucx_worker_open(network_rank *own, const comm_options *o, err *e);

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/size.h"
+#include "net/interface.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -73,8 +74,33 @@ static ucs_status_t widen_segments(ucp_config_t *config)
     return how;
 }
 
+// The rule of NCCL_SOCKET_IFNAME restricts TCP, and NCCL_IB_DISABLE=1 leaves RDMA devices out, as in NCCL. UCX's setting
+// is of the network alone: ranks of one machine keep their shared memory.
+static status choose_interfaces(ucp_config_t *config, err *e)
+{
+    status result = OK;
+    text names = {0};
+    const char *variable, *rule = net_interface_rule(&variable),
+                          *no_rdma = getenv("NCCL_IB_DISABLE");
+    const bool rdma = !no_rdma || strcmp(no_rdma, "1") != 0;
+    if ((!rule && rdma) || getenv("UCX_NET_DEVICES")) return OK;
+    result = net_interface_list(rule ? rule : "^", &names, e);
+    if (result != OK) {
+        err_prefix(e, "communicator ucx: %s: ", rule ? variable : "NCCL_IB_DISABLE");
+        goto done;
+    }
+    if (rdma) net_interface_list_rdma("/sys/class/infiniband", &names);
+    TRY(text_check(&names, e));
+    const ucs_status_t how = ucp_config_modify(config, "NET_DEVICES", names.chars);
+    if (how != UCS_OK) result = ucx_error("choose its interfaces", how, e);
+done:
+    text_clear(&names);
+    return result;
+}
+
 static status open_context(network_rank *own, err *e)
 {
+    status result = OK;
     const ucp_params_t params = {.field_mask =
                                      UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS,
                                  .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
@@ -82,10 +108,13 @@ static status open_context(network_rank *own, err *e)
     ucp_config_t *config = NULL;
     ucs_status_t how = ucp_config_read(NULL, NULL, &config);
     if (how != UCS_OK) return ucx_error("read its settings", how, e);
+    TRY(choose_interfaces(config, e));
     how = widen_segments(config);
     if (how == UCS_OK) how = ucp_init(&params, config, &ucx_worker_of(own)->context);
+    if (how != UCS_OK) result = ucx_error("start", how, e);
+done:
     ucp_config_release(config);
-    return how == UCS_OK ? OK : ucx_error("start", how, e);
+    return result;
 }
 
 static status open_worker(network_rank *own, err *e)

@@ -3,6 +3,7 @@
 #include "config/environment.h"
 
 #include "base/text.h"
+#include "config/debug.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,9 @@ enum { MOST_NAMES = 4 };
 typedef enum variable_effect {
     EFFECT_NONE, // none; `why` says why
     EFFECT_NCCL, // none but over the communicator nccl, whose library reads it; `why` is of the others
-    EFFECT_LEVEL,   // chooses whether variables without effect are named
+    EFFECT_NETWORK, // none but over the communicators nccl, ucx and hier
+    EFFECT_UCX,     // none but over the communicators ucx and hier
+    EFFECT_LEVEL,   // chooses messages (debug.h)
     EFFECT_SAME,    // is the value
     EFFECT_SECONDS, // is a number of seconds
     EFFECT_ON,      // 1 turns the key on
@@ -26,11 +29,15 @@ typedef struct variable {
     const char *names[MOST_NAMES]; // the first that is set counts; a literal NULL ends them
     variable_effect effect;
     const char *key; // NULL: none
-    const char *why; // EFFECT_NONE, EFFECT_NCCL
+    const char *why; // EFFECT_NONE to EFFECT_UCX
 } variable;
 
 static const char TREE[] = "sums have one fixed order";
 static const char SHARED[] = "ranks of one machine share memory";
+static const char OWN[] =
+    "ranks of one machine share memory, and over a network UCX has variables of its own";
+static const char PEERS[] =
+    "GPUs of one machine read each other's memory, and other ranks share theirs";
 static const char FAILS[] = "a failure always ends every rank and is named";
 static const char WAITS[] =
     "collectives are issued to streams, and checks.watchdog bounds each wait";
@@ -53,34 +60,34 @@ static const variable VARIABLES[] = {
     {{"TORCH_NCCL_ENABLE_TIMING"}, EFFECT_NONE, NULL, "the flight recorder always has the times"},
     {{"TORCH_NCCL_HIGH_PRIORITY"}, EFFECT_NONE, NULL, WAITS},
     {{"TORCH_SHOW_CPP_STACKTRACES"}, EFFECT_NONE, NULL, "errors are one line"},
-    {{"NCCL_DEBUG_SUBSYS"}, EFFECT_NCCL, NULL, "messages have no categories"},
+    {{"NCCL_DEBUG_SUBSYS"}, EFFECT_LEVEL, NULL, NULL},
     {{"NCCL_DEBUG_FILE"}, EFFECT_NCCL, NULL, "messages go to the error output"},
     {{"NCCL_ALGO"}, EFFECT_NCCL, NULL, TREE},
     {{"NCCL_PROTO"}, EFFECT_NCCL, NULL, TREE},
     {{"NCCL_NVLS_ENABLE"}, EFFECT_NCCL, NULL, TREE},
-    {{"NCCL_BUFFSIZE"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_NTHREADS"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_MIN_NCHANNELS"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_MAX_NCHANNELS"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_MIN_CTAS"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_MAX_CTAS"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_P2P_DISABLE"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_P2P_LEVEL"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_SHM_DISABLE"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_SOCKET_IFNAME"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_SOCKET_FAMILY"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_NSOCKS_PERTHREAD"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_SOCKET_NTHREADS"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_IB_DISABLE"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_IB_HCA"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_IB_TIMEOUT"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_IB_RETRY_CNT"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_IB_GID_INDEX"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_IB_TC"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_IB_SL"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_NET_GDR_LEVEL"}, EFFECT_NCCL, NULL, SHARED},
-    {{"NCCL_CROSS_NIC"}, EFFECT_NCCL, NULL, SHARED},
-    {{"GLOO_SOCKET_IFNAME"}, EFFECT_NONE, NULL, SHARED},
+    {{"NCCL_BUFFSIZE"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_NTHREADS"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_MIN_NCHANNELS"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_MAX_NCHANNELS"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_MIN_CTAS"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_MAX_CTAS"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_P2P_DISABLE"}, EFFECT_NCCL, NULL, PEERS},
+    {{"NCCL_P2P_LEVEL"}, EFFECT_NCCL, NULL, PEERS},
+    {{"NCCL_SHM_DISABLE"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_SOCKET_IFNAME"}, EFFECT_NETWORK, NULL, SHARED},
+    {{"NCCL_SOCKET_FAMILY"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_NSOCKS_PERTHREAD"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_SOCKET_NTHREADS"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_IB_DISABLE"}, EFFECT_NETWORK, NULL, SHARED},
+    {{"NCCL_IB_HCA"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_IB_TIMEOUT"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_IB_RETRY_CNT"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_IB_GID_INDEX"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_IB_TC"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_IB_SL"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_NET_GDR_LEVEL"}, EFFECT_NCCL, NULL, OWN},
+    {{"NCCL_CROSS_NIC"}, EFFECT_NCCL, NULL, OWN},
+    {{"GLOO_SOCKET_IFNAME"}, EFFECT_UCX, NULL, SHARED},
     {{"NCCL_TOPO_FILE"}, EFFECT_NCCL, NULL, FILES},
     {{"NCCL_TOPO_DUMP_FILE"}, EFFECT_NCCL, NULL, FILES},
     {{"NCCL_GRAPH_DUMP_FILE"}, EFFECT_NCCL, NULL, FILES},
@@ -105,13 +112,6 @@ static const char *value_of(const variable *x, const char **name)
 static bool is_word(const char *value, const char *word)
 {
     return value && strcasecmp(value, word) == 0;
-}
-
-static bool asks_for_messages(void)
-{
-    const char *nccl = getenv("NCCL_DEBUG"), *torch = getenv("TORCH_DISTRIBUTED_DEBUG");
-    return is_word(nccl, "INFO") || is_word(nccl, "TRACE") || is_word(torch, "INFO") ||
-           is_word(torch, "DETAIL") || is_word(getenv("TORCH_CPP_LOG_LEVEL"), "INFO");
 }
 
 static status refuse(const char *name, const char *value, const char *valid, err *e)
@@ -156,22 +156,39 @@ done:
     return result;
 }
 
+// Where a variable without effect on the job does act; NULL: it has an effect.
+static const char *where_it_acts(variable_effect effect)
+{
+    switch (effect) {
+    case EFFECT_NONE:
+        return "";
+    case EFFECT_NCCL:
+        return " but over nccl";
+    case EFFECT_NETWORK:
+        return " but over nccl, ucx and hier";
+    case EFFECT_UCX:
+        return " but over ucx and hier";
+    default:
+        return NULL;
+    }
+}
+
 // A key that an earlier row has set stays.
 static status read_row(job_values *v, const variable *x, bool says, text *notes, err *e)
 {
     status result = OK;
     text converted = {0};
     const char *name, *value = value_of(x, &name);
+    const char *where = where_it_acts(x->effect);
     if (!value) return OK;
     TRY(convert(x, name, value, &converted, e));
     if (converted.bytes && !setting_is_given(settings_of(v, x->key)))
         TRY(settings_change(v, x->key, converted.chars, name, e));
-    if ((x->effect == EFFECT_NONE || x->effect == EFFECT_NCCL) && says) {
+    if (where && says) {
         text_add(notes, name);
         text_add(notes, "=");
         text_add_printable(notes, value, strlen(value), "");
-        text_addf(notes, " has no effect%s: %s\n", x->effect == EFFECT_NCCL ? " but over nccl" : "",
-                  x->why);
+        text_addf(notes, " has no effect%s: %s\n", where, x->why);
     }
 done:
     text_clear(&converted);
@@ -181,7 +198,7 @@ done:
 status environment_read(job_values *v, text *notes, err *e)
 {
     status result = OK;
-    const bool says = asks_for_messages();
+    const bool says = debug_says(DEBUG_ENV);
     for (int i = 0; i < VARIABLE_COUNT; i++) TRY(read_row(v, &VARIABLES[i], says, notes, e));
 done:
     return result;

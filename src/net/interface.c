@@ -1,13 +1,25 @@
-// interface.c -- see interface.h. Called by the benchmark of links.
+// interface.c -- see interface.h. Called by the benchmark of links and by the communicator ucx.
 #include "net/interface.h"
 
-#include "base/text.h"
-
+#include <dirent.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+const char *net_interface_rule(const char **variable)
+{
+    static const char *const variables[] = {"TRIREME_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME",
+                                            "GLOO_SOCKET_IFNAME"};
+    for (int i = 0; i < 3; i++) {
+        const char *rule = getenv(variables[i]);
+        *variable = variables[i];
+        if (rule && *rule) return rule;
+    }
+    return NULL;
+}
 
 bool net_interface_matches(const char *rule, const char *name)
 {
@@ -36,14 +48,25 @@ static int merit_of(const struct ifaddrs *i, const char *rule)
     return 1 + (i->ifa_flags & IFF_LOOPBACK ? 0 : 2) + (i->ifa_addr->sa_family == AF_INET);
 }
 
-static void list_names(const struct ifaddrs *all, text *out)
+// The names of usable interfaces that the rule chooses, each once: an interface has an entry for each address.
+static void list_names(const struct ifaddrs *all, const char *rule, const char *between, text *out)
 {
-    const char *last = "";
-    for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-        if (!is_usable(i) || strcmp(i->ifa_name, last) == 0) continue;
-        text_addf(out, "%s%s", out->bytes ? ", " : "", i->ifa_name);
-        last = i->ifa_name;
+    for (const struct ifaddrs *i = all, *j; i; i = i->ifa_next) {
+        if (!is_usable(i) || !net_interface_matches(rule, i->ifa_name)) continue;
+        for (j = all; j != i; j = j->ifa_next)
+            if (is_usable(j) && strcmp(i->ifa_name, j->ifa_name) == 0) break;
+        if (j == i) text_addf(out, "%s%s", out->bytes ? between : "", i->ifa_name);
     }
+}
+
+static status refuse(const struct ifaddrs *all, const char *rule, err *e)
+{
+    text names = {0};
+    list_names(all, "^", ", ", &names);
+    err_set(e, E_USAGE, "interface %.*s: none that is up has such a name; valid are %s",
+            TEXT_CUT(rule, 120), names.bytes ? names.chars : "none");
+    text_clear(&names);
+    return E_USAGE;
 }
 
 static void take(const struct ifaddrs *i, net_interface *out)
@@ -57,9 +80,7 @@ static void take(const struct ifaddrs *i, net_interface *out)
 
 status net_interface_find(const char *rule, net_interface *out, err *e)
 {
-    status result = OK;
     struct ifaddrs *all = NULL;
-    text names = {0};
     int best = 0;
     const bool any = !rule || !*rule;
     if (getifaddrs(&all) != 0) return err_errno(e, "cannot list the interfaces of this machine");
@@ -69,12 +90,55 @@ status net_interface_find(const char *rule, net_interface *out, err *e)
         best = merit;
         take(i, out);
     }
-    if (best > 0) goto done;
-    list_names(all, &names);
-    result = err_set(e, E_USAGE, "interface %.*s: none that is up has such a name; valid are %s",
-                     TEXT_CUT(any ? "of any name" : rule, 120), names.bytes ? names.chars : "none");
-done:
+    const status result = best > 0 ? OK : refuse(all, any ? "of any name" : rule, e);
+    freeifaddrs(all);
+    return result;
+}
+
+status net_interface_list(const char *rule, text *out, err *e)
+{
+    struct ifaddrs *all = NULL;
+    text names = {0};
+    status result = OK;
+    if (getifaddrs(&all) != 0) return err_errno(e, "cannot list the interfaces of this machine");
+    list_names(all, rule, ",", &names);
+    result = names.failed ? text_check(&names, e) : names.bytes ? OK : refuse(all, rule, e);
+    if (result == OK) text_addf(out, "%s%s", out->bytes ? "," : "", names.chars);
     freeifaddrs(all);
     text_clear(&names);
     return result;
+}
+
+// ---- RDMA
+
+static bool is_active(const char *folder, const char *device, const char *port)
+{
+    text path = {0};
+    char state[16] = "";
+    text_addf(&path, "%s/%s/ports/%s/state", folder, device, port);
+    FILE *f = path.failed ? NULL : fopen(path.chars, "re");
+    const bool active = f && fgets(state, sizeof state, f) && state[0] == '4'; // "4: ACTIVE"
+    if (f) fclose(f);
+    text_clear(&path);
+    return active;
+}
+
+static void list_ports(const char *folder, const char *device, text *out)
+{
+    text path = {0};
+    text_addf(&path, "%s/%s/ports", folder, device);
+    DIR *ports = path.failed ? NULL : opendir(path.chars);
+    for (const struct dirent *p; ports && (p = readdir(ports));)
+        if (p->d_name[0] != '.' && is_active(folder, device, p->d_name))
+            text_addf(out, "%s%s:%s", out->bytes ? "," : "", device, p->d_name);
+    if (ports) closedir(ports);
+    text_clear(&path);
+}
+
+void net_interface_list_rdma(const char *folder, text *out)
+{
+    DIR *devices = opendir(folder);
+    for (const struct dirent *d; devices && (d = readdir(devices));)
+        if (d->d_name[0] != '.') list_ports(folder, d->d_name, out);
+    if (devices) closedir(devices);
 }

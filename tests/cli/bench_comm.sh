@@ -82,4 +82,7 @@ done
 run "$wrong" bench link --comm local --device cpu -b 64 -e 64 -n 2
 expect_exit 1
 expect_line '^trireme: rank 0: bench link: [1-9][0-9]* bytes arrived wrong$'
+run "$wrong" run --nproc-per-node 2 bench all_reduce --device cpu -b 4K -e 4K -n 1
+expect_exit 1
+expect_line '^# Out of bounds values : [1-9][0-9]* FAILED$' stdout
 finish

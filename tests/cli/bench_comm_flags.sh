@@ -31,11 +31,19 @@ timeout 120 "$trireme" bench all_reduce --device cpu --ranks 2 -b 1K -e 1K -n 1 
 [ "${PIPESTATUS[0]}" != 124 ] || fail 'the benchmark did not end with its reader'
 [ "$(rows stdout)" -ge 180 ] || fail "$(rows stdout) rows"
 
+# ---- Defaults of nccl-tests without a meaning here are accepted.
+bench -p 0 -D 0 -V 16 -M 0 -u 0 -I 0 -K 0
+expect_rows 3
+bench --device_implementation 0 --memory_report 0 --unalign 0 --per_iter_timing 0 --per_iter_skip 0
+expect_rows 3
+
 # ---- Memory: -R chooses as --memory does.
 bench -R 0 --json
 expect_line '"memory":"private"' stdout
-bench --local_register 1 --json
-expect_line '"memory":"shared"' stdout
+for registered in 1 2; do
+    bench --local_register $registered --json
+    expect_line '"memory":"shared"' stdout
+done
 
 # ---- Reports: -C, -S and -J.
 bench -C 1
@@ -97,10 +105,13 @@ refuse() { # REGEX ARGUMENTS...
     refused 2 "$pattern" "$trireme" bench all_reduce --device cpu -b 1K -e 1K "$@"
 }
 refuse '^trireme: .*bench: -G 2: the device cpu records no calls; valid is -G 0, or ranks on GPUs' -G 2
-refuse "^trireme: bench: -p: found '0'; valid is 1" -p 0
+refuse '^trireme: bench: -p: found 2; valid are 0 to 1$' -p 2
 refuse '^trireme: bench: -z: found 4; valid are 0 to 3$' -z 4
 refuse '^trireme: bench: -G and -z: ' -G 1 -z 1
-refuse '^trireme: bench: -R: found 2; valid are 0 to 1$' -R 2
+refuse '^trireme: bench: -R: found 3; valid are 0 to 2$' -R 3
+for op in prod avg all; do
+    refuse "^trireme: bench: -o: found '$op'; valid are sum, max or min, one for a run: ranks reduce by nothing else$" -o $op
+done
 refuse '^trireme: bench: -R and --memory both' -R 1 --memory private
 refuse '^trireme: bench: -a: found 4; valid are 0 to 3$' -a 4
 refuse "^trireme: bench: -T: found 'soon'; valid are seconds" -T soon
@@ -108,7 +119,34 @@ refuse "^trireme: bench: -T: found '-1'; valid are seconds" -T -1
 refuse "^trireme: bench: -J: found 'a.txt'; valid is a name that ends with .json$" -J a.txt
 refuse '^trireme: bench: -J: cannot create nowhere/a.json' -J nowhere/a.json
 refuse '^trireme: bench: -n times -m is' -n 1G -m 2
-for flag in -D -V -M -u -I -K -q; do
-    refuse "^trireme: bench: $flag: not a flag, --help lists those that are valid" $flag 1
+refuse '^trireme: bench: -q: not a flag, --help lists those that are valid' -q 1
+for flag in -D -M -u -I -K; do
+    refuse "^trireme: bench: $flag: found '1'; valid is 0: [a-z]" $flag 1
 done
+refuse "^trireme: bench: -V: found '8'; valid is 16: [a-z]" -V 8
+
+# ---- Processes that another launcher has started are the ranks, and rank 0 prints.
+ok "$trireme" run --nproc-per-node 3 bench reduce --device cpu -b 1K -e 4K -f 2 -n 2 -g 1 -J launched.json
+expect_rows 3
+expect_none 'ranks print to stderr' "$(cat stderr)"
+expect_line '^# nThread 1 nGpus 1 ' stdout
+[ "$(grep -cE '^#  Rank  [0-2] Group  0 Pid +[1-9][0-9]* on ' stdout)" = 3 ] || fail "expected 3 ranks: $(cat stdout)"
+[ "$(awk '/^#  Rank / { print $7 }' stdout | sort -u | wc -l)" = 3 ] || fail "expected 3 processes: $(cat stdout)"
+tr -d '\n' <launched.json | grep -q '"rank":2,"group":0,"pid":[1-9].*"average_bus_bandwidth"' || fail "launched.json: $(cat launched.json)"
+ok "$trireme" run --nproc-per-node 2 bench sendrecv --device cpu -b 1K -e 4K -f 2 -n 2 --memory private --json --ranks 2
+expect_line '"wrong":0,"bus_gb_per_s"' stdout
+under_run() { # REGEX ARGUMENTS...
+    run "$trireme" run --nproc-per-node 2 bench all_reduce --device cpu "${@:2}"
+    expect_exit 1
+    expect_line "$1" stderr
+    expect_none 'a row is printed' "$(cat stdout)"
+}
+under_run '^trireme: bench: found 4 ranks; torchrun has started 2 processes, and each is one rank$' -t 2 -g 2
+under_run '^trireme: bench: --as threads: torchrun has started a process for each rank$' --as threads
+cat >differ.sh <<'END'
+exec "$0" bench all_reduce --device cpu -b 1K -e $((1024 * (1 + RANK)))
+END
+run "$trireme" run --nproc-per-node 2 --no-python sh -c "$(cat differ.sh)" "$trireme"
+expect_exit 1
+expect_line '^trireme: rank 1: bench: this process and that of rank 0 have different arguments; valid: the same ones for all$' stderr
 finish

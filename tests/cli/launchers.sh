@@ -13,7 +13,7 @@ refuses() { # PATTERN: of train
     refused 2 "$1" env "${environment[@]}" "$trireme" train job.yaml --quiet
 }
 bench_refuses() { # PATTERN
-    refused 2 "$1" env "${environment[@]}" "$trireme" bench all_reduce -b 1K -e 1K -g 2 -n 1 -w 0
+    refused 2 "$1" env "${environment[@]}" "$trireme" bench link -b 1K -e 1K -n 1
 }
 allows() {
     rm -rf out

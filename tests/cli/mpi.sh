@@ -50,6 +50,15 @@ same_as_local() { # NAME RANKS ARGUMENTS...
         expect_same "$name-local.steps" "$name.steps"
     done
 }
+# The benchmark compares every bit of each collective's result, with sums in the order of the tree.
+for mpirun in "mpirun.openmpi --oversubscribe" mpiexec.mpich; do
+    command -v "${mpirun%% *}" >/dev/null || continue
+    for call in all_reduce 'all_reduce -d bfloat16' 'reduce_scatter -d double' 'all_gather -d half' broadcast 'reduce -d int64' alltoall; do
+        ok timeout 120 $mpirun -n 5 "$trireme" bench $call --device cpu --comm mpi -b 1K -e 512K -f 512 -n 2
+        expect_line '^# Out of bounds values : 0 OK' stdout
+        [ "$(grep -cE '^ +[0-9]+ .* 0( +N/A| +[0-9.]+ +[0-9.]+ +[0-9.]+ +0|$)' stdout)" = 2 ] || fail "$call: $(cat stdout)"
+    done
+done
 same_as_local two 2 --parallel.dp ddp
 same_as_local four 4 --parallel.dp ddp --train.precision bf16
 same_as_local both 4 --parallel.dp zero3 --parallel.pp 2

@@ -35,6 +35,7 @@ make_data
 make_job 'family: gpt2, layers: 2, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0.1, drop_attention: 0, drop_residual: 0'
 sed -i '/^launch:/d' job.yaml
 export UCX_TLS=tcp,self # else UCX finds that the memory is that of one machine
+export NCCL_SOCKET_IFNAME==net
 export TRIREME_ATTACH_TIMEOUT=60s lacks= hidden=data
 umask 077
 head -c 32 /dev/urandom | base64 >secret
@@ -53,7 +54,7 @@ start_4() { # ARGUMENTS...: ranks 0 and 1 on alpha, 2 and 3 on beta
     for r in 3 1 0 2; do
         name=$([ $r -lt 2 ] && echo alpha || echo beta)
         on $name env RANK=$r LOCAL_RANK=$((r % 2)) WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 GROUP_RANK=$((r / 2)) MASTER_ADDR=10.77.0.1 \
-            "$trireme" train job.yaml --quiet "$@" >stdout.$r 2>stderr.$r </dev/null &
+            "$trireme" train job.yaml ${quiet---quiet} "$@" >stdout.$r 2>stderr.$r </dev/null &
         pids[r]=$!
     done
 }
@@ -103,6 +104,12 @@ for arguments in '--parallel.dp ddp' '--parallel.dp zero3 --parallel.dp_replicat
     expect_same_losses one far
     expect_same_checkpoint one far
 done
+
+# What it took, as a user sees it
+rm -rf far
+quiet= NCCL_DEBUG=INFO start_4 --train.steps 1 --train.out far
+for r in 0 1 2 3; do ended $r 0; done
+expect_line '^trireme: communicator hier: 4 ranks; rank 1 by local; rank 2 by tcp/net \(10.77.0.1\)' stderr.0
 
 # ---- A slow network: the same bits, and no rank is taken for lost. Bytes of the run fill the queue of each host, and the
 # store's wait in it. A kernel may lack the token bucket filter.

@@ -1,4 +1,4 @@
-# launchers.sh TRIREME -- `trireme train` under Debian's real Open MPI, MPICH and Slurm: same bits as ranks that `trireme train`
+# launchers.sh TRIREME -- `trireme train` and `trireme bench` under Debian's real Open MPI, MPICH and Slurm: same bits as ranks that `trireme train`
 # starts itself, two runs at the same time, a resume under another launcher, a refusal, a rank that is killed, and a run
 # that Slurm stops. ./test-launchers starts it. tests/cli/attach.sh has the same claims with launchers' variables only.
 tests=$(cd "${0%/*}/.." && pwd)
@@ -49,6 +49,11 @@ over_mpi() { # LAUNCHER
     code=$?
     expect_exit 0
     expect_like_forked "$1-mpi"
+}
+benched() { # LAUNCHER
+    "$1" trireme bench all_reduce --device cpu -b 1K -e 1M -f 32 -n 5 >stdout 2>stderr </dev/null || fail "$(cat stderr)"
+    expect_line '^# Out of bounds values : 0 OK' stdout
+    [ "$(grep -cE '^#  Rank  [0-3] Group  0 Pid +[1-9]' stdout)" = 4 ] || fail "expected 4 ranks once: $(cat stdout)"
 }
 two_runs() { # LAUNCHER: at the same time
     local first
@@ -136,6 +141,7 @@ done
 for launcher in $launchers; do
     check "$launcher: same bits, one rank prints" same_bits $launcher
     check "$launcher: zero3 with tp 2, same bits" sharded $launcher
+    check "$launcher: bench all_reduce on its processes" benched $launcher
     check "$launcher: two runs at the same time" two_runs $launcher
     check "$launcher: two of four ranks are refused" refuses $launcher
     check "$launcher: a rank is killed and named" killed $launcher

@@ -22,7 +22,7 @@
 
 #include <cmocka.h>
 
-enum { MOST = 9, LIMIT_S = 240, ROOM = 5500 };
+enum { MOST = 16, LIMIT_S = 240, ROOM = 5500 };
 
 typedef struct rank_state {
     struct group_state *all;

@@ -1,4 +1,4 @@
-// Every collective on 1 to 8 ranks, against plain loops, bit for bit.
+// Every collective on 1 to 8 ranks, and sums on up to 16, against plain loops, bit for bit.
 #include "collective_cases.h"
 
 #include <setjmp.h>
@@ -30,6 +30,31 @@ static void test_eight_processes_on_few_cores(void **state)
 {
     (void)state;
     run(8, false, false);
+}
+
+// Sums and shards of sums, of few elements.
+static status few(const test_rank *s, err *e)
+{
+    status result = OK;
+    for (size_t t = 0; t < sizeof TYPES / sizeof *TYPES; t++)
+        for (size_t count = 3; count < 1000; count += 500) {
+            TRY(one_all_reduce(s, t % 2 ? SHARED : PRIVATE, count, TYPES[t], REDUCE_SUM, e));
+            TRY(one_reduce_scatter(s, t % 2 ? PRIVATE : SHARED, count, TYPES[t], REDUCE_SUM, false,
+                                   e));
+        }
+done:
+    return result;
+}
+
+static void test_other_numbers_of_ranks(void **state)
+{
+    (void)state;
+    static const int sizes[] = {5, 6, 7, 9, 16};
+    alarm(200);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        workers k = {.ranks = sizes[i], .as_threads = i % 2, .fn = few};
+        assert_int_equal(workers_run(&k), 0);
+    }
 }
 
 static void test_threads(void **state)
@@ -68,6 +93,7 @@ int main(void)
         cmocka_unit_test(test_solo),
         cmocka_unit_test(test_processes),
         cmocka_unit_test(test_eight_processes_on_few_cores),
+        cmocka_unit_test(test_other_numbers_of_ranks),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_late_streams),
         cmocka_unit_test(test_larger_than_staging),

@@ -7,6 +7,11 @@
 #include "comm/store_wire.h"
 #include "net/socket.h"
 
+#include <event2/event.h>
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static struct {
@@ -163,21 +168,36 @@ static void test_a_will_is_done_when_its_client_is_gone_or_silent(void **state)
     close_store(s);
 }
 
-// Connects and shows the secret, but no more.
-static int greet(net_session *session)
+static int64_t soon(void)
+{
+    return clock_ns() + LONG_MS * INT64_C(1000000);
+}
+
+// Connects, and sends `told` or, where that is NULL, an answer to the hello. *told_out receives what it sent.
+static int answer_hello(const net_answer *told, net_answer *told_out, net_session *session,
+                        net_welcome *welcome)
 {
     int fd = -1;
     net_hello hello;
     net_answer answer;
-    net_welcome welcome;
-    const int64_t deadline = clock_ns() + LONG_MS * INT64_C(1000000);
     err e;
-    if (net_connect(&the.address, deadline, &fd, &e) != OK) fail_msg("%s", e.text);
-    assert_int_equal(net_read(fd, &hello, sizeof hello, deadline, &e), OK);
+    if (net_connect(&the.address, soon(), &fd, &e) != OK) fail_msg("%s", e.text);
+    assert_int_equal(net_read(fd, &hello, sizeof hello, soon(), &e), OK);
     assert_int_equal(net_answer_make(&the.secret, &hello, &answer, session, &e), OK);
-    assert_int_equal(net_write(fd, &answer, sizeof answer, deadline, &e), OK);
-    assert_int_equal(net_read(fd, &welcome, sizeof welcome, deadline, &e), OK);
-    assert_int_equal(net_welcome_check(session, &welcome, &e), OK);
+    if (told) answer = *told;
+    assert_int_equal(net_write(fd, &answer, sizeof answer, soon(), &e), OK);
+    assert_int_equal(net_read(fd, welcome, sizeof *welcome, soon(), &e), OK);
+    if (told_out) *told_out = answer;
+    return fd;
+}
+
+// Connects and shows the secret, but no more.
+static int greet(net_session *session)
+{
+    net_welcome welcome;
+    err e;
+    const int fd = answer_hello(NULL, NULL, session, &welcome);
+    if (net_welcome_check(session, &welcome, &e) != OK) fail_msg("%s", e.text);
     return fd;
 }
 
@@ -186,16 +206,14 @@ static void expect_closed(int fd)
 {
     char byte;
     err e;
-    const int64_t deadline = clock_ns() + LONG_MS * INT64_C(1000000);
-    assert_int_equal(net_read(fd, &byte, 1, deadline, &e), E_IO);
+    assert_int_equal(net_read(fd, &byte, 1, soon(), &e), E_IO);
     close(fd);
 }
 
 static void send_request(int fd, store_request head, const char *rest, size_t bytes)
 {
-    const int64_t deadline = clock_ns() + LONG_MS * INT64_C(1000000);
-    assert_int_equal(net_write(fd, &head, sizeof head, deadline, NULL), OK);
-    assert_int_equal(net_write(fd, rest, bytes, deadline, NULL), OK);
+    assert_int_equal(net_write(fd, &head, sizeof head, soon(), NULL), OK);
+    assert_int_equal(net_write(fd, rest, bytes, soon(), NULL), OK);
 }
 
 static void test_bytes_that_are_no_request_end_the_connection(void **state)
@@ -227,25 +245,129 @@ static void test_bytes_that_are_no_request_end_the_connection(void **state)
     close_store(s);
 }
 
+// A sealed request that adds 1 to "n". The reply is read.
+enum { ADD_BYTES = sizeof(store_request) + 1 + NET_MAC_BYTES };
+
+static void add_one(int fd, net_session *session, unsigned char frame[ADD_BYTES])
+{
+    const store_request head = {.op = STORE_ADD, .key_bytes = 1, .number = 1};
+    unsigned char reply[sizeof(store_reply) + NET_MAC_BYTES];
+    memcpy(frame, &head, sizeof head);
+    frame[sizeof head] = 'n';
+    net_seal(session, frame, sizeof head + 1, frame + sizeof head + 1);
+    assert_int_equal(net_write(fd, frame, ADD_BYTES, soon(), NULL), OK);
+    assert_int_equal(net_read(fd, reply, sizeof reply, soon(), NULL), OK);
+}
+
 static void test_a_request_is_not_taken_twice(void **state)
 {
     with_secret(state);
     comm_store *s = open_store();
     net_session session;
-    const int64_t deadline = clock_ns() + LONG_MS * INT64_C(1000000);
-    const store_request head = {.op = STORE_ADD, .key_bytes = 1, .number = 1};
-    unsigned char frame[sizeof head + 1 + NET_MAC_BYTES],
-        reply[sizeof(store_reply) + NET_MAC_BYTES];
+    unsigned char frame[ADD_BYTES];
     const int fd = greet(&session);
-    memcpy(frame, &head, sizeof head);
-    frame[sizeof head] = 'n';
-    net_seal(&session, frame, sizeof head + 1, frame + sizeof head + 1);
-    assert_int_equal(net_write(fd, frame, sizeof frame, deadline, NULL), OK);
-    assert_int_equal(net_read(fd, reply, sizeof reply, deadline, NULL), OK);
+    add_one(fd, &session, frame);
     assert_int_equal(number_of(s, "n"), 1);
-    assert_int_equal(net_write(fd, frame, sizeof frame, deadline, NULL), OK);
+    assert_int_equal(net_write(fd, frame, sizeof frame, soon(), NULL), OK);
     expect_closed(fd);
     assert_int_equal(number_of(s, "n"), 1);
+    close_store(s);
+}
+
+// What was heard on one connection opens no other one, and does nothing on it: the server draws a nonce for each.
+static void test_bytes_of_another_connection_are_refused(void **state)
+{
+    with_secret(state);
+    comm_store *s = open_store();
+    net_session session, other;
+    net_answer heard;
+    net_welcome welcome;
+    err e;
+    unsigned char frame[ADD_BYTES];
+    int fd = answer_hello(NULL, &heard, &session, &welcome);
+    assert_int_equal(net_welcome_check(&session, &welcome, &e), OK);
+    add_one(fd, &session, frame);
+    close(fd);
+    fd = answer_hello(&heard, NULL, &other, &welcome);
+    assert_int_equal(net_welcome_check(&session, &welcome, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "it has another secret"));
+    expect_closed(fd);
+    fd = greet(&other); // with its own answer, and the other one's first request
+    assert_int_equal(net_write(fd, frame, sizeof frame, soon(), NULL), OK);
+    expect_closed(fd);
+    assert_int_equal(number_of(s, "n"), 1);
+    close_store(s);
+}
+
+// ---- Memory
+
+// The bytes of libevent's memory, which holds all that the server has received, and the most since the last look.
+static _Atomic int64_t held, most_held;
+
+static void note_held(int64_t more)
+{
+    const int64_t now = atomic_fetch_add(&held, more) + more;
+    int64_t before = atomic_load(&most_held);
+    while (now > before && !atomic_compare_exchange_weak(&most_held, &before, now)) {
+    }
+}
+
+static void *take(size_t bytes)
+{
+    void *p = malloc(bytes);
+    if (p) note_held((int64_t)malloc_usable_size(p));
+    return p;
+}
+
+static void *take_more(void *p, size_t bytes)
+{
+    const int64_t before = (int64_t)malloc_usable_size(p);
+    void *q = realloc(p, bytes);
+    if (q) note_held((int64_t)malloc_usable_size(q) - before);
+    return q;
+}
+
+static void give(void *p)
+{
+    note_held(-(int64_t)malloc_usable_size(p));
+    free(p);
+}
+
+// Sends as much of 1 MiB as the other end takes without waiting for it.
+static void send_much(int fd)
+{
+    static const char zeros[1 << 20];
+    for (size_t sent = 0; sent < sizeof zeros;) {
+        const ssize_t n = send(fd, zeros + sent, sizeof zeros - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n <= 0) return;
+        sent += (size_t)n;
+    }
+}
+
+// Strangers that send a lot cost the server less than they send, and it drops them.
+static void test_strangers_cost_little_memory(void **state)
+{
+    enum { STRANGERS = 32, EACH = 16 << 10 };
+    with_secret(state);
+    comm_store *s = open_store();
+    int fds[STRANGERS];
+    net_hello hello;
+    char rest[64];
+    for (int i = 0; i < STRANGERS; i++) {
+        assert_int_equal(net_connect(&the.address, soon(), &fds[i], NULL), OK);
+        assert_int_equal(net_read(fds[i], &hello, sizeof hello, soon(), NULL), OK);
+    }
+    const int64_t before = atomic_load(&held);
+    atomic_store(&most_held, before);
+    for (int i = 0; i < STRANGERS; i++) send_much(fds[i]);
+    for (int i = 0; i < STRANGERS; i++) {
+        while (net_read(fds[i], rest, 1, soon(), NULL) == OK) {
+        }
+        close(fds[i]);
+    }
+    assert_true(before > 0);
+    assert_in_range(atomic_load(&most_held) - before, 0, STRANGERS * EACH);
+    assert_int_equal(comm_store_set(s, "k", "v", 1, 0, NULL), OK);
     close_store(s);
 }
 
@@ -278,8 +400,11 @@ int main(void)
         cmocka_unit_test(test_a_will_is_done_when_its_client_is_gone_or_silent),
         cmocka_unit_test(test_bytes_that_are_no_request_end_the_connection),
         cmocka_unit_test(test_a_request_is_not_taken_twice),
+        cmocka_unit_test(test_bytes_of_another_connection_are_refused),
+        cmocka_unit_test(test_strangers_cost_little_memory),
         cmocka_unit_test(test_silent_strangers_do_not_stay),
     };
+    event_set_mem_functions(take, take_more, give);
     return cmocka_run_group_tests_name("with a secret", both, with_secret, NULL) +
            cmocka_run_group_tests_name("without a secret", both, without_secret, NULL) +
            cmocka_run_group_tests_name("the server", own, NULL, NULL);

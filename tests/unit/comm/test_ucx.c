@@ -264,6 +264,14 @@ static void test_calls_that_differ_are_named(void **state)
                     "rank 1 calls all_reduce of 900 fp32 (sum) by "
                     "recursive_doubling"))
             fail_msg("%s", k.errors[r].text);
+    setenv("TRIREME_ALGO", "gather", 1); // it would not be chosen for either size
+    assert_int_equal(workers_run(&k), 2);
+    unsetenv("TRIREME_ALGO");
+    for (int r = 0; r < 2; r++)
+        if (!strstr(k.errors[r].text,
+                    "all_reduce of 200000 fp32 (sum) by gather while rank 1 calls "
+                    "all_reduce of 900 fp32 (sum) by gather"))
+            fail_msg("%s", k.errors[r].text);
     k.fn = differ_in_messages;
     assert_int_equal(workers_run(&k), 2);
     for (int r = 0; r < 2; r++)

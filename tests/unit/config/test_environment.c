@@ -2,6 +2,8 @@
 // are said to be without effect.
 #include "job_fixture.h"
 
+#include "config/debug.h"
+
 static void expect_origin(const job *j, const char *key, const char *value, const char *origin)
 {
     text v = {0}, from = {0};
@@ -102,6 +104,8 @@ static void variables_without_effect_are_named_at_info(void **state)
     (void)state;
     setenv("NCCL_ALGO", "Ring\n", 1);
     setenv("NCCL_BLOCKING_WAIT", "1", 1);
+    setenv("NCCL_SOCKET_IFNAME", "eth", 1);
+    setenv("GLOO_SOCKET_IFNAME", "^lo", 1);
     job *j = good_job(SMALL, "--launch.device|cpu");
     assert_string_equal(j->notes.chars ? j->notes.chars : "", "");
     job_close(j);
@@ -111,17 +115,62 @@ static void variables_without_effect_are_named_at_info(void **state)
         j->notes.chars,
         "NCCL_BLOCKING_WAIT=1 has no effect: collectives are issued to streams, and "
         "checks.watchdog bounds each wait\n"
-        "NCCL_ALGO=Ring\\n has no effect but over nccl: sums have one fixed order\n");
+        "NCCL_ALGO=Ring\\n has no effect but over nccl: sums have one fixed order\n"
+        "NCCL_SOCKET_IFNAME=eth has no effect but over nccl, ucx and hier: ranks of one machine "
+        "share memory\n"
+        "GLOO_SOCKET_IFNAME=^lo has no effect but over ucx and hier: ranks of one machine share "
+        "memory\n");
     job_close(j);
     unsetenv("NCCL_DEBUG");
     unsetenv("NCCL_ALGO");
     unsetenv("NCCL_BLOCKING_WAIT");
+    unsetenv("NCCL_SOCKET_IFNAME");
+    unsetenv("GLOO_SOCKET_IFNAME");
+}
+
+// The variables of NCCL that choose messages, and which of VERSION, INIT, NET and ENV they choose.
+static void messages_are_chosen_as_by_nccl(void **state)
+{
+    static const struct {
+        const char *level, *subsystems;
+        bool says[4];
+    } cases[] = {
+        {"", NULL, {0}},
+        {"WARN", "ALL", {0}},
+        {"VERSION", "ALL", {1, 0, 0, 0}},
+        {"info", NULL, {1, 1, 1, 1}},
+        {"TRACE", "", {1, 1, 1, 1}},
+        {"INFO", "INIT,NET", {1, 1, 1, 0}},
+        {"INFO", "coll,env", {1, 0, 0, 1}},
+        {"INFO", "ALL", {1, 1, 1, 1}},
+        {"INFO", "^ENV,GRAPH", {1, 1, 1, 0}},
+        {"INFO", "^ALL", {1, 0, 0, 0}},
+        {"INFO", "GRAPH,INITIAL", {1, 0, 0, 0}},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("NCCL_DEBUG", cases[i].level, 1);
+        if (cases[i].subsystems)
+            setenv("NCCL_DEBUG_SUBSYS", cases[i].subsystems, 1);
+        else
+            unsetenv("NCCL_DEBUG_SUBSYS");
+        for (int kind = DEBUG_VERSION; kind <= DEBUG_ENV; kind++)
+            if (debug_says((debug_kind)kind) != cases[i].says[kind])
+                fail_msg("case %zu, kind %d", i, kind);
+    }
+    unsetenv("NCCL_DEBUG");
+    unsetenv("NCCL_DEBUG_SUBSYS");
+    setenv("TORCH_DISTRIBUTED_DEBUG", "INFO", 1);
+    assert_true(debug_says(DEBUG_INIT));
+    assert_false(debug_says(DEBUG_VERSION));
+    unsetenv("TORCH_DISTRIBUTED_DEBUG");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(variables_set_keys),
+        cmocka_unit_test(messages_are_chosen_as_by_nccl),
         cmocka_unit_test(other_values_leave_the_defaults),
         cmocka_unit_test(the_job_overrides_variables),
         cmocka_unit_test(wrong_values_name_the_variable),
