@@ -80,8 +80,10 @@ target_include_directories(cuda SYSTEM PRIVATE ${TRIREME_cuda_runtime_api_H} ${T
 target_compile_definitions(cuda PRIVATE TRIREME_CUDA_FOLDER="${CUDAToolkit_LIBRARY_DIR}")
 target_compile_options(cuda PRIVATE # CMake before 3.26 does not know that nvcc knows C++20
   "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 -gencode=arch=compute_80,code=[${TRIREME_CUDA_CODE}] ${compress} -Xptxas=-v -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers,-Wno-deprecated-enum-enum-conversion,-Werror,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics>")
-# What ptxas says of registers and spills goes to OBJECT.ptxas, which tools/gpu_registers.sh --objects reads.
+# What ptxas says of registers and spills goes to OBJECT.ptxas, and the PTX to OBJECT.ptx. tools/gpu_registers.sh --objects
+# reads both.
 set_target_properties(cuda PROPERTIES RULE_LAUNCH_COMPILE "${PROJECT_SOURCE_DIR}/tools/ptxas_log.sh <OBJECT>")
+set_source_files_properties(${cuda_sources} PROPERTIES OBJECT_DEPENDS ${PROJECT_SOURCE_DIR}/tools/ptxas_log.sh)
 # Names, not targets: CMake would else link with the CUDA compiler.
 set(TRIREME_CUDA_LIBRARIES ${CUDA_cudart_static_LIBRARY} dl rt pthread)
 set(TRIREME_CUDA_FLAGS "${CUDA_cudart_static_LIBRARY} -ldl -lrt")
