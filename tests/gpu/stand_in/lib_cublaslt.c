@@ -458,7 +458,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t op, 
     if (!load_code(handle, algo)) return CUBLAS_STATUS_EXECUTION_FAILED;
     write_tape(op, &p, algo);
     p.splits = (int)algo->data[ALGO_SPLITS];
-    p.backwards = is_narrow(algo);
+    p.in_halves = is_narrow(algo);
     pending *w = malloc(sizeof *w);
     if (!w) return CUBLAS_STATUS_ALLOC_FAILED;
     *w = (pending){.p = p, .workspace = workspace, .workspace_bytes = algo->data[ALGO_WORKSPACE]};
