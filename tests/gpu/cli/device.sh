@@ -31,6 +31,10 @@ expect_line '^device cuda 0: Stand-in GPU \(sm_90\), 16\.00 GiB free, utilizatio
 expect_line '^device cuda 1: Stand-in GPU ' stdout
 ok "$trireme" explain job.yaml --json
 expect_line ',"devices":\[\{"name":"Stand-in GPU","kind":"sm_90","free_bytes":17179869184,"utilization":37\},\{' stdout
+for lacks in nvmlDeviceGetUtilizationRates NVML; do
+    ok env TRIREME_STAND_IN_WITHOUT=$lacks "$trireme" explain job.yaml
+    expect_line '^device cuda 0: Stand-in GPU \(sm_90\), 16\.00 GiB free$' stdout
+done
 ok "$trireme" plan job.yaml --launch.device cuda
 expect_line '^job: 2 ranks' stdout
 ok "$trireme" explain job.yaml --launch.ranks 4
