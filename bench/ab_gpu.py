@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares Trireme with PyTorch on one GPU: the same models and batches, A B A B in one run. ./bench-gpu builds
 the program and starts it. For each model it prints tokens per second of both, their ratio, MFU, and memory
-beside the plan; with --out also as JSON.
+beside the plan (GiB: as Trireme counts; driver: what the driver has given out, with the context); with --out also as JSON.
 
 MFU counts 6 FLOPs a parameter and token (embeddings that are only looked up left out) and the attention's
 12 * layers * hidden * seq / 2 (causal); nothing is counted for recomputation. It is a share of --peak (H100 and
@@ -137,7 +137,7 @@ def figures(a, name, m, rows, rate):
         one["mfu"] = done / a.peak
         if rate:
             one["of_measured"] = done / rate
-    for key in ["device_bytes_per_rank", "plan_bytes_per_rank", "first_step_s"]:
+    for key in ["device_bytes_per_rank", "driver_bytes", "plan_bytes_per_rank", "first_step_s"]:
         one[key] = median(ours, key)
     one["peer_bytes"], one["peer_first_step_s"] = median(peers, "peak_bytes"), median(peers, "first_step_s")
     return one
@@ -160,12 +160,12 @@ def main():
             with open(a.out, "w") as f:
                 json.dump({"rate": rate, "models": table}, f, indent=1)
         print(json.dumps(table[-1]), flush=True)
-    print("\n%-16s %10s %10s %6s %6s %8s %9s %9s %9s" % ("model", "tokens/s", "peer", "ratio", "MFU", "of rate",
-                                                       "GiB", "plan GiB", "peer GiB"))
+    print("\n%-16s %10s %10s %6s %6s %8s %9s %10s %9s %9s" % (
+        "model", "tokens/s", "peer", "ratio", "MFU", "of rate", "GiB", "driver GiB", "plan GiB", "peer GiB"))
     for t in table:
         sizes = [t.get(k) / 2**30 if t.get(k) else None
-                 for k in ["device_bytes_per_rank", "plan_bytes_per_rank", "peer_bytes"]]
-        print("%-16s %10s %10s %6s %6s %8s %9s %9s %9s" % (
+                 for k in ["device_bytes_per_rank", "driver_bytes", "plan_bytes_per_rank", "peer_bytes"]]
+        print("%-16s %10s %10s %6s %6s %8s %9s %10s %9s %9s" % (
             t["model"], cell(t["tokens_per_s"], "%.0f"), cell(t["peer"], "%.0f"), cell(t.get("ratio"), "%.2f"),
             cell(t.get("mfu"), "%.3f"), cell(t.get("of_measured"), "%.3f"), *(cell(s, "%.2f") for s in sizes)))
     print("large product: %s TFLOP/s" % cell(rate / 1e12 if rate else None, "%.0f"))

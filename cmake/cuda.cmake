@@ -22,6 +22,16 @@ function(trireme_cuda_missing out)
     set(${out} "no nvcc that works was found" PARENT_SCOPE)
     return()
   endif()
+  # cudaGetDriverEntryPointByVersion came with 12.5.
+  execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --version OUTPUT_VARIABLE said ERROR_QUIET)
+  if(NOT said MATCHES "V([0-9]+\\.[0-9]+\\.[0-9]+)")
+    set(${out} "${CMAKE_CUDA_COMPILER} does not say its version" PARENT_SCOPE)
+    return()
+  endif()
+  if(CMAKE_MATCH_1 VERSION_LESS 12.5)
+    set(${out} "nvcc is ${CMAKE_MATCH_1}, and the device needs 12.5 or later" PARENT_SCOPE)
+    return()
+  endif()
   get_filename_component(bin ${CMAKE_CUDA_COMPILER} DIRECTORY)
   foreach(header cuda_runtime_api cublasLt cudnn)
     find_path(TRIREME_${header}_H ${header}.h HINTS ${bin}/../include ${bin}/../targets/x86_64-linux/include)
@@ -55,10 +65,6 @@ set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -g -lineinfo")
 set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 set(CMAKE_CUDA_RUNTIME_LIBRARY None) # it is named below
 enable_language(CUDA)
-# cudaGetDriverEntryPointByVersion came with 12.5.
-if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.5)
-  message(FATAL_ERROR "nvcc is ${CMAKE_CUDA_COMPILER_VERSION}; the cuda device needs 12.5 or later, or -DTRIREME_CUDA=off")
-endif()
 set(compress "")
 if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
   set(compress -compress-mode=size) # programs are a fifth as large
@@ -74,8 +80,10 @@ target_include_directories(cuda SYSTEM PRIVATE ${TRIREME_cuda_runtime_api_H} ${T
 target_compile_definitions(cuda PRIVATE TRIREME_CUDA_FOLDER="${CUDAToolkit_LIBRARY_DIR}")
 target_compile_options(cuda PRIVATE # CMake before 3.26 does not know that nvcc knows C++20
   "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 -gencode=arch=compute_80,code=[${TRIREME_CUDA_CODE}] ${compress} -Xptxas=-v -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers,-Wno-deprecated-enum-enum-conversion,-Werror,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics>")
-# What ptxas says of registers and spills goes to OBJECT.ptxas, which tools/gpu_registers.sh --objects reads.
+# What ptxas says of registers and spills goes to OBJECT.ptxas, and the PTX to OBJECT.ptx. tools/gpu_registers.sh --objects
+# reads both.
 set_target_properties(cuda PROPERTIES RULE_LAUNCH_COMPILE "${PROJECT_SOURCE_DIR}/tools/ptxas_log.sh <OBJECT>")
+set_source_files_properties(${cuda_sources} PROPERTIES OBJECT_DEPENDS ${PROJECT_SOURCE_DIR}/tools/ptxas_log.sh)
 # Names, not targets: CMake would else link with the CUDA compiler.
 set(TRIREME_CUDA_LIBRARIES ${CUDA_cudart_static_LIBRARY} dl rt pthread)
 set(TRIREME_CUDA_FLAGS "${CUDA_cudart_static_LIBRARY} -ldl -lrt")

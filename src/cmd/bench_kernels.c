@@ -18,8 +18,8 @@ enum {
     HOST_TOKENS = 1024, // by default, on a device whose memory is the host's
     DEVICE_TOKENS = 32768,
 };
-static const size_t HOST_COPY = (size_t)256 << 20,
-                    DEVICE_COPY = (size_t)1 << 30; // bytes of the copies
+// Bytes of the copies. On a device with memory of its own they are at most one COPY_SHARE of what is free.
+static const size_t HOST_COPY = (size_t)256 << 20, DEVICE_COPY = (size_t)1 << 30, COPY_SHARE = 64;
 
 typedef struct bench_flags {
     const char *device, *model, *precision, *only;
@@ -146,12 +146,14 @@ done:
 // ---- Limits
 
 // The better rate of the device's copies and of a kernel that copies: a copy may run on one thread.
-static status measure_copies(bench_device *b, err *e)
+static status measure_copies(bench_device *b, uint64_t free_bytes, err *e)
 {
     status result = OK;
     void *memory = NULL;
     double copy = 0, kernel = 0;
-    const size_t bytes = b->d->is_host_memory ? HOST_COPY : DEVICE_COPY;
+    const size_t share = free_bytes / COPY_SHARE / DEVICE_ALIGN * DEVICE_ALIGN;
+    const size_t most = share < DEVICE_COPY ? share + DEVICE_ALIGN : DEVICE_COPY;
+    const size_t bytes = b->d->is_host_memory ? HOST_COPY : most;
     TRY(device_alloc(b->d, MEMORY_DEVICE, 2 * bytes, &memory, e));
     char *dst = (char *)memory + bytes;
     const kernel_call fill = {.kind = K_FILL, .u.fill = {memory, (int64_t)bytes}};
@@ -302,7 +304,7 @@ static int cmd_bench_kernels(int argc, char **argv)
     TRY(device_open(f.device, &o, &b.d, e));
     TRY(b.d->ops->stream_open(b.d, STREAM_COMPUTE, false, &b.s, e));
     b.seconds = f.seconds;
-    TRY(measure_copies(&b, e));
+    TRY(measure_copies(&b, described.free_bytes, e));
     TRY(measure_products(&b, type, e));
     print_head(&f, &b, &described, type);
     for (int i = 0; i < BENCH_MODEL_COUNT; i++)

@@ -143,8 +143,12 @@ static void describe_square_error(bench_arena *m, const bench_sizes *q, bench_ca
 
 // ---- Parameters
 
-enum { MATRICES = 4 };    // of a block; each has a vector beside it
-enum { FLAT_ARRAYS = 8 }; // matrices of an MLP that a flat array is as large as
+enum { MATRICES = 4 }; // of a block; each has a vector beside it
+enum {
+    FLAT_ARRAYS = 8,   // matrices of an MLP that a flat array is as large as
+    REDUCE_ARRAYS = 4, // and an array of each of REDUCE_RANKS ranks
+    REDUCE_RANKS = 4,
+};
 
 // A segment table of the matrices and vectors of a block, and their elements.
 static const kernel_segment *segments_of(bench_arena *m, const bench_sizes *q, int64_t *segments,
@@ -233,6 +237,23 @@ static void describe_flat(bench_arena *m, const bench_sizes *q, bench_call *c)
     c->bytes += bench_bytes(count, q->type);
 }
 
+// The sum of the arrays of ranks, which all lie on this device.
+static void describe_reduce(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    kernel_reduce_args *a = &c->call.u.reduce;
+    const int64_t rows = REDUCE_ARRAYS * q->model->inner;
+    a->count = rows * q->model->cols;
+    a->ranks = REDUCE_RANKS;
+    a->outs = 1;
+    a->type = q->type;
+    a->op = REDUCE_SUM;
+    for (int i = 0; i < a->ranks; i++) a->in[i] = bench_array(m, a->count, a->type);
+    a->out[0] = bench_array(m, a->count, a->type);
+    c->bytes = (REDUCE_RANKS + 1) * bench_bytes(a->count, a->type);
+    snprintf(c->shape, sizeof c->shape, "%lld x %lld, %d ranks", (long long)rows,
+             (long long)q->model->cols, REDUCE_RANKS);
+}
+
 // The factor of a matrix of the MLP, of PowerSGD's rank 4. Every column is read and written once more than
 // there are columns before it, but all fits in a cache.
 static void describe_orthogonalize(bench_arena *m, const bench_sizes *q, bench_call *c)
@@ -274,6 +295,7 @@ const bench_kernel_row BENCH_ROWS[] = {
     {K_COPY_ROWS, bench_copy_rows, true, true},
     {K_FILL, describe_flat, true, true},
     {K_DIGEST, describe_flat, true, true},
+    {K_REDUCE, describe_reduce, true, true},
     {K_ORTHOGONALIZE, describe_orthogonalize, true, false},
 };
 const int BENCH_ROW_COUNT = sizeof BENCH_ROWS / sizeof *BENCH_ROWS;

@@ -25,6 +25,8 @@ typedef struct bench_figures {
     double update_s;     // seconds a step of the optimizer, its tiers and the weights' all-gather
     tier_counters tiers; // of this rank, a step
     uint64_t launches;   // of kernels on this rank, a step
+    uint64_t
+        driver_bytes; // of the device, given out since before the ranks opened it; 0: not known
 } bench_figures;
 
 typedef struct bench_train_request {
@@ -32,6 +34,7 @@ typedef struct bench_train_request {
     session_inputs inputs;
     bool json;
     double began;
+    uint64_t free_bytes; // of the first device, before a rank opened it
 } bench_train_request;
 
 static const flag flags[] = {
@@ -50,17 +53,19 @@ static void print_figures(const bench_train_request *q, const bench_figures *f, 
                "flops_per_s\":%.6g,"
                "\"pss_bytes_per_rank\":%llu,\"peak_bytes_per_rank\":%llu,\"plan_bytes_per_rank\":%"
                "llu,\"runtime_bytes_per_rank\":%llu,\"device_bytes_per_rank\":%llu,"
-               "\"first_step_s\":%.4f,\"params\":%llu,\"ranks\":%d,\"update_ms\":%.6g,\"launches\":"
+               "\"driver_bytes\":%llu,\"first_step_s\":%.4f,\"params\":%llu,\"ranks\":%d,\"update_"
+               "ms\":%.6g,\"launches\":"
                "%llu,\"tier\":{"
                "\"bytes_read\":%llu,\"bytes_written\":%llu,\"waited_ms\":%.6g,\"moving_ms\":%.6g,"
                "\"cpu_ms\":%.6g}}\n",
                per_step / f->step_s, f->step_s * 1e3, share, f->rate, (unsigned long long)pss,
                (unsigned long long)peak, (unsigned long long)f->plan_bytes,
                (unsigned long long)f->runtime_bytes, (unsigned long long)f->device_bytes,
-               f->first_step_s, (unsigned long long)f->params, j->launch.ranks, f->update_s * 1e3,
-               (unsigned long long)f->launches, (unsigned long long)f->tiers.bytes_read,
-               (unsigned long long)f->tiers.bytes_written, f->tiers.seconds_waited * 1e3,
-               f->tiers.seconds_moving * 1e3, f->tiers.seconds_cpu * 1e3);
+               (unsigned long long)f->driver_bytes, f->first_step_s, (unsigned long long)f->params,
+               j->launch.ranks, f->update_s * 1e3, (unsigned long long)f->launches,
+               (unsigned long long)f->tiers.bytes_read, (unsigned long long)f->tiers.bytes_written,
+               f->tiers.seconds_waited * 1e3, f->tiers.seconds_moving * 1e3,
+               f->tiers.seconds_cpu * 1e3);
     } else {
         char a[24], b[24], c[24];
         text_bytes(a, (double)pss);
@@ -94,6 +99,17 @@ static double update_seconds(const trainer *t)
     return s[SWAP_IN] + s[OPTIMIZER_STEP] + s[ALL_GATHER_UPDATED] + s[SWAP_OUT];
 }
 
+// As the driver says, which knows nothing of our counts. 0 where the device's memory is the host's.
+static status read_free_bytes(const job *j, uint64_t *out, err *e)
+{
+    status result = OK;
+    device_description d;
+    TRY(device_describe(j->launch.device, NULL, &d, e));
+    *out = d.is_host_memory ? 0 : d.free_bytes;
+done:
+    return result;
+}
+
 static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
 {
     status result = OK;
@@ -124,6 +140,10 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     f.update_s /= (double)counted;
     // The barriers keep every rank's memory alive while it is measured.
     uint64_t pss = proc_own_bytes(), peak = proc_bytes("/proc/self/status", "VmHWM:");
+    uint64_t free_bytes = 0;
+    TRY(read_free_bytes(q->job, &free_bytes, e));
+    f.driver_bytes = free_bytes < q->free_bytes ? q->free_bytes - free_bytes : 0;
+    f.device_bytes = s.device->bytes_peak;
     TRY(comm_barrier(s.comm, e));
     f.rate = device_matmul_rate(s.device, job_dtype(q->job), 1.0);
     TRY(comm_barrier(s.comm, e));
@@ -133,7 +153,6 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     f.rate = fmax(f.rate, f.flops / seconds[0]); // the fastest step is a lower bound of the peak
     f.plan_bytes = plan_bytes(trainer_get_plan(s.trainer));
     f.runtime_bytes = trainer_get_plan(s.trainer)->bytes[BYTES_RUNTIME];
-    f.device_bytes = s.device->bytes_peak;
     f.params = model_param_count(trainer_get_model(s.trainer));
     if (rank == 0) print_figures(q, &f, pss, peak);
     if (rank == 0) TRY(console_flush(e));
@@ -156,6 +175,7 @@ static int cmd_bench_train(int argc, char **argv)
     const bench_job given = bench_job_arguments(argc, argv, defaults);
     TRY(bench_job_open(&given, NULL, 0, &q.job, e));
     TRY(session_inputs_open(q.job, &q.inputs, e));
+    TRY(read_free_bytes(q.job, &q.free_bytes, e));
     launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};
     TRY(launch_ranks(&o, rank_bench, &q, NULL, e));
 done:

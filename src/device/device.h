@@ -121,7 +121,12 @@ typedef struct device_ops {
     const struct device_collectives *collectives;
 } device_ops;
 
-enum { STREAM_ARG_BYTES = 256, DEVICE_ALIGN = 256, DEVICE_NOTE_BYTES = 384 };
+enum {
+    STREAM_ARG_BYTES = 256,
+    DEVICE_ALIGN = 256,
+    DEVICE_NOTE_BYTES = 384,
+    DEVICE_TITLE_BYTES = 96
+};
 
 struct device {
     const device_ops *ops;
@@ -171,6 +176,10 @@ typedef struct device_description {
     uint64_t own_thread_bytes; // that each stream with its own thread takes beside them
     bool is_host_memory;       // the host can address its memory, which is the host's own
     bool has_tf32;             // its products of F32 can round their factors to TF32
+    // The vendor's name of the device, and the percent of the last second in which it computed, for any program; empty
+    // and -1: not known.
+    char title[DEVICE_TITLE_BYTES];
+    int utilization;
     // What this machine lacks and what the device does instead, in one line; empty: nothing lacks.
     char note[DEVICE_NOTE_BYTES];
     const struct kernel_needs *needs; // of its kernels, for plans; NULL: they need nothing

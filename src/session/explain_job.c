@@ -114,6 +114,39 @@ done:
     return result;
 }
 
+static void print_device(const device_description *d, bool json, text *out)
+{
+    char bytes[24];
+    text_bytes(bytes, (double)d->free_bytes);
+    if (json) {
+        text_add(out, d->index ? "," : ",\"devices\":[");
+        text_add(out, "{\"name\":");
+        text_add_json(out, d->title);
+        text_addf(out, ",\"kind\":\"%s\",\"free_bytes\":%llu", d->kind,
+                  (unsigned long long)d->free_bytes);
+        if (d->utilization >= 0) text_addf(out, ",\"utilization\":%d", d->utilization);
+        text_add(out, d->index + 1 == d->count ? "}]" : "}");
+        return;
+    }
+    text_addf(out, "device %s %d: %s (%s), %s free", d->name, d->index, d->title, d->kind, bytes);
+    if (d->utilization >= 0) text_addf(out, ", utilization %d %%", d->utilization);
+    text_add(out, "\n");
+}
+
+// Lists the devices of this machine that have memory of their own.
+static status explain_devices(const job *j, bool json, text *out, err *e)
+{
+    status result = OK;
+    device_description d = {.count = 1};
+    for (int i = 0; i < d.count; i++) {
+        TRY(device_describe(j->launch.device, &(device_options){.index = i}, &d, e));
+        if (d.is_host_memory) break;
+        print_device(&d, json, out);
+    }
+done:
+    return result;
+}
+
 static void print_rank(const trainer_options *o, text *out)
 {
     text_addf(out, "\nrank %d of %d", o->place.rank, o->mesh.ranks);
@@ -146,6 +179,7 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     else
         text_addf(out, "\nmodel: %llu parameters; %.4g FLOP per rank and step\n",
                   (unsigned long long)params, flops);
+    TRY(explain_devices(j, x->json, out, e));
     TRY(explain_attention(j, &o, x->json, out, e));
     TRY(explain_groups(j, in, x->json, out, e));
     TRY(explain_pipeline(&o, x, out, e));

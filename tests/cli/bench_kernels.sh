@@ -8,7 +8,7 @@ ok "$trireme" bench kernels $quick --model gpt2 --json
 expect_json_lines stdout
 expect_line '^{"device":"cpu","kind":"[a-z0-9]+","precision":"bf16","copy_gb_per_s":[0-9.]+,"product_gflop_per_s":[0-9.e+]+,' stdout
 for kernel in matmul bias_grad embedding embedding_grad norm norm_grad attention attention_grad activation activation_grad add \
-    dropout init cross_entropy cross_entropy_stats square_error sum_squares clip update convert copy_rows fill digest orthogonalize; do
+    dropout init cross_entropy cross_entropy_stats square_error sum_squares clip update convert copy_rows fill digest reduce orthogonalize; do
     expect_line "{\"model\":\"gpt2\",\"kernel\":\"$kernel\",\"shape\":\"[^\"]+\",\"us\":[0-9.e+]+,\"gb_per_s\":[0-9.e+-]+,\"gflop_per_s\":[0-9.e+-]+,\"of_limit\":[0-9.]+}" stdout
 done
 
@@ -18,6 +18,10 @@ expect_line '^device cpu .*: copies [0-9.]+ GB/s, read and written; products of 
 expect_line '^llama +glu +4 x 8192 +[0-9.]+ +[0-9.]+ +0.0 +[0-9]+ %$' stdout
 expect_line '^llama +glu_grad +4 x 8192 ' stdout
 expect_lines 4 stdout
+# shellcheck disable=SC2086
+ok "$trireme" bench kernels $quick --model llama --only rope
+expect_line '^llama +rope +4 x ' stdout
+expect_lines 3 stdout
 
 refused 2 "^trireme: bench kernels: --model: found 'gpt3'; valid are gpt2, llama\$" "$trireme" bench kernels --model gpt3
 refused 2 "^trireme: bench kernels: --only: found 'nrom'; valid is the start of a kernel's name, such as norm\$" \

@@ -130,6 +130,28 @@ static void shared_memory_that_nobody_set_is_noticed(void **)
     expect_other_bits(launch_unset);
 }
 
+// The sum of an array that cudaMalloc has just given.
+static __global__ void sum_fresh(float *fresh, const float *x, float *y, bool mistake)
+{
+    const int i = (int)threadIdx.x;
+    if (!mistake) fresh[i] = x[i];
+    y[i] = fresh[i] + x[i];
+}
+static float first_of_fresh(bool mistake)
+{
+    float results[N], *fresh;
+    open_device();
+    CUDA(cudaMalloc((void **)&fresh, 128 * sizeof(float)));
+    gpu_launch(&context, "sum_fresh", sum_fresh, dim3(1), dim3(128), 0, fresh, in, out, mistake);
+    finish(results);
+    return results[0];
+}
+static void device_memory_that_nobody_set_is_noticed(void **)
+{
+    assert_true(first_of_fresh(false) == 2.0f);
+    assert_true(isnan(first_of_fresh(true)));
+}
+
 static __global__ void copy(const float *x, float *y, bool mistake)
 {
     float *s = gpu_shared<float>();
@@ -379,6 +401,7 @@ int main()
         cmocka_unit_test(a_missing_second_barrier_is_noticed),
         cmocka_unit_test(a_missing_syncwarp_is_noticed),
         cmocka_unit_test(shared_memory_that_nobody_set_is_noticed),
+        cmocka_unit_test(device_memory_that_nobody_set_is_noticed),
         cmocka_unit_test(a_missing_wait_for_a_copy_is_noticed),
         cmocka_unit_test(a_sum_in_the_order_of_blocks_is_noticed),
     };

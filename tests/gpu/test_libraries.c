@@ -1,5 +1,6 @@
 // test_libraries.c -- products and attention by the stand-ins of cuBLASLt and cuDNN: what the cuda device
 // computes with them, and controls that break a rule of each library and expect its answer.
+#include "child.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/ref.h"
 #include "device/cuda/cuda_blas.h"
@@ -156,6 +157,38 @@ static void a_bias_must_be_aligned(void **state)
     cublasLtMatmulDescSetAttribute(p.op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     assert_int_equal(ask(&p), CUBLAS_STATUS_NOT_SUPPORTED);
     product_close(&p);
+}
+
+// Bits of a product of one shape whose A is promised to be aligned to `align` bytes.
+static void multiply_aligned(float *out, uint64_t align)
+{
+    enum { NUMBERS = 3 * MATRIX_BYTES / 4 };
+    static float numbers[NUMBERS];
+    product p;
+    for (int i = 0; i < NUMBERS; i++) numbers[i] = 1.0f / (float)(3 * i + 1);
+    product_open(&p, CUDA_R_32F, CUDA_R_32F, M);
+    assert_int_equal(cudaMemcpy(p.memory, numbers, sizeof numbers, cudaMemcpyHostToDevice), 0);
+    wish(&p, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, CUBLASLT_REDUCTION_SCHEME_NONE, 4);
+    wish(&p, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, align, 4);
+    assert_int_equal(ask(&p), CUBLAS_STATUS_SUCCESS);
+    assert_int_equal(multiply(&p, 0, 0, NULL, 0), CUBLAS_STATUS_SUCCESS);
+    assert_int_equal(cudaMemcpy(out, (char *)p.memory + 2 * MATRIX_BYTES, M * N * sizeof *out,
+                                cudaMemcpyDeviceToHost),
+                     0);
+    product_close(&p);
+}
+
+// As the library may, the stand-in adds in another order where a matrix is not aligned to 16 bytes: results that
+// depend on addresses do not pass the tests of equal bits.
+static void bits_of_a_product_depend_on_alignment(void **state)
+{
+    (void)state;
+    float all[M * N], half[M * N], more[M * N];
+    multiply_aligned(all, 16);
+    multiply_aligned(half, 8);
+    multiply_aligned(more, 256);
+    assert_memory_equal(all, more, sizeof all);
+    assert_memory_not_equal(all, half, sizeof all);
 }
 
 // A thread that records may not load code, unless it says that it knows (cuda_blas.c does).
@@ -378,46 +411,128 @@ static void descriptors_are_checked(void **state)
     cudnnBackendDestroyDescriptor(t);
 }
 
-// A head of 36 elements is no multiple of 8: the library has no engine.
-static void an_unsupported_width_has_no_plan(void **state)
-{
-    (void)state;
-    const dnn_functions f = {
+static const dnn_functions DNN = {
 #define FUNCTION(name) .name = (name),
-        CUDA_DNN_FUNCTIONS(FUNCTION)
+    CUDA_DNN_FUNCTIONS(FUNCTION)
 #undef FUNCTION
-    };
+};
+
+enum { DNN_ROWS = 64, DNN_HEADS = 2, DNN_BYTES = DNN_ROWS * 256 * 4 }; // of one array, and more
+
+// Makes a plan of attention with two heads of `width` elements.
+static status make_plan(dnn_target *target, int64_t width, size_t workspace_most, dnn_pool *pool,
+                        cudnnBackendDescriptor_t *plan, err *e)
+{
+    const int64_t row = DNN_HEADS * width;
     const dnn_shape s = {.batch = 1,
-                         .tq = 64,
-                         .tk = 64,
-                         .heads = 2,
-                         .kv_heads = 2,
-                         .head_dim = 36,
-                         .q_stride = 72,
-                         .k_stride = 72,
-                         .v_stride = 72,
-                         .o_stride = 72,
-                         .k_batch = 64 * 72,
-                         .v_batch = 64 * 72,
+                         .tq = DNN_ROWS,
+                         .tk = DNN_ROWS,
+                         .heads = DNN_HEADS,
+                         .kv_heads = DNN_HEADS,
+                         .head_dim = width,
+                         .q_stride = row,
+                         .k_stride = row,
+                         .v_stride = row,
+                         .o_stride = row,
+                         .k_batch = DNN_ROWS * row,
+                         .v_batch = DNN_ROWS * row,
                          .type = BF16};
-    dnn_target target = {.f = &f};
+    *target = (dnn_target){.f = &DNN};
+    if (cudnnCreate(&target->handle) != CUDNN_STATUS_SUCCESS) abort();
+    return dnn_attention_plan(target, &s, workspace_most, pool, plan, e);
+}
+
+static void drop_plan(const dnn_target *target, dnn_pool *pool)
+{
+    dnn_pool_clear(&DNN, pool);
+    cudnnDestroy(target->handle);
+}
+
+static void check_no_plan(int64_t width, size_t workspace_most, const char *line)
+{
+    dnn_target target;
     dnn_pool pool = {0};
     cudnnBackendDescriptor_t plan = NULL;
     err e = {0};
-    assert_int_equal(cudnnCreate(&target.handle), CUDNN_STATUS_SUCCESS);
-    assert_int_equal(dnn_attention_plan(&target, &s, 1 << 20, &pool, &plan, &e), E_USAGE);
-    assert_string_equal(e.text, "cuDNN has no engine for this attention (0 proposed)");
-    dnn_pool_clear(&f, &pool);
-    cudnnDestroy(target.handle);
+    assert_int_equal(make_plan(&target, width, workspace_most, &pool, &plan, &e), E_USAGE);
+    assert_string_equal(e.text, line);
+    drop_plan(&target, &pool);
+}
+
+// A head of 36 elements is no multiple of 8: the library has no engine. Each engine needs some workspace or adds in no
+// fixed order.
+static void an_unsupported_width_has_no_plan(void **state)
+{
+    (void)state;
+    check_no_plan(36, 1 << 20, "cuDNN has no engine for this attention (0 proposed)");
+    check_no_plan(32, 255, "cuDNN has no engine for this attention (3 proposed)");
+}
+
+// Executes a plan with a q that is `shift` bytes off.
+static cudnnStatus_t execute_plan(size_t shift, void *workspace)
+{
+    dnn_target target;
+    dnn_pool pool = {0};
+    cudnnBackendDescriptor_t plan = NULL, pack;
+    err e = {0};
+    float scale = 1;
+    void *memory = NULL;
+    if (cudaMalloc(&memory, 6 * DNN_BYTES) != cudaSuccess) abort();
+    char *m = memory;
+    const int64_t uids[] = {DNN_Q, DNN_K, DNN_V, DNN_O, DNN_LSE, DNN_SCALE};
+    const void *const addresses[] = {m + shift,         m + DNN_BYTES,     m + 2 * DNN_BYTES,
+                                     m + 3 * DNN_BYTES, m + 4 * DNN_BYTES, &scale};
+    tape_leave_out(true);
+    if (make_plan(&target, 32, 1 << 20, &pool, &plan, &e) != OK) abort();
+    cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
+    cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 6, uids);
+    cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 6,
+                             addresses);
+    cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1,
+                             &workspace);
+    if (cudnnBackendFinalize(pack) != CUDNN_STATUS_SUCCESS) abort();
+    const cudnnStatus_t s = cudnnBackendExecute(target.handle, plan, pack);
+    cudaDeviceSynchronize();
+    cudnnBackendDestroyDescriptor(pack);
+    drop_plan(&target, &pool);
+    cudaFree(memory);
+    tape_leave_out(false);
+    return s;
+}
+
+static void addresses_of_attention_are_checked(void **state)
+{
+    (void)state;
+    void *workspace = device_bytes(256);
+    assert_int_equal(execute_plan(0, workspace), CUDNN_STATUS_SUCCESS);
+    assert_int_equal(execute_plan(8, workspace), CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER);
+    assert_int_equal(execute_plan(0, NULL), CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
+    assert_int_equal(cudaFree(workspace), cudaSuccess);
+}
+
+// The library is not told how large its workspace is.
+static void small_workspace_body(void)
+{
+    void *workspace = NULL;
+    CUDA(cudaMalloc(&workspace, 128));
+    execute_plan(0, workspace);
+}
+static void a_small_workspace_of_attention_is_named(void **state)
+{
+    (void)state;
+    child_is_ended(small_workspace_body, "cudnnBackendExecute: workspace");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            a_small_workspace_of_attention_is_named), // before this process starts CUDA
         cmocka_unit_test(types_and_layouts_are_checked),
         cmocka_unit_test(alignment_and_workspace_are_checked),
         cmocka_unit_test(unordered_sums_are_proposed),
         cmocka_unit_test(a_bias_must_be_aligned),
+        cmocka_unit_test(bits_of_a_product_depend_on_alignment),
         cmocka_unit_test(code_is_not_loaded_in_a_recording),
         cmocka_unit_test(a_missing_library_is_named),
         cmocka_unit_test(a_workspace_grows_with_the_rows),
@@ -425,6 +540,7 @@ int main(void)
         cmocka_unit_test(other_attention_is_not_taken),
         cmocka_unit_test(descriptors_are_checked),
         cmocka_unit_test(an_unsupported_width_has_no_plan),
+        cmocka_unit_test(addresses_of_attention_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -254,6 +254,7 @@ status cpu_device_describe(const device_options *o, device_description *out, err
     *out = (device_description){.kind = cpu_level_name(level),
                                 .count = 1,
                                 .free_bytes = proc_available_bytes(),
+                                .utilization = -1,
                                 .own_bytes = cpu_scratch_bytes(threads_of(o)),
                                 .own_thread_bytes = cpu_queue_bytes(),
                                 .is_host_memory = true,

@@ -26,7 +26,9 @@ status cuda_device_describe(const device_options *o, device_description *out, er
                                 .free_bytes = g->free_bytes,
                                 .own_bytes = cuda_own_bytes(),
                                 .has_tf32 = true, // Ampere brought it, too
+                                .utilization = g->utilization,
                                 .needs = &CUDA_NEEDS};
+    snprintf(out->title, sizeof out->title, "%s", g->name);
     if (cuda_dnn_find(&lacks) != OK) {
         out->needs = &CUDA_NEEDS_WITHOUT_CUDNN;
         snprintf(out->note, sizeof out->note,

@@ -15,6 +15,9 @@
 typedef struct nvml_memory {
     unsigned long long total, free, used;
 } nvml_memory;
+typedef struct nvml_utilization {
+    unsigned gpu, memory; // percent of the time
+} nvml_utilization;
 typedef void *nvml_gpu;
 
 typedef struct nvml {
@@ -58,6 +61,16 @@ status cuda_gpus_check_driver(int version, err *e)
                    version / 1000, version % 1000 / 10, least / 1000, least % 1000 / 10);
 }
 
+// Not every GPU and driver can say it: GPUs that are divided cannot.
+static int utilization_of(nvml_gpu g)
+{
+    typedef int (*utilization_rates)(nvml_gpu g, nvml_utilization * out);
+    nvml_utilization rates;
+    const utilization_rates ask =
+        (utilization_rates)cuda_library_find(CUDA_LIBRARY_NVML, "nvmlDeviceGetUtilizationRates");
+    return ask && ask(g, &rates) == 0 ? (int)rates.gpu : -1;
+}
+
 static status read_one(const nvml *n, unsigned index, cuda_gpu *out, err *e)
 {
     status result = OK;
@@ -69,6 +82,7 @@ static status read_one(const nvml *n, unsigned index, cuda_gpu *out, err *e)
     TRY(check(n, n->memory(g, &memory), e));
     TRY(check(n, n->capability(g, &out->major, &out->minor), e));
     out->free_bytes = memory.free;
+    out->utilization = utilization_of(g);
 done:
     return result;
 }

@@ -14,6 +14,7 @@ typedef struct cuda_gpu {
     char name[CUDA_NAME_BYTES], uuid[CUDA_NAME_BYTES]; // uuid: "GPU-…", as nvidia-smi prints it
     int major, minor;                                  // compute capability
     uint64_t free_bytes;
+    int utilization; // percent of the last second or less in which a kernel ran; -1: not known
 } cuda_gpu;
 
 typedef struct cuda_gpus {

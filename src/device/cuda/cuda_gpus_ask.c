@@ -39,6 +39,7 @@ static status ask_one(int index, cuda_gpu *out, err *e)
     TRY(check(cudaSetDevice(index), e));
     TRY(check(cudaMemGetInfo(&free_bytes, &total), e));
     out->free_bytes = free_bytes;
+    out->utilization = -1;
 done:
     return result;
 }

@@ -1,7 +1,8 @@
 // case.h -- cases of kernels: the same launch on a device and by the reference in double, compared. Each
 // cases_STEM.c is a program with the cases of the kernels of that stem; its cases_run describes launches.
 // The program runs on any device that has the kernels: "cuda" by default, on a GPU or on the stand-in,
-// or the one that its first argument names. It knows device.h and nothing of CUDA.
+// or the one that its first argument names. A second argument leaves out the cases whose names lack it. It knows
+// device.h and nothing of CUDA.
 //
 // A case is a function that fills one kernel_call over arrays that it takes from a `space`, in the host's
 // memory. case_check calls it for the reference, and again for the device, where it copies the arrays, puts
@@ -84,8 +85,11 @@ int64_t case_pick(case_run *r, int64_t low, int64_t high);
 // What a program of cases defines.
 void cases_run(case_run *r);
 
-// Called before each launch if the program defines it; the stand-in changes its orders.
-void case_before_launch(int repetition) __attribute__((weak));
+enum { BEYOND = 256 };
+
+// Called before each launch if the program defines it, with the memory of the workspace, which has BEYOND bytes more than
+// the call needs. The stand-in changes its orders.
+void case_before_launch(int repetition, kernel_call *call, void *workspace) __attribute__((weak));
 
 // ---- Between the files of the runner
 

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 
-enum { REPETITIONS = 3, FAILURES = 20, BEYOND = 256 };
+enum { REPETITIONS = 3, FAILURES = 20 };
 
 struct case_run {
     device *device;
@@ -15,8 +15,9 @@ struct case_run {
     int cases, failures;
     double worst[KERNELS]; // errors, in units of the tolerance
     uint64_t picks;
-    bool prepares;  // the device prepares each call before its launch
-    char text[256]; // names the case that runs
+    bool prepares;    // the device prepares each call before its launch
+    const char *only; // of cases whose names have this in them; NULL: of all
+    char text[256];   // names the case that runs
 };
 
 // The reference in double (ref64.h).
@@ -102,7 +103,7 @@ static void launch(case_run *r, kernel_call *call, int repetition)
     if (r->prepares && r->device->ops->prepare &&
         r->device->ops->prepare(r->device, call, &e) != OK)
         fail(r, "%s", e.text);
-    if (case_before_launch) case_before_launch(repetition);
+    if (case_before_launch) case_before_launch(repetition, call, p);
     device_launch(r->stream, call);
     if (r->device->ops->sync(r->stream, &e) != OK) fail(r, "%s", e.text);
     from_device(r, memory, p, all);
@@ -202,6 +203,11 @@ static void check_at(case_run *r, case_describe describe, const void *shape, boo
     space_free(&first);
 }
 
+static bool is_left_out(const case_run *r, const char *text)
+{
+    return r->only && !strstr(text, r->only);
+}
+
 void case_check(case_run *r, case_describe describe, const void *shape, const char *text, ...)
 {
     char shape_text[160];
@@ -209,6 +215,7 @@ void case_check(case_run *r, case_describe describe, const void *shape, const ch
     va_start(args, text);
     vsnprintf(shape_text, sizeof shape_text, text, args);
     va_end(args);
+    if (is_left_out(r, shape_text)) return;
     for (int odd = 0; odd < 2; odd++) {
         snprintf(r->text, sizeof r->text, "%s, %s", shape_text, odd ? "odd addresses" : "aligned");
         check_at(r, describe, shape, odd);
@@ -236,6 +243,7 @@ void case_check_sequence(case_run *r, case_describe batch, case_describe one, co
                          int sequences, int index, const char *text)
 {
     space start = {.odd = false}, all = {.odd = false}, alone = {.odd = false};
+    if (is_left_out(r, text)) return;
     snprintf(r->text, sizeof r->text, "%s, sequence %d", text, index);
     batch(&start, shape);
     run_on_device(r, batch, shape, &all, 0);
@@ -250,7 +258,7 @@ void case_check_sequence(case_run *r, case_describe batch, case_describe one, co
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "cuda";
-    case_run r = {0};
+    case_run r = {.only = argc > 2 ? argv[2] : NULL};
     err e = {0};
     if (device_open(name, NULL, &r.device, &e) != OK ||
         r.device->ops->stream_open(r.device, STREAM_COMPUTE, false, &r.stream, &e) != OK) {

@@ -27,11 +27,44 @@ expect_lines 6 longer
 ok "$trireme" explain job.yaml
 expect_line 'launch\.device +cuda +default \(auto\)' stdout
 expect_line 'launch\.ranks +2 +default \(auto\)' stdout
+expect_line '^device cuda 0: Stand-in GPU \(sm_90\), 16\.00 GiB free, utilization 37 %$' stdout
+expect_line '^device cuda 1: Stand-in GPU ' stdout
+ok "$trireme" explain job.yaml --json
+expect_line ',"devices":\[\{"name":"Stand-in GPU","kind":"sm_90","free_bytes":17179869184,"utilization":37\},\{' stdout
+for lacks in nvmlDeviceGetUtilizationRates NVML; do
+    ok env TRIREME_STAND_IN_WITHOUT=$lacks "$trireme" explain job.yaml
+    expect_line '^device cuda 0: Stand-in GPU \(sm_90\), 16\.00 GiB free$' stdout
+done
 ok "$trireme" plan job.yaml --launch.device cuda
 expect_line '^job: 2 ranks' stdout
 ok "$trireme" explain job.yaml --launch.ranks 4
 expect_line '^trireme: warning: launch.ranks is 4, more than the 2 devices cuda of this process; ranks share them$'
 refused 3 'the job needs .* runtime 768.00 MiB.*memory.budget is 1.00 MiB' "$trireme" train job.yaml --launch.ranks 1 --memory.budget 1Mi
+
+# ---- A step that is replayed launches no kernel itself; the key turns that off
+figure() { # NAME: of the JSON object in stdout
+    sed -n "s/.*\"$1\":\([0-9]*\)[,}].*/\1/p" stdout
+}
+for replays in true false; do
+    ok "$trireme" bench train job.yaml --launch.ranks 1 --launch.cuda_graphs $replays --json
+    launches=$(figure launches)
+    case $replays,$launches in
+    true,0 | false,[1-9]*) ;;
+    *) fail "cuda_graphs $replays: '$launches' launches a step" ;;
+    esac
+done
+# The driver has given out what the device counts, without the context, which the stand-in's driver does not count.
+driver=$(figure driver_bytes) device=$(figure device_bytes_per_rank) runtime=$(figure runtime_bytes_per_rank)
+[ "$driver" -ge $((device - runtime)) ] && [ "$driver" -le "$device" ] ||
+    fail "the driver says $driver bytes, the device $device with $runtime of the context"
+
+# ---- Kernels against their limits
+TRIREME_STAND_IN_BYTES=536870912 ok "$trireme" bench kernels --device cuda --tokens 4 --seconds 1e-3 --only norm
+expect_line '^device cuda \(sm_90\): copies [0-9.]+ GB/s' stdout
+for model in gpt2 llama; do
+    expect_line "^$model +norm " stdout
+    expect_line "^$model +norm_grad " stdout
+done
 
 # ---- No GPU: auto says so in one line and takes the CPU; cuda is refused
 no_gpu() { # ENVIRONMENT LINE

@@ -3,7 +3,8 @@
 // statuses. A product runs as work of its stream (runtime.h). Every distinct product is written to the tape.
 //
 // Like the library it proposes algorithms that the caller must not want: one that adds in place by atomics,
-// and one with partial sums in the workspace. An algorithm fits one shape, and holds what it was promised.
+// and one with partial sums in the workspace. An algorithm fits one shape, and holds what it was promised. Where a
+// matrix is not promised to be aligned to 16 bytes, it adds in another order, as the library's narrow kernels may.
 #include "lib_product.h"
 #include "runtime.h"
 #include "tape.h"
@@ -398,6 +399,13 @@ static cublasStatus_t check_call(const cublasLtMatmulDesc_t op, const lib_produc
     return c == p->d ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED; // not modelled
 }
 
+static bool is_narrow(const cublasLtMatmulAlgo_t *algo)
+{
+    const uint64_t ab = algo->data[ALGO_ALIGN_AB], cd = algo->data[ALGO_ALIGN_CD];
+    return ab >> 32 < VECTOR_ALIGN || (ab & UINT32_MAX) < VECTOR_ALIGN || cd >> 32 < VECTOR_ALIGN ||
+           (cd & UINT32_MAX) < VECTOR_ALIGN;
+}
+
 static void write_tape(const cublasLtMatmulDesc_t op, const lib_product *p,
                        const cublasLtMatmulAlgo_t *algo)
 {
@@ -450,6 +458,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t op, 
     if (!load_code(handle, algo)) return CUBLAS_STATUS_EXECUTION_FAILED;
     write_tape(op, &p, algo);
     p.splits = (int)algo->data[ALGO_SPLITS];
+    p.in_halves = is_narrow(algo);
     pending *w = malloc(sizeof *w);
     if (!w) return CUBLAS_STATUS_ALLOC_FAILED;
     *w = (pending){.p = p, .workspace = workspace, .workspace_bytes = algo->data[ALGO_WORKSPACE]};

@@ -60,6 +60,17 @@ static void add_columns(float *restrict sum, const float *restrict a, const floa
     }
 }
 
+// The same in the order of the product.
+static void add_part(float *sum, const float *a, const float *b, int64_t rows, const lib_product *p,
+                     int64_t k0, int64_t k1)
+{
+    float half[TILE] = {0};
+    const int64_t middle = p->in_halves ? k0 + (k1 - k0) / 2 : k1;
+    add_columns(sum, a, b, rows, p->m, k0, middle);
+    add_columns(half, a, b, rows, p->m, middle, k1);
+    for (int64_t i = 0; middle < k1 && i < rows; i++) sum[i] += half[i];
+}
+
 static float gelu(float x)
 {
     return 0.5f * x * (1 + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)));
@@ -94,14 +105,14 @@ static void run_tile(const lib_product *p, const float *a, const float *b, int64
     for (int64_t j = 0; j < p->n; j++) {
         memset(sum, 0, sizeof *sum * (size_t)rows);
         if (p->splits <= 1) {
-            add_columns(sum, a + i0, b + j * p->k, rows, p->m, 0, p->k);
+            add_part(sum, a + i0, b + j * p->k, rows, p, 0, p->k);
         } else {
             const int64_t part = size_ceil_div(p->k, p->splits);
             for (int s = 0; s < p->splits; s++) {
                 float *partial = p->partial + (s * p->n + j) * p->m + i0;
                 memset(partial, 0, sizeof *partial * (size_t)rows);
-                add_columns(partial, a + i0, b + j * p->k, rows, p->m, s * part,
-                            size_min((s + 1) * part, p->k));
+                add_part(partial, a + i0, b + j * p->k, rows, p, s * part,
+                         size_min((s + 1) * part, p->k));
             }
             for (int s = 0; s < p->splits; s++)
                 for (int64_t i = 0; i < rows; i++)

@@ -27,6 +27,7 @@ typedef struct lib_product {
     bool trans_a, trans_b;
     bool tf32; // a and b, which are F32, are rounded to TF32
     lib_epilogue epilogue;
+    bool in_halves; // the halves of the sums over k are added at the end
     int splits;     // of k; their sums lie in `partial` and are added in order
     float *partial; // [splits, n, m]; NULL if splits is 1
 } lib_product;

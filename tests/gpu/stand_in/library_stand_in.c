@@ -82,6 +82,8 @@ status cuda_library_open(cuda_library_name library, err *e)
 
 cuda_function cuda_library_find(cuda_library_name library, const char *symbol)
 {
+    const char *without = getenv("TRIREME_STAND_IN_WITHOUT");
+    if (without && strstr(without, symbol)) return NULL;
     if (library == CUDA_LIBRARY_NVML) {
         void *address = stand_in_nvml_symbol(symbol);
         cuda_function f = NULL;
@@ -92,8 +94,6 @@ cuda_function cuda_library_find(cuda_library_name library, const char *symbol)
                                                         [CUDA_LIBRARY_CUDNN] = CUDNN,
                                                         [CUDA_LIBRARY_NCCL] = NCCL};
     const named *n = tables[library];
-    const char *without = getenv("TRIREME_STAND_IN_WITHOUT");
-    if (without && strstr(without, symbol)) return NULL;
     while (n->name && strcmp(n->name, symbol) != 0) n++;
     return n->f;
 }

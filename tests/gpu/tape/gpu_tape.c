@@ -149,10 +149,24 @@ static kernel_epilogue epilogue_of(int word)
                                            : EPILOGUE_NONE;
 }
 
-// Of sums of k products below 1, in another order, and one rounding.
-static double product_limit(long long k, dtype type)
+// The largest number of an array of the host.
+static double largest(const pair *p, dtype type)
 {
-    return 1e-6 * (double)k + rounding(type) * (2 + 3 * sqrt((double)k));
+    const size_t count = p->bytes / dtype_bytes(type);
+    float *numbers = malloc(sizeof *numbers * count);
+    double most = 0;
+    if (!numbers) stop("no memory");
+    dtype_convert(numbers, F32, p->host, type, count);
+    for (size_t i = 0; i < count; i++) most = fmax(most, fabs((double)numbers[i]));
+    free(numbers);
+    return most;
+}
+
+// Of sums of k products below 1, in another order, and one rounding, which may go either way.
+static double product_limit(const pair *want, long long k, dtype type)
+{
+    const double most = fmax(2 + 3 * sqrt((double)k), 2 * largest(want, type));
+    return 1e-6 * (double)k + rounding(type) * most;
 }
 
 static void replay_product(replay *r, const kernel_call *c, long long workspace)
@@ -164,8 +178,8 @@ static void replay_product(replay *r, const kernel_call *c, long long workspace)
 
 static void compare_product(replay *r, pair *d, pair *aux, long long k, dtype type)
 {
-    compare(r, d, type, product_limit(k, type));
-    if (aux) compare(r, aux, type, product_limit(k, type));
+    compare(r, d, type, product_limit(d, k, type));
+    if (aux) compare(r, aux, type, product_limit(aux, k, type));
 }
 
 static bool uses_aux(int epilogue)

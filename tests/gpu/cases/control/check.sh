@@ -11,5 +11,10 @@ expect "another third launch" "two launches gave other bits of y"
 expect "a written input" "input 0 was written"
 expect "a byte outside" "was written outside"
 expect "a foreign pointer" "is in no array of its space"
+expect "an unset workspace" "two launches gave other bits of y"
+# A second argument leaves out other cases; without any case the program fails.
+few=$("$1" cpu "byte out" 2>&1)
+grep -q "^1 cases on cpu" <<< "$few" || { echo "not one case was run: $few"; failed=1; }
+! "$1" cpu "no such case" > /dev/null 2>&1 || { echo "no case passes"; failed=1; }
 [ $failed -eq 0 ] || echo "$said"
 exit $failed

@@ -39,6 +39,27 @@ static kernel_call foreign_pointer(space *s, const void *shape)
     return (kernel_call){.kind = K_FILL, .u.fill = {.dst = elsewhere, .bytes = 100}};
 }
 
+// A kernel that adds up what its workspace holds before anyone has written there.
+static bool reads_workspace;
+
+static kernel_call unset_workspace(space *s, const void *shape)
+{
+    enum { COUNT = BEYOND / sizeof(float) };
+    (void)shape;
+    return (kernel_call){.kind = K_ADD,
+                         .u.add = {.count = COUNT,
+                                   .a = space_random(s, COUNT, F32, 1, NULL),
+                                   .y = space_array_of(s, COUNT, F32, "y"),
+                                   .alpha = 1,
+                                   .type = F32}};
+}
+
+void case_before_launch(int repetition, kernel_call *call, void *workspace)
+{
+    (void)repetition;
+    if (reads_workspace) call->u.add.a = workspace;
+}
+
 void cases_run(case_run *r)
 {
     int odd_one = 1;
@@ -48,4 +69,6 @@ void cases_run(case_run *r)
     case_check(r, written_input, NULL, "a written input");
     case_check(r, one_byte_more, NULL, "a byte outside");
     case_check(r, foreign_pointer, NULL, "a foreign pointer");
+    reads_workspace = true;
+    case_check(r, unset_workspace, NULL, "an unset workspace");
 }
