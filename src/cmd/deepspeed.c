@@ -6,9 +6,11 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define AT(member) offsetof(deepspeed_request, member)
 
@@ -24,6 +26,14 @@ static const flag flags[] = {
     {"--num-gpus", FLAG_COUNT, AT(slots), "N",
      "Uses the first N slots of each host; on this host without a hostfile, starts N workers."},
     {"--num-accelerators", FLAG_COUNT, AT(slots), "N", "The same as --num-gpus."},
+    {"--node-rank", FLAG_COUNT, AT(node_rank), "N",
+     "Sets the number of this host in the list, from 0, with --no-ssh."},
+    {"--no-ssh", FLAG_SWITCH, AT(no_ssh), NULL,
+     "Starts the ranks of this host only; the same line is started on each other host."},
+    {"--no-ssh-check", FLAG_SWITCH, AT(no_ssh_check), NULL,
+     "Accepted; without effect, because no host is tried before the run."},
+    {"--save-pid", FLAG_SWITCH, AT(save_pid), NULL,
+     "Writes the number of this process to /tmp/NUMBER.deepspeed while it runs."},
     {"--master-addr", FLAG_TEXT, AT(master_addr), "HOST",
      "Names the host on which ranks meet (default: the first host)."},
     {"--master-port", FLAG_COUNT, AT(master_port), "PORT",
@@ -52,6 +62,7 @@ static const flag flags[] = {
     {"--enable-each-rank-log", FLAG_TEXT, AT(log_folder), "DIR",
      "Writes the output of each rank to files in this folder."},
     {"--log-level", FLAG_TEXT, AT(log_level), "LEVEL", "Accepted; without effect."},
+    {"-q, --quiet", FLAG_SWITCH, AT(quiet), NULL, "Leaves warnings out."},
     {"--secret-file", FLAG_TEXT, AT(secret_file), "FILE",
      "Names the file with the secret of the run, the same path on every host (default: "
      "TRIREME_SECRET_FILE)."},
@@ -84,23 +95,34 @@ done:
 
 // ---- this host ----
 
-static int start_here(const deepspeed_request *q, const hostfile_host *h, char **rest, int count)
+// Starts the ranks of one host of the list. The agents of several meet as those of ssh do.
+static int start_here(const deepspeed_request *q, const hostfile *f, int node, char **rest,
+                      int count)
 {
-    char workers[16];
+    char workers[16], nodes[16];
     text slots = {0};
+    const hostfile_host *h = &f->hosts[node];
+    const bool are_several = f->count > 1;
+    const int64_t port = q->master_port < 0 && are_several ? DEEPSPEED_PORT : q->master_port;
+    const char *leader = are_several ? f->hosts[0].name : NULL;
     snprintf(workers, sizeof workers, "%d", hostfile_taken(h));
-    const run_request r = {
-        .workers = {.nproc = workers,
-                    .max_restarts = q->elastic ? DEEPSPEED_RESTARTS : -1,
-                    .shutdown_s = -1,
-                    .bind_cores = q->bind_cores,
-                    .core_list = q->core_list,
-                    .module = q->module,
-                    .no_python = q->no_python,
-                    .rank_word = q->no_local_rank ? NULL : DEEPSPEED_RANK_WORD},
-        .nodes = {.node_rank = -1, .master_addr = q->master_addr, .master_port = q->master_port},
-        .outputs = {.folder = q->log_folder, .tee = q->log_folder ? "3" : NULL}};
-    if (q->include || q->exclude) {
+    snprintf(nodes, sizeof nodes, "%d", f->count);
+    const run_request r = {.workers = {.nproc = workers,
+                                       .max_restarts = q->elastic ? DEEPSPEED_RESTARTS : -1,
+                                       .shutdown_s = -1,
+                                       .bind_cores = q->bind_cores,
+                                       .core_list = q->core_list,
+                                       .module = q->module,
+                                       .no_python = q->no_python,
+                                       .quiet = q->quiet,
+                                       .rank_word = q->no_local_rank ? NULL : DEEPSPEED_RANK_WORD},
+                           .nodes = {.nnodes = nodes,
+                                     .node_rank = node,
+                                     .master_addr = q->master_addr ? q->master_addr : leader,
+                                     .master_port = port,
+                                     .secret_file = q->secret_file},
+                           .outputs = {.folder = q->log_folder, .tee = q->log_folder ? "3" : NULL}};
+    if (q->include || q->exclude || are_several) {
         deepspeed_add_slots(&slots, h);
         setenv("CUDA_VISIBLE_DEVICES", slots.chars ? slots.chars : "", 1);
         text_clear(&slots);
@@ -117,6 +139,17 @@ static status check_elastic(const deepspeed_request *q, err *e)
         return err_set(e, E_USAGE,
                        "--elastic-training: found --launcher pdsh, which ends when one host is "
                        "lost; valid is ssh");
+    return OK;
+}
+
+static status check_no_ssh(const deepspeed_request *q, const hostfile *f, err *e)
+{
+    if (!q->no_ssh && q->node_rank < 0) return OK;
+    if (!q->no_ssh) return err_set(e, E_USAGE, "--node-rank stands with --no-ssh");
+    if (q->elastic || q->force_multi)
+        return err_set(e, E_USAGE, "--no-ssh stands without --elastic-training and --force-multi");
+    if (q->node_rank < 0 || q->node_rank >= f->count)
+        return err_set(e, E_USAGE, "--no-ssh: valid is --node-rank N, from 0 to %d", f->count - 1);
     return OK;
 }
 
@@ -138,23 +171,51 @@ done:
     return result;
 }
 
+// The file that programs which start DeepSpeed look for.
+static status save_pid(char path[64], err *e)
+{
+    snprintf(path, 64, "/tmp/%d.deepspeed", (int)getpid());
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0) return err_errno(e, "--save-pid: cannot make %s", path);
+    const bool written = dprintf(fd, "%d", (int)getpid()) > 0;
+    close(fd);
+    return written ? OK : err_errno(e, "--save-pid: cannot write %s", path);
+}
+
+static int start(const deepspeed_request *q, const hostfile *f, char **rest, int count)
+{
+    err e = {0};
+    char path[64] = "";
+    int code = 0;
+    if (q->save_pid && save_pid(path, &e) != OK)
+        code = cmd_fail(&e);
+    else if (q->no_ssh)
+        code = start_here(q, f, (int)q->node_rank, rest, count);
+    else if (f->count == 1 && !q->force_multi)
+        code = start_here(q, f, 0, rest, count);
+    else
+        code = deepspeed_start_there(q, f, rest, count);
+    if (q->save_pid) unlink(path);
+    return code;
+}
+
 static int cmd_deepspeed(int argc, char **argv)
 {
     err e = {0};
     deepspeed_request q = {.nodes = -1,
                            .slots = -1,
+                           .node_rank = -1,
                            .master_port = -1,
                            .ssh_port = -1,
                            .min_nodes = -1,
                            .max_nodes = -1};
     hostfile f = {0};
     int first = argc, code = 0;
-    if (read_request(argc, argv, &q, &first, &e) != OK || choose(&q, &f, &e) != OK)
+    if (read_request(argc, argv, &q, &first, &e) != OK || choose(&q, &f, &e) != OK ||
+        check_no_ssh(&q, &f, &e) != OK)
         code = cmd_fail(&e);
-    else if (f.count == 1 && !q.force_multi)
-        code = start_here(&q, &f.hosts[0], argv + first, argc - first);
     else
-        code = deepspeed_start_there(&q, &f, argv + first, argc - first);
+        code = start(&q, &f, argv + first, argc - first);
     hostfile_close(&f);
     return code;
 }

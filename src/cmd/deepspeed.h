@@ -6,13 +6,17 @@
 #include "launch/hostfile.h"
 
 #define DEEPSPEED_RANK_WORD "--local_rank=${local_rank}"
-enum { DEEPSPEED_RESTARTS = 100 }; // of an elastic run, as DeepSpeed's
+enum {
+    DEEPSPEED_RESTARTS = 100, // of an elastic run, as DeepSpeed's
+    DEEPSPEED_PORT = 29500,
+};
 
 typedef struct deepspeed_request {
     const char *hostfile, *include, *exclude, *launcher, *launcher_args, *master_addr, *secret_file;
     const char *log_folder, *log_level, *core_list;
-    int64_t nodes, slots, master_port, ssh_port, min_nodes, max_nodes; // -1: not given
+    int64_t nodes, slots, node_rank, master_port, ssh_port, min_nodes, max_nodes; // -1: not given
     bool module, no_python, no_local_rank, force_multi, elastic, bind_cores;
+    bool no_ssh, no_ssh_check, save_pid, quiet;
     bool pdsh; // the launcher
 } deepspeed_request;
 

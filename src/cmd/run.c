@@ -119,7 +119,8 @@ static int exit_code(const agent_result *r, status result)
 static void say_threads(const run_request *q, const run_options *o)
 {
     const bool is_own = o->agent.program[0] == o->self;
-    if (o->agent.workers == 1 || q->workers.bind_cores || is_own || getenv("OMP_NUM_THREADS"))
+    if (o->agent.workers == 1 || q->workers.bind_cores || q->workers.quiet || is_own ||
+        getenv("OMP_NUM_THREADS"))
         return;
     console_say("warning: OMP_NUM_THREADS is 1 for each of the %d workers, so that they do not "
                 "overload this host; set it to change that",
