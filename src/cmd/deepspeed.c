@@ -26,11 +26,11 @@ static const flag flags[] = {
     {"--num-gpus", FLAG_COUNT, AT(slots), "N",
      "Uses the first N slots of each host; on this host without a hostfile, starts N workers."},
     {"--num-accelerators", FLAG_COUNT, AT(slots), "N", "The same as --num-gpus."},
-    {"--node-rank", FLAG_COUNT, AT(node_rank), "N",
+    {"--node-rank", FLAG_COUNT, AT(ssh.node_rank), "N",
      "Sets the number of this host in the list, from 0, with --no-ssh."},
-    {"--no-ssh", FLAG_SWITCH, AT(no_ssh), NULL,
+    {"--no-ssh", FLAG_SWITCH, AT(ssh.none), NULL,
      "Starts the ranks of this host only; the same line is started on each other host."},
-    {"--no-ssh-check", FLAG_SWITCH, AT(no_ssh_check), NULL,
+    {"--no-ssh-check", FLAG_SWITCH, AT(ssh.no_check), NULL,
      "Accepted; without effect, because no host is tried before the run."},
     {"--save-pid", FLAG_SWITCH, AT(save_pid), NULL,
      "Writes the number of this process to /tmp/NUMBER.deepspeed while it runs."},
@@ -38,10 +38,11 @@ static const flag flags[] = {
      "Names the host on which ranks meet (default: the first host)."},
     {"--master-port", FLAG_COUNT, AT(master_port), "PORT",
      "Sets the port on which ranks meet (default: a free one; on several hosts 29500)."},
-    {"--launcher", FLAG_TEXT, AT(launcher), "ssh|pdsh",
+    {"--launcher", FLAG_TEXT, AT(ssh.launcher), "ssh|pdsh",
      "Says how other hosts are reached: an ssh for each, or one pdsh (default: ssh)."},
-    {"--launcher-args", FLAG_TEXT, AT(launcher_args), "ARGS", "Gives the launcher more arguments."},
-    {"--ssh-port", FLAG_COUNT, AT(ssh_port), "PORT", "Sets the port of ssh."},
+    {"--launcher-args", FLAG_TEXT, AT(ssh.launcher_args), "ARGS",
+     "Gives the launcher more arguments."},
+    {"--ssh-port", FLAG_COUNT, AT(ssh.port), "PORT", "Sets the port of ssh."},
     {"--force-multi", FLAG_SWITCH, AT(force_multi), NULL,
      "Uses the launcher also where the list has one host."},
     {"--elastic-training", FLAG_SWITCH, AT(elastic), NULL,
@@ -135,7 +136,7 @@ static status check_elastic(const deepspeed_request *q, err *e)
     if (!q->elastic && (q->min_nodes >= 0 || q->max_nodes >= 0))
         return err_set(e, E_USAGE,
                        "--min-elastic-nodes and --max-elastic-nodes stand with --elastic-training");
-    if (q->elastic && q->pdsh)
+    if (q->elastic && q->ssh.pdsh)
         return err_set(e, E_USAGE,
                        "--elastic-training: found --launcher pdsh, which ends when one host is "
                        "lost; valid is ssh");
@@ -144,11 +145,11 @@ static status check_elastic(const deepspeed_request *q, err *e)
 
 static status check_no_ssh(const deepspeed_request *q, const hostfile *f, err *e)
 {
-    if (!q->no_ssh && q->node_rank < 0) return OK;
-    if (!q->no_ssh) return err_set(e, E_USAGE, "--node-rank stands with --no-ssh");
+    if (!q->ssh.none && q->ssh.node_rank < 0) return OK;
+    if (!q->ssh.none) return err_set(e, E_USAGE, "--node-rank stands with --no-ssh");
     if (q->elastic || q->force_multi)
         return err_set(e, E_USAGE, "--no-ssh stands without --elastic-training and --force-multi");
-    if (q->node_rank < 0 || q->node_rank >= f->count)
+    if (q->ssh.node_rank < 0 || q->ssh.node_rank >= f->count)
         return err_set(e, E_USAGE, "--no-ssh: valid is --node-rank N, from 0 to %d", f->count - 1);
     return OK;
 }
@@ -158,14 +159,14 @@ static status read_request(int argc, char **argv, deepspeed_request *q, int *fir
     status result = OK;
     TRY(flags_parse_leading(flags, FLAGS, argc, argv, q, first, e));
     if (*first == argc) FAIL(E_USAGE, "give the program that the workers run, after the flags");
-    q->pdsh = q->launcher && strcmp(q->launcher, "pdsh") == 0;
-    if (q->launcher && !q->pdsh && strcmp(q->launcher, "ssh") != 0)
+    q->ssh.pdsh = q->ssh.launcher && strcmp(q->ssh.launcher, "pdsh") == 0;
+    if (q->ssh.launcher && !q->ssh.pdsh && strcmp(q->ssh.launcher, "ssh") != 0)
         FAIL(E_USAGE,
              "--launcher: found %s; valid are ssh and pdsh; under Slurm and MPI start trireme with "
              "srun or mpirun",
-             q->launcher);
+             q->ssh.launcher);
     TRY(check_elastic(q, e));
-    if (q->master_port > 65535 || q->ssh_port > 65535)
+    if (q->master_port > 65535 || q->ssh.port > 65535)
         FAIL(E_USAGE, "--master-port and --ssh-port: valid are 0 to 65535");
 done:
     return result;
@@ -189,8 +190,8 @@ static int start(const deepspeed_request *q, const hostfile *f, char **rest, int
     int code = 0;
     if (q->save_pid && save_pid(path, &e) != OK)
         code = cmd_fail(&e);
-    else if (q->no_ssh)
-        code = start_here(q, f, (int)q->node_rank, rest, count);
+    else if (q->ssh.none)
+        code = start_here(q, f, (int)q->ssh.node_rank, rest, count);
     else if (f->count == 1 && !q->force_multi)
         code = start_here(q, f, 0, rest, count);
     else
@@ -204,9 +205,8 @@ static int cmd_deepspeed(int argc, char **argv)
     err e = {0};
     deepspeed_request q = {.nodes = -1,
                            .slots = -1,
-                           .node_rank = -1,
+                           .ssh = {.port = -1, .node_rank = -1},
                            .master_port = -1,
-                           .ssh_port = -1,
                            .min_nodes = -1,
                            .max_nodes = -1};
     hostfile f = {0};

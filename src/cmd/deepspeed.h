@@ -11,13 +11,20 @@ enum {
     DEEPSPEED_PORT = 29500,
 };
 
+// How other hosts are reached.
+typedef struct deepspeed_ssh {
+    const char *launcher, *launcher_args;
+    int64_t port, node_rank; // -1: not given
+    bool none;               // each host is started by itself, as node node_rank of the list
+    bool no_check, pdsh;
+} deepspeed_ssh;
+
 typedef struct deepspeed_request {
-    const char *hostfile, *include, *exclude, *launcher, *launcher_args, *master_addr, *secret_file;
+    deepspeed_ssh ssh;
+    const char *hostfile, *include, *exclude, *master_addr, *secret_file;
     const char *log_folder, *log_level, *core_list;
-    int64_t nodes, slots, node_rank, master_port, ssh_port, min_nodes, max_nodes; // -1: not given
-    bool module, no_python, no_local_rank, force_multi, elastic, bind_cores;
-    bool no_ssh, no_ssh_check, save_pid, quiet;
-    bool pdsh; // the launcher
+    int64_t nodes, slots, master_port, min_nodes, max_nodes; // -1: not given
+    bool module, no_python, no_local_rank, force_multi, elastic, bind_cores, save_pid, quiet;
 } deepspeed_request;
 
 // The slots of a host that are taken: "0,2".

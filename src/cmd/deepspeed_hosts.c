@@ -174,8 +174,8 @@ static status write_ssh(const deepspeed_request *q, const hostfile *f, char **re
     text_add(&script, "shift $((2 * ${local_rank})); ");
     if (!q->elastic) text_add(&script, "exec ");
     text_add(&script, "ssh -tt -o BatchMode=yes");
-    if (q->ssh_port >= 0) text_addf(&script, " -p %d", (int)q->ssh_port);
-    if (q->launcher_args) text_addf(&script, " %s", q->launcher_args);
+    if (q->ssh.port >= 0) text_addf(&script, " -p %d", (int)q->ssh.port);
+    if (q->ssh.launcher_args) text_addf(&script, " %s", q->ssh.launcher_args);
     text_add(&script, " \"$1\" \"$2\"");
     if (q->elastic)
         text_add(&script, " && exit; code=$?; [ ${local_rank} -gt 0 ] || exit $code; "
@@ -200,9 +200,9 @@ static status write_pdsh(const deepspeed_request *q, const hostfile *f, char **r
     status result = OK;
     text script = {0}, hosts = {0}, line = {0}, all = {0};
     text_add(&script, "exec env PDSH_RCMD_TYPE=ssh PDSH_SSH_ARGS_APPEND=\"-tt -o BatchMode=yes");
-    if (q->ssh_port >= 0) text_addf(&script, " -p %d", (int)q->ssh_port);
+    if (q->ssh.port >= 0) text_addf(&script, " -p %d", (int)q->ssh.port);
     text_add(&script, "\" pdsh -S -f 1024");
-    if (q->launcher_args) text_addf(&script, " %s", q->launcher_args);
+    if (q->ssh.launcher_args) text_addf(&script, " %s", q->ssh.launcher_args);
     text_add(&script, " -w \"$1\" \"$2\"");
     TRY(open_commands(c, &script, 2, e));
     text_add(&all, "case %n in");
@@ -234,7 +234,7 @@ int deepspeed_start_there(const deepspeed_request *q, const hostfile *f, char **
     char workers[16];
     far_commands c = {0};
     int code = 0;
-    if (q->pdsh)
+    if (q->ssh.pdsh)
         TRY(write_pdsh(q, f, rest, count, &c, e));
     else
         TRY(write_ssh(q, f, rest, count, &c, e));
