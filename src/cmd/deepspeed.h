@@ -6,14 +6,25 @@
 #include "launch/hostfile.h"
 
 #define DEEPSPEED_RANK_WORD "--local_rank=${local_rank}"
-enum { DEEPSPEED_RESTARTS = 100 }; // of an elastic run, as DeepSpeed's
+enum {
+    DEEPSPEED_RESTARTS = 100, // of an elastic run, as DeepSpeed's
+    DEEPSPEED_PORT = 29500,
+};
+
+// How other hosts are reached.
+typedef struct deepspeed_ssh {
+    const char *launcher, *launcher_args;
+    int64_t port, node_rank; // -1: not given
+    bool none;               // each host is started by itself, as node node_rank of the list
+    bool no_check, pdsh;
+} deepspeed_ssh;
 
 typedef struct deepspeed_request {
-    const char *hostfile, *include, *exclude, *launcher, *launcher_args, *master_addr, *secret_file;
+    deepspeed_ssh ssh;
+    const char *hostfile, *include, *exclude, *master_addr, *secret_file;
     const char *log_folder, *log_level, *core_list;
-    int64_t nodes, slots, master_port, ssh_port, min_nodes, max_nodes; // -1: not given
-    bool module, no_python, no_local_rank, force_multi, elastic, bind_cores;
-    bool pdsh; // the launcher
+    int64_t nodes, slots, master_port, min_nodes, max_nodes; // -1: not given
+    bool module, no_python, no_local_rank, force_multi, elastic, bind_cores, save_pid, quiet;
 } deepspeed_request;
 
 // The slots of a host that are taken: "0,2".

@@ -4,6 +4,7 @@
 #include "cmd/deepspeed.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "cmd/cmd.h"
 
 #include <stdio.h>
@@ -33,20 +34,64 @@ static void add_word(text *out, const char *word)
     text_add(out, "'");
 }
 
-// DeepSpeed passes on the variables whose names begin so.
-static void add_environment(text *out)
+// NAME=VALUE of a line, which is changed; NULL: there is nothing in the line. env takes other words for options.
+static status read_variable(const char *path, int number, char *line, char **out, err *e)
+{
+    *out = NULL;
+    line[strcspn(line, "\r")] = 0;
+    line += strspn(line, " \t");
+    if (!*line || *line == '#') return OK;
+    const size_t name =
+        strspn(line, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_0123456789");
+    if (name == 0 || line[name] != '=' || (*line >= '0' && *line <= '9'))
+        return err_set(e, E_USAGE, "%s: line %d: valid is NAME=VALUE", path, number);
+    *out = line;
+    return OK;
+}
+
+// The lines of .deepspeed_env (DS_ENV_FILE), in this folder, else in that of the user.
+static status add_environment_file(text *out, err *e)
+{
+    enum { MOST_BYTES = 1 << 20 };
+    status result = OK;
+    char *chars = NULL, *path = NULL, *variable = NULL;
+    const char *given = getenv("DS_ENV_FILE"), *home = getenv("HOME");
+    const bool is_given = given && *given;
+    const char *name = is_given ? given : ".deepspeed_env";
+    if (file_exists(name))
+        TRY(text_copy(name, &path, e));
+    else
+        TRY(file_join(home ? home : "", name, &path, e));
+    if (!is_given && !file_exists(path)) goto done;
+    TRY(file_read_small(path, MOST_BYTES, &chars, NULL, e));
+    int number = 1;
+    for (char *line = chars, *next; line; line = next, number++) {
+        next = strchr(line, '\n');
+        if (next) *next++ = 0;
+        TRY(read_variable(path, number, line, &variable, e));
+        if (variable) add_word(out, variable);
+    }
+done:
+    free(path);
+    free(chars);
+    return result;
+}
+
+// DeepSpeed passes on the variables whose names begin so, and those of its file, which come later and count.
+static status add_environment(text *out, err *e)
 {
     static const char *const BEGIN[] = {"NCCL", "PYTHON", "UCX", "TORCH", "OMP_", "TRIREME_"};
     for (char **v = environ; *v; v++)
         for (size_t i = 0; i < sizeof BEGIN / sizeof *BEGIN; i++)
             if (strncmp(*v, BEGIN[i], strlen(BEGIN[i])) == 0) add_word(out, *v);
+    return add_environment_file(out, e);
 }
 
 // Where the hosts meet. Those of an elastic run have no fixed numbers; the first one leads.
 static void add_meeting(const deepspeed_request *q, const hostfile *f, int node, text *out)
 {
     const char *master = q->master_addr ? q->master_addr : f->hosts[0].name;
-    const int port = q->master_port < 0 ? 29500 : (int)q->master_port;
+    const int port = q->master_port < 0 ? DEEPSPEED_PORT : (int)q->master_port;
     if (!q->elastic) {
         text_addf(out, " --nnodes %d --node-rank %d --master-port %d --master-addr", f->count, node,
                   port);
@@ -68,6 +113,7 @@ static void add_meeting(const deepspeed_request *q, const hostfile *f, int node,
 static status write_remote(const deepspeed_request *q, const hostfile *f, int node, char **rest,
                            int count, text *out, err *e)
 {
+    status result = OK;
     char own[4096], folder[4096];
     const hostfile_host *h = &f->hosts[node];
     run_find_self(own, sizeof own);
@@ -75,7 +121,10 @@ static status write_remote(const deepspeed_request *q, const hostfile *f, int no
     text_add(out, "cd");
     add_word(out, folder);
     text_add(out, " && exec env");
-    add_environment(out);
+    // What is set causes no warning.
+    if (q->quiet && !getenv("OMP_NUM_THREADS") && hostfile_taken(h) > 1)
+        text_add(out, " OMP_NUM_THREADS=1");
+    TRY(add_environment(out, e));
     text_add(out, " CUDA_VISIBLE_DEVICES=");
     deepspeed_add_slots(out, h);
     add_word(out, own);
@@ -90,7 +139,9 @@ static status write_remote(const deepspeed_request *q, const hostfile *f, int no
     add_word(out, rest[0]);
     if (!q->no_local_rank) add_word(out, DEEPSPEED_RANK_WORD);
     for (int i = 1; i < count; i++) add_word(out, rest[i]);
-    return text_check(out, e);
+    TRY(text_check(out, e));
+done:
+    return result;
 }
 
 // The commands of an agent here: its program, and how many workers run it.
@@ -123,8 +174,8 @@ static status write_ssh(const deepspeed_request *q, const hostfile *f, char **re
     text_add(&script, "shift $((2 * ${local_rank})); ");
     if (!q->elastic) text_add(&script, "exec ");
     text_add(&script, "ssh -tt -o BatchMode=yes");
-    if (q->ssh_port >= 0) text_addf(&script, " -p %d", (int)q->ssh_port);
-    if (q->launcher_args) text_addf(&script, " %s", q->launcher_args);
+    if (q->ssh.port >= 0) text_addf(&script, " -p %d", (int)q->ssh.port);
+    if (q->ssh.launcher_args) text_addf(&script, " %s", q->ssh.launcher_args);
     text_add(&script, " \"$1\" \"$2\"");
     if (q->elastic)
         text_add(&script, " && exit; code=$?; [ ${local_rank} -gt 0 ] || exit $code; "
@@ -149,9 +200,9 @@ static status write_pdsh(const deepspeed_request *q, const hostfile *f, char **r
     status result = OK;
     text script = {0}, hosts = {0}, line = {0}, all = {0};
     text_add(&script, "exec env PDSH_RCMD_TYPE=ssh PDSH_SSH_ARGS_APPEND=\"-tt -o BatchMode=yes");
-    if (q->ssh_port >= 0) text_addf(&script, " -p %d", (int)q->ssh_port);
+    if (q->ssh.port >= 0) text_addf(&script, " -p %d", (int)q->ssh.port);
     text_add(&script, "\" pdsh -S -f 1024");
-    if (q->launcher_args) text_addf(&script, " %s", q->launcher_args);
+    if (q->ssh.launcher_args) text_addf(&script, " %s", q->ssh.launcher_args);
     text_add(&script, " -w \"$1\" \"$2\"");
     TRY(open_commands(c, &script, 2, e));
     text_add(&all, "case %n in");
@@ -183,14 +234,17 @@ int deepspeed_start_there(const deepspeed_request *q, const hostfile *f, char **
     char workers[16];
     far_commands c = {0};
     int code = 0;
-    if (q->pdsh)
+    if (q->ssh.pdsh)
         TRY(write_pdsh(q, f, rest, count, &c, e));
     else
         TRY(write_ssh(q, f, rest, count, &c, e));
     snprintf(workers, sizeof workers, "%d", c.workers);
-    const run_request r = {
-        .workers = {.nproc = workers, .max_restarts = -1, .shutdown_s = -1, .no_python = true},
-        .nodes = {.node_rank = -1, .master_port = -1, .standalone = true}};
+    const run_request r = {.workers = {.nproc = workers,
+                                       .max_restarts = -1,
+                                       .shutdown_s = -1,
+                                       .no_python = true,
+                                       .quiet = true},
+                           .nodes = {.node_rank = -1, .master_port = -1, .standalone = true}};
     code = run_start(&r, c.words, (int)c.count);
 done:
     for (size_t i = 0; i < c.count; i++) free(c.words[i]);

@@ -79,7 +79,8 @@ static const flag flags[] = {
     {"--bind-core-list", FLAG_TEXT, W(core_list), "CORE[-CORE],...",
      "Names the cores that --bind-cores-to-rank shares out."},
     {"--signals-to-handle", FLAG_TEXT, W(signals), "SIGNAL,...",
-     "Accepted; SIGTERM, SIGINT, SIGHUP and SIGQUIT are always passed on."},
+     "Names the signals that stop the run and are passed on to the workers (default: SIGTERM,"
+     "SIGINT,SIGHUP,SIGQUIT)."},
     {"--shutdown-timeout", FLAG_COUNT, W(shutdown_s), "S",
      "Sets the seconds from SIGTERM to SIGKILL when workers are stopped (default: 30, or "
      "TORCH_ELASTIC_SHUTDOWN_TIMEOUT)."},
@@ -114,6 +115,18 @@ static int exit_code(const agent_result *r, status result)
     return r->signal ? BY_SIGNAL + r->signal : status_exit_code(result);
 }
 
+// Programs that take a thread for each core would take all cores several times. Those of Trireme divide them.
+static void say_threads(const run_request *q, const run_options *o)
+{
+    const bool is_own = o->agent.program[0] == o->self;
+    if (o->agent.workers == 1 || q->workers.bind_cores || q->workers.quiet || is_own ||
+        getenv("OMP_NUM_THREADS"))
+        return;
+    console_say("warning: OMP_NUM_THREADS is 1 for each of the %d workers, so that they do not "
+                "overload this host; set it to change that",
+                o->agent.workers);
+}
+
 int run_start(const run_request *q, char **rest, int count)
 {
     status result = OK;
@@ -122,6 +135,7 @@ int run_start(const run_request *q, char **rest, int count)
     agent_result r = {0};
     TRY(run_options_open(q, rest, count, &o, e));
     o.agent.say = say;
+    say_threads(q, &o);
     TRY(agent_run(&o.agent, &r, e));
 done:
     if (result == E_PEER) print_report(&o, &r);

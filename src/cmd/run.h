@@ -12,6 +12,7 @@ typedef struct run_workers {
     int64_t max_restarts, shutdown_s; // -1: not given
     double monitor_s;
     bool module, no_python, run_path, own_gpu, use_env, bind_cores;
+    bool quiet;            // no warnings
     const char *core_list; // of bind_cores; NULL: one core of each physical core
     const char *rank_word; // the first argument of each worker; NULL: none
 } run_workers;

@@ -1,4 +1,5 @@
 // run_options.c -- from the flags of `trireme run` to the options of its agent. See run.h.
+#define _GNU_SOURCE // sigabbrev_np
 #include "cmd/run.h"
 
 #include "base/alloc.h"
@@ -293,6 +294,30 @@ done:
     return result;
 }
 
+// "SIGTERM,SIGINT", for example.
+static status read_signals(const char *given, sigset_t *out, err *e)
+{
+    status result = OK;
+    char *copy = NULL, *rest = NULL;
+    sigemptyset(out);
+    TRY(text_copy(given ? given : "SIGTERM,SIGINT,SIGHUP,SIGQUIT", &copy, e));
+    for (char *part = strtok_r(copy, ",", &rest); part; part = strtok_r(NULL, ",", &rest)) {
+        int number = 1;
+        while (number < NSIG && (!sigabbrev_np(number) || strncmp(part, "SIG", 3) != 0 ||
+                                 strcmp(part + 3, sigabbrev_np(number)) != 0))
+            number++;
+        if (number == NSIG || number == SIGKILL || number == SIGSTOP)
+            FAIL(E_USAGE,
+                 "--signals-to-handle: found %s; valid are names such as SIGTERM and SIGUSR1, of "
+                 "signals that a program can handle",
+                 part);
+        sigaddset(out, number);
+    }
+done:
+    free(copy);
+    return result;
+}
+
 static status open_workers(const run_workers *w, run_options *o, err *e)
 {
     status result = OK;
@@ -309,6 +334,7 @@ static status open_workers(const run_workers *w, run_options *o, err *e)
     o->agent.stop_ms = stop_s < 1000000 ? stop_s * 1000 : 1000000000;
     o->agent.own_gpu = w->own_gpu;
     o->agent.threads = o->agent.workers > 1;
+    TRY(read_signals(w->signals, &o->agent.signals, e));
     TRY(bind_workers(w, o, e));
 done:
     return result;

@@ -54,14 +54,15 @@ static bool claim_lost(comm_failure *f, int rank)
 }
 
 // "rank 2 (pid 7)", or with its host.
-static void set_lost(comm_failure *f, int rank, pid_t pid, const char *how)
+static void set_lost(comm_failure *f, int rank, pid_t pid, const char *how, const char *doing)
 {
-    err_set(&f->why, E_PEER, "rank %d (%s%s%spid %d) %s", rank, f->host[0] ? "host " : "", f->host,
-            f->host[0] ? ", " : "", (int)pid, how);
+    err_set(&f->why, E_PEER, "rank %d (%s%s%spid %d) %s%s", rank, f->host[0] ? "host " : "",
+            f->host, f->host[0] ? ", " : "", (int)pid, how, doing);
     publish(f, rank);
 }
 
-bool comm_failure_set_lost(comm_failure *f, int rank, pid_t pid, int wait_status, const char *why)
+bool comm_failure_set_lost(comm_failure *f, int rank, pid_t pid, int wait_status, const char *why,
+                           const char *doing)
 {
     if (!claim_lost(f, rank)) return false;
     char how[ERR_TEXT_BYTES];
@@ -71,14 +72,14 @@ bool comm_failure_set_lost(comm_failure *f, int rank, pid_t pid, int wait_status
     else
         snprintf(how, sizeof how, "ended with exit code %d before its work was done",
                  WEXITSTATUS(wait_status));
-    set_lost(f, rank, pid, how);
+    set_lost(f, rank, pid, how, doing);
     return true;
 }
 
-bool comm_failure_set_gone(comm_failure *f, int rank, pid_t pid)
+bool comm_failure_set_gone(comm_failure *f, int rank, pid_t pid, const char *doing)
 {
     if (!claim_lost(f, rank)) return false;
-    set_lost(f, rank, pid, "was killed or ended before its work was done");
+    set_lost(f, rank, pid, "was killed or ended before its work was done", doing);
     return true;
 }
 

@@ -28,12 +28,14 @@ typedef struct comm_failure {
 // false, and records nothing, when there is a failure already.
 bool comm_failure_set(comm_failure *f, int rank, const err *why);
 // Does the same for a rank whose process ended before its work was done. Called by the starting
-// process. wait_status comes from waitpid. `why` is one more line of explanation, or NULL.
-bool comm_failure_set_lost(comm_failure *f, int rank, pid_t pid, int wait_status, const char *why);
+// process. wait_status comes from waitpid. `why` is one more line of explanation, or NULL. `doing` ends the
+// line: what the rank was doing (comm_watchdog_describe), or "".
+bool comm_failure_set_lost(comm_failure *f, int rank, pid_t pid, int wait_status, const char *why,
+                           const char *doing);
 
 // Does the same for a rank whose process, which another program has started, is gone without having left in
 // good order. Called by every process that has a connection to it; more than one may see it.
-bool comm_failure_set_gone(comm_failure *f, int rank, pid_t pid);
+bool comm_failure_set_gone(comm_failure *f, int rank, pid_t pid, const char *doing);
 // Does the same for a failure that another host has recorded: *why is a full line.
 bool comm_failure_set_told(comm_failure *f, int rank, const err *why);
 

@@ -76,6 +76,8 @@ status comm_hosts_watch(world *w, err *e)
     if (!h || w->first != 0) return OK;
     const int64_t limit_ms = atomic_load(&w->watchdog->limit_ms);
     TRY(comm_hosts_leave_will(w, own_host(w), limit_ms > 0 ? limit_ms + SILENT_MS : 0, e));
+    // No network can cut the host of rank 0 off from its own store. A busy machine may take long to answer.
+    if (w->first_rank == 0) comm_store_tcp_wait_long(h->store);
     proc_block_signals(&before);
     errno = pthread_create(&h->watcher, NULL, watch, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -30,10 +30,12 @@ void comm_peers_poll(const world *w, struct pollfd *fds)
 
 static void end_connection(world *w, comm_peer *p)
 {
+    char doing[COMM_DOING_BYTES];
     close(p->fd);
     p->fd = -1;
-    if (!atomic_load(&w->ended[p->rank]))
-        comm_failure_set_gone(w->failure, w->first_rank + p->rank, p->pid);
+    if (atomic_load(&w->ended[p->rank])) return;
+    comm_watchdog_describe(w->watchdog, w->first, p->rank, w->recorder, doing, sizeof doing);
+    comm_failure_set_gone(w->failure, w->first_rank + p->rank, p->pid, doing);
 }
 
 bool comm_peers_check(world *w)

@@ -4,6 +4,8 @@
 
 #include "comm/recorder.h"
 
+#include <stdio.h>
+
 enum { ACTIVITY_BYTES = 96, LAST_CALL_BYTES = 160 };
 
 // Describes the activity `what` in out, with the function of rank `waiting`. Leaves out empty when it is not
@@ -14,6 +16,16 @@ static void describe_activity(comm_watchdog *w, int waiting, uint64_t what,
     void (*describe)(uint64_t, char *, size_t) = atomic_load(&w->activities[waiting].describe);
     out[0] = 0;
     if (describe && what) describe(what, out, ACTIVITY_BYTES);
+}
+
+void comm_watchdog_describe(comm_watchdog *w, int describer, int of, const comm_recorder *r,
+                            char *out, size_t room)
+{
+    char what[ACTIVITY_BYTES], last[LAST_CALL_BYTES] = "";
+    describe_activity(w, describer, atomic_load(&w->activities[of].what), what);
+    if (r) comm_recorder_describe(r, of, last, sizeof last);
+    snprintf(out, room, "%s%s%s%s", what[0] ? "; it was in " : "", what,
+             last[0] ? "; its last call is " : "", last);
 }
 
 status comm_watchdog_error(comm_watchdog *w, comm_failure *f, const comm_wait *wait, err *e)

@@ -52,6 +52,16 @@ static inline comm_activity *comm_watchdog_activity(comm_watchdog *w, int rank)
     return &w->activities[rank];
 }
 
+struct comm_recorder;
+enum { COMM_DOING_BYTES = 320 };
+
+// Describes in out[room] what rank `of` was doing, such as "; it was in FORWARD micro 0 block 2; its last call is
+// all_reduce 12 over dp, started 0.1 s ago", or "" where that is not known. Both ranks are counted from the watchdog's
+// first one. `of` may be dead. `describer` is a rank of the calling process, or of one that it has started. r may be
+// NULL.
+void comm_watchdog_describe(comm_watchdog *w, int describer, int of, const struct comm_recorder *r,
+                            char *out, size_t room);
+
 // A rank that waits for another one in a call.
 typedef struct comm_wait {
     int waiting, awaited; // ranks of the run

@@ -35,13 +35,10 @@ typedef enum round_end { ROUND_DONE, ROUND_FAILED, ROUND_JOINED, ROUND_SIGNALLED
 
 static status open_signals(agent *a, err *e)
 {
-    static const int OWN[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
-    sigset_t set;
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof OWN / sizeof *OWN; i++) sigaddset(&set, OWN[i]);
-    a->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    const sigset_t *set = &a->options->signals;
+    a->signals = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (a->signals < 0) return err_errno(e, "cannot watch for signals");
-    pthread_sigmask(SIG_BLOCK, &set, &a->before);
+    pthread_sigmask(SIG_BLOCK, set, &a->before);
     return OK;
 }
 

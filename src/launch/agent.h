@@ -13,6 +13,8 @@
 #include "net/address.h"
 #include "net/secret.h"
 
+#include <signal.h>
+
 #include <stdbool.h>
 
 // Which streams of a worker: 0 none, or a sum of these.
@@ -53,6 +55,7 @@ typedef struct agent_options {
     const binding_cores *cores; // [workers] that each may use; NULL: those of this process
     int threads;                // OMP_NUM_THREADS of the workers, where it is not set; 0: none
     int max_restarts;
+    sigset_t signals;        // that stop the run, and are passed on to the workers
     int64_t stop_ms;         // from SIGTERM to SIGKILL
     const char *worker_host; // MASTER_ADDR of the workers; NULL: node 0's address
     int worker_port;         // MASTER_PORT; 0: a free one

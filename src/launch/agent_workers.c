@@ -139,7 +139,7 @@ status agent_workers_start(agent_workers *w, const char *folder, err *e)
     status result = OK;
     const size_t count = (size_t)w->options->workers;
     w->count = w->options->workers;
-    w->before = oom_read();
+    w->before = oom_read("");
     w->matches[0] = w->matches[1] = -1;
     TRY(alloc_zeroed(&w->workers, count, sizeof *w->workers, "the list of workers", e));
     TRY(alloc_zeroed(&w->failures, count + 1, sizeof *w->failures, "the list of workers", e));
@@ -184,7 +184,7 @@ static void note_failure(agent_workers *w, int local, pid_t pid, int how)
                           .time_s = time(NULL)};
     proc_host_name(f->host, sizeof f->host);
     worker_failure_read_file(w->workers[local].error_file, f);
-    const char *oom = f->exit_code == -SIGKILL ? oom_explain(w->before) : NULL;
+    const char *oom = f->exit_code == -SIGKILL ? oom_explain(w->before, "") : NULL;
     if (oom) snprintf(f->what, sizeof f->what, "%s", oom);
     take_tail(&w->workers[local].streams[1], f);
 }

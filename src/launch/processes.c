@@ -10,6 +10,7 @@
 #include "comm/hosts.h"
 #include "comm/peers.h"
 #include "launch/fault.h"
+#include "launch/oom.h"
 #include "launch/workers.h"
 
 #include <errno.h>
@@ -38,6 +39,7 @@ typedef struct launch_workers {
     struct pollfd *fds;      // [count + 2 + comm_peers_count], for watch
     int *polled;             // [count]: the index of each of fds
     int faults;              // socket, see fault.h
+    oom_count before;        // the ranks started
     bool interrupted;
 } launch_workers;
 
@@ -81,11 +83,14 @@ static void kill_all(launch_workers *c)
 
 static void note_lost(launch_workers *c, int i, int how)
 {
-    char why[MAPS_LINE_BYTES];
-    const bool has_reason =
-        WIFSIGNALED(how) && WTERMSIG(how) == SIGBUS && fault_receive(c->faults, why, sizeof why);
-    comm_failure_set_lost(c->world->failure, c->world->first_rank + c->first + i, c->pids[i], how,
-                          has_reason ? why : NULL);
+    char fault[MAPS_LINE_BYTES], doing[COMM_DOING_BYTES];
+    world *w = c->world;
+    const char *why = NULL;
+    const int rank = c->first + i, number = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
+    if (number == SIGBUS && fault_receive(c->faults, fault, sizeof fault)) why = fault;
+    if (number == SIGKILL) why = oom_explain(c->before, "");
+    comm_watchdog_describe(w->watchdog, rank, rank, w->recorder, doing, sizeof doing);
+    comm_failure_set_lost(w->failure, w->first_rank + rank, c->pids[i], how, why, doing);
 }
 
 // Collects a rank that has ended. Until waitpid returns, no other process gets its pid.
@@ -174,7 +179,11 @@ status workers_run_processes(world *w, launch_rank_main fn, void *arg, launch_te
                              bool *interrupted, err *e)
 {
     status result = OK;
-    launch_workers c = {.world = w, .first = w->first, .count = w->count, .faults = fault_listen()};
+    launch_workers c = {.world = w,
+                        .first = w->first,
+                        .count = w->count,
+                        .faults = fault_listen(),
+                        .before = oom_read("")};
     TRY(tables_open(&c, e));
     workers_allow_files(c.count);
     fflush(NULL); // otherwise every rank would print what is buffered here

@@ -135,7 +135,7 @@ for lost in 0 3; do
     left=$(for r in 0 1 2 3; do children_of "${pids[$r]}"; done)
     [ "$(wc -w <<<"$left")" = 4 ] || fail "not each process has forked its rank: $left"
     kill -9 "${pids[$lost]}"
-    all_say "^trireme: rank $lost \(pid ${pids[$lost]}\) was killed or ended before its work was done$" 1 "${others[@]}"
+    all_say "^trireme: rank $lost \(pid ${pids[$lost]}\) was killed or ended before its work was done; it was in [A-Zn]" 1 "${others[@]}"
     wait "${pids[$lost]}" 2>/dev/null
     expect_gone 20000 $left
 done
@@ -145,7 +145,7 @@ rm -rf out
 start_4 torchrun --train.steps 1000000
 wait_for_line '"step":3' out/log.jsonl
 kill -9 "$(children_of "${pids[2]}")"
-all_say '^trireme: rank 2 \(pid [0-9]+\) was killed by signal 9 \(Killed\)$' 1 0 1 2 3
+all_say '^trireme: rank 2 \(pid [0-9]+\) '"$killed$" 1 0 1 2 3
 # Each process leaves the last calls of its rank, also of the one that was killed.
 for r in 0 1 2 3; do
     expect_line "\"rank\": $r,\$" out/flight_recorder/rank_$r

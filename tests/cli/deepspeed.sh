@@ -79,6 +79,47 @@ expect_ranks "0 4 0 2 0 2 0,1 a 'b' \$c --local_rank=0 x 'y' 100 %n %%" "1 4 1 2
 expect_line '^ssh -tt -o BatchMode=yes -p 2222 a,b$' pdsh-arguments
 [ ! -e hosts ] || fail 'ssh was called, too'
 
+# Without ssh the same line is started on each host.
+for node in 1 0; do
+    timeout 240 "$trireme" deepspeed -H three -e c@b:1 --no_ssh --no_ssh_check --node_rank $node --master_addr "$host" \
+        --master_port 29512 -q ./env.sh >stdout.$node 2>stderr.$node </dev/null &
+    nodes[node]=$!
+done
+for node in 0 1; do wait "${nodes[$node]}" || fail "node $node ended with $?: $(cat stderr.$node)"; done
+expect_lines 0 stderr.0
+expect_ranks "0 4 0 2 0 2 0,1  --local_rank=0" "1 4 1 2 0 2 0,1  --local_rank=1" "2 4 0 2 1 2 0,2  --local_rank=0" \
+    "3 4 1 2 1 2 0,2  --local_rank=1"
+
+# One host through ssh all the same, with variables of a file and a log of each rank. Python is a script of the test.
+program bin/python3 <<'END'
+echo "$NCCL_WORD $FROM_FILE $*" >>ranks
+echo "out of $RANK"
+END
+mkdir home
+printf '# words\n\nNCCL_WORD=of a file\nFROM_FILE=a=b '"'c'"'\n' >home/.deepspeed_env
+rm -f hosts
+NCCL_WORD=given HOME=$PWD/home PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H one --num_gpus 1 --force_multi --module \
+    --enable_each_rank_log logs --master_addr 127.0.0.1 pack.age word
+expect_exit 0
+expect_ranks "of a file a=b 'c' -u -m pack.age --local_rank=0 word"
+[ "$(cat hosts)" = worker-0 ] || fail "hosts: $(cat hosts)"
+expect_line '^out of 0$' "$(echo logs/*/attempt_0/0/stdout.log)"
+echo FROM_FILE=here >named
+DS_ENV_FILE=named HOME=$PWD/home PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H one --num_gpus 1 --force_multi --no_python \
+    --no_local_rank --master_addr 127.0.0.1 python3 word
+expect_exit 0
+expect_ranks ' here word'
+
+# The number of the process, as long as it runs.
+program pid.sh <<'END'
+cat "/tmp/$PPID.deepspeed" >pid
+END
+"$trireme" deepspeed --num_gpus 1 --save_pid ./pid.sh >stdout 2>stderr </dev/null &
+started=$!
+wait $started || fail "--save_pid: $(cat stderr)"
+[ "$(cat pid)" = $started ] || fail "process $started wrote $(cat pid)"
+expect_no_file "/tmp/$started.deepspeed"
+
 # A share of the cores of each host. One core is there on every machine.
 core=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)
 program cores.sh <<'END'
@@ -140,6 +181,13 @@ refuse 'exclude each other' -H three -i a -e b
 refuse 'the list has 3 hosts' -H three --num_nodes 4
 refuse 'host c has 1 slots' -H three --num_gpus 2
 refuse 'found slurm; valid are ssh and pdsh' --launcher slurm
+refuse '--no-ssh: valid is --node-rank N, from 0 to 2' -H three --no_ssh
+refuse '--no-ssh: valid is --node-rank N, from 0 to 2' -H three --no_ssh --node_rank 3
+refuse '--node-rank stands with --no-ssh' -H three --node_rank 1
+refuse '--no-ssh stands without --elastic-training' -H three --no_ssh --node_rank 1 --elastic_training
+echo 'export A=1' >bad
+DS_ENV_FILE=bad refuse 'bad: line 1: valid is NAME=VALUE' -H three
+DS_ENV_FILE=missing refuse 'missing' -H three
 refuse 'stand with --elastic-training' --min_elastic_nodes 1
 refuse 'found --launcher pdsh, .* valid is ssh' --launcher pdsh --elastic_training
 refuse '--bind-core-list: found 1-; valid are cores and ranges' --num_gpus 1 --bind_cores_to_rank --bind_core_list 1-

@@ -68,7 +68,7 @@ for victim in '2 1' '2 2' '4 3'; do
     kill -9 $pid
     end 1
     expect_lines 1 stderr
-    expect_line "^trireme: rank [0-3] \(pid $pid\) was killed by signal 9 \(Killed\)$"
+    expect_line "^trireme: rank [0-3] \(pid $pid\) $killed$"
     expect_line "^\{\"event\":\"error\",\"rank\":[0-3],\"text\":\"rank [0-3] \(pid $pid\) was killed" out/log.jsonl
     expect_line '^\{"event":"end","reason":"failed"' out/log.jsonl
     [ "$1" = 2 ] && expect_continues

@@ -10,6 +10,8 @@ scratch=$(mktemp -d "${TMPDIR:-/tmp}/trireme-cli.XXXXXX")
 cd "$scratch" || exit 1
 failures=0
 code=0
+# How the line of a rank ends that was killed: what it was doing, and its last call unless it was just being recorded.
+killed='was killed by signal 9 \(Killed\); it was in [A-Zn][^;]*(; its last call is [a-z_]+ [0-9]+[^;]*, (issued|started|completed) [0-9.]+ s ago)?'
 trap 'cd / && rm -rf "$scratch"' EXIT
 
 fail() {

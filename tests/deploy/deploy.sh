@@ -1,9 +1,10 @@
-# deploy.sh TRIREME YAML_VALUES ROOT -- the files of deploy/ are what their tools take, and the lines in them that start
+# deploy.sh TRIREME YAML_VALUES ROOT HAS_UCX -- the files of deploy/ are what their tools take, and the lines in them that start
 # Trireme train a job: each is run here, with this machine's paths. Tools that are not here are named; what needs
 # none of them is always checked.
 . "${0%/*}/../cli/lib.sh" "$1"
 yaml_values=$2
 root=$3
+has_ucx=$4
 deploy=$root/deploy
 . "$root/tools/packages.sh"
 mkdir bin job runs
@@ -73,6 +74,53 @@ expect_fits $job "$(value $pod.containers.0.resources.limits.memory $job)" "$ran
 ok "${words[@]}" --quiet
 expect_line "\"ranks\":$ranks," runs/trireme/log.jsonl
 expect_steps runs/trireme 8
+
+# Two pods and the service that names them. Here the pods are two agents of this host.
+awk '/^---$/ { part = 1; next } { print >("part-" part + 0 ".yaml") }' "$deploy/kubernetes-two-hosts.yaml"
+for part in 0 1; do
+    "$yaml_values" part-$part.yaml >part-$part.values 2>said || fail "deploy/kubernetes-two-hosts.yaml: $(cat said)"
+done
+service=part-0.values job=part-1.values
+name=$(value metadata.name $job)
+expect_value kind Service $service
+expect_value spec.clusterIP None $service
+expect_value spec.publishNotReadyAddresses true $service
+expect_value kind Job $job
+expect_value spec.completionMode Indexed $job
+expect_value spec.parallelism "$(value spec.completions $job)" $job # all pods run at once
+expect_value spec.template.metadata.labels.app "$(value spec.selector.app $service)" $job
+expect_value $pod.subdomain "$(value metadata.name $service)" $job
+expect_volumes $job $pod
+leader=$name-0.$(value metadata.name $service)
+grep -q "initContainers.0.command.2=.* getent hosts $leader;" $job || fail "no container waits for $leader"
+list $pod.containers.0.command $job >command
+[ "$(after --nnodes <command)" = "$(value spec.completions $job)" ] || fail 'there are other pods than nodes'
+[ "$(after --node-rank <command)" = '$(JOB_COMPLETION_INDEX)' ] || fail 'a pod is not told its number'
+list $pod.containers.0.args $job >arguments
+ranks=$(value --nproc-per-node arguments)
+[ "$(value --shutdown-timeout arguments)" -lt "$(value $pod.terminationGracePeriodSeconds $job)" ] || fail 'a pod is killed before it has saved'
+expect_fits $job "$(value $pod.containers.0.resources.limits.memory $job)" "$ranks" "$(value --memory.budget arguments)"
+mkdir secret
+head -c 32 /dev/urandom | base64 >secret/secret
+chmod "$(value "$pod.volumes.[0-9]*.secret.defaultMode" $job)" secret/secret
+# An address of the loopback network that no other test uses at this moment.
+host=127.$(($$ / 62500 % 250 + 1)).$(($$ / 250 % 250 + 1)).$(($$ % 250 + 1))
+pod() { # INDEX: its words, one a line
+    sed -e "s|^\$(JOB_COMPLETION_INDEX)$|$1|" -e "s|=$leader\$|=$host|" -e "s|=/secret/|=$scratch/secret/|" -e "s|=/runs/|=$scratch/runs/|" command arguments | here
+}
+if [ "$has_ucx" = 1 ]; then
+    rm -rf runs/trireme
+    mapfile -t words < <(pod 1)
+    timeout 240 "${words[@]}" --quiet >other.out 2>other.err </dev/null &
+    other=$!
+    mapfile -t words < <(pod 0)
+    ok "${words[@]}" --quiet
+    wait $other || fail "pod 1 ended with $?: $(tail -n 3 other.err)"
+    expect_line "\"ranks\":$((2 * ranks))," runs/trireme/log.jsonl
+    expect_steps runs/trireme 8
+else
+    skipped "two hosts: this Trireme has no communicator between hosts"
+fi
 
 read_yaml kubernetes-mpijob
 job=kubernetes-mpijob.values
@@ -164,7 +212,7 @@ ok ninja -C image/build -n # all that it would compile is there
 expect_line '^RUN .* && cpack -G DEB --config build/CPackConfig.cmake$' "$dockerfile"
 # The stages, and the images that the YAML files name.
 for image in trireme:latest trireme:mpi; do
-    grep -qE "image=$image\$" ./*.values || fail "no YAML file has the image $image"
+    grep -qE "image=$image\$" kubernetes-*.values || fail "no YAML file has the image $image"
 done
 expect_line '^FROM [^ ]+ AS trireme$' "$dockerfile"
 expect_line '^FROM trireme AS mpi$' "$dockerfile"

@@ -77,7 +77,7 @@ kill_one() { # NUMBER
         end_us+=($(($(now_us) - killed_us)))
         said_us+=($((line_us - killed_us)))
         [ "$code" = 1 ] || fail "$what: exit code $code"
-        [ ${#lines[@]} = 1 ] && [[ ${lines[0]} =~ ^trireme:\ rank\ [0-3]\ \(pid\ ${ranks[victim]}\)\ was\ killed\ by\ signal\ 9\ \(Killed\)$ ]] ||
+        [ ${#lines[@]} = 1 ] && [[ ${lines[0]} =~ ^trireme:\ rank\ [0-3]\ \(pid\ ${ranks[victim]}\)\ was\ killed\ by\ signal\ 9\ \(Killed\)(\;\ it\ was\ in\ .*)?$ ]] ||
             fail "$what: it says: ${lines[*]}"
         [ "$limit_ms" = 0 ] || [ $((line_us - killed_us)) -le $((limit_ms * 1000)) ] || fail "$what: the line came after $(((line_us - killed_us) / 1000)) ms"
         expect_gone 1000 $starter "${ranks[@]}"

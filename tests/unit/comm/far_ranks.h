@@ -193,7 +193,7 @@ static void wait_far(const far_ranks *f, const far_place *places, const pid_t *p
         else
             assert_true(WIFSIGNALED(how) && WTERMSIG(how) == SIGKILL);
         if (r == f->killed && places[r].local_size > 1)
-            comm_failure_set_lost(places[r].world->failure, r, ended, how, NULL);
+            comm_failure_set_lost(places[r].world->failure, r, ended, how, NULL, "");
     }
 }
 

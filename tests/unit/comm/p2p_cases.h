@@ -363,7 +363,7 @@ static status kill_a_rank(rank_state *s, err *e)
     TRY(arrays_open(s, true, &a, e));
     TRY(comm_share(s->comm, e));
     if (s->rank == 1) {
-        comm_failure_set_lost(s->all->world->failure, 1, 77, 9, NULL);
+        comm_failure_set_lost(s->all->world->failure, 1, 77, 9, NULL, "");
         FAIL(E_PEER, "killed");
     }
     TRY(comm_all_reduce(s->comm, a.device, 900, F32, REDUCE_SUM, s->stream[STREAM_COMM], e));

@@ -113,7 +113,7 @@ static void run_processes(group_state *g)
         int how = 0;
         assert_int_equal(waitpid(pid[r], &how, 0), pid[r]);
         if (how == 0) continue;
-        comm_failure_set_lost(g->world->failure, r, pid[r], how, NULL);
+        comm_failure_set_lost(g->world->failure, r, pid[r], how, NULL, "");
         shared[r].result = E_INTERNAL;
         err_set(&shared[r].error, E_INTERNAL, "the process ended with %x", (unsigned)how);
     }

@@ -100,7 +100,7 @@ static inline int workers_run(workers *k)
             for (r = 0; pids[r] != pid;) r++;
             k->results[r] =
                 WIFEXITED(how) ? (status)WEXITSTATUS(how) : (status)(128 + WTERMSIG(how));
-            if (WIFSIGNALED(how)) comm_failure_set_lost(k->world->failure, r, pid, how, NULL);
+            if (WIFSIGNALED(how)) comm_failure_set_lost(k->world->failure, r, pid, how, NULL, "");
         }
         bad += k->results[r] != OK;
         if (k->as_threads && k->results[r] == E_INTERNAL)

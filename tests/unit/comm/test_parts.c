@@ -127,7 +127,7 @@ static void test_the_first_failure_is_kept(void **state)
     assert_int_equal(WEXITSTATUS(reap(pid)), true);
     err_set(&why, E_IO, "disk full");
     assert_false(comm_failure_set(f, 1, &why));
-    assert_false(comm_failure_set_lost(f, 2, 77, 9, NULL));
+    assert_false(comm_failure_set_lost(f, 2, 77, 9, NULL, ""));
     assert_true(comm_failure_get(f, &rank, &e));
     assert_int_equal(rank, 2);
     assert_int_equal(e.code, E_NUMERIC);
@@ -145,9 +145,9 @@ static void test_a_failure_that_its_rank_could_not_write_is_named(void **state)
     comm_failure *f = share(sizeof *f);
     err e = {0};
     f->claimed = 2 + 1;
-    assert_false(comm_failure_set_lost(f, 0, 76, 9, NULL));
+    assert_false(comm_failure_set_lost(f, 0, 76, 9, NULL, ""));
     assert_false(comm_failure_known(f));
-    assert_true(comm_failure_set_lost(f, 1, 77, 9, "a file was truncated"));
+    assert_true(comm_failure_set_lost(f, 1, 77, 9, "a file was truncated", ""));
     assert_true(comm_failure_get(f, NULL, &e));
     assert_string_equal(e.text,
                         "rank 1 (pid 77) was killed by signal 9 (Killed): a file was truncated");

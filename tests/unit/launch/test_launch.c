@@ -159,6 +159,37 @@ static void test_a_killed_rank_ends_all_at_once(void **state)
     page_close(p);
 }
 
+static void describe_number(uint64_t what, char *out, size_t room)
+{
+    snprintf(out, room, "number %d", (int)what);
+}
+
+static status kill_a_busy_one(world *w, int rank, int ranks, void *arg, err *e)
+{
+    (void)ranks, (void)arg;
+    device d = {0};
+    comm *c = NULL;
+    comm_activity *a = comm_watchdog_activity(w->watchdog, rank);
+    attach(w, rank, &d, &c);
+    status result = comm_barrier(c, e);
+    atomic_store(&a->describe, describe_number);
+    comm_activity_set(a, 70 + (uint64_t)rank);
+    if (rank == 1) kill(getpid(), SIGKILL);
+    while (result == OK) result = comm_barrier(c, e);
+    return result;
+}
+
+static void test_what_a_killed_rank_was_doing_is_named(void **state)
+{
+    (void)state;
+    const launch_options o = {.ranks = 2, .record = {.calls = 8, .within = "/nowhere"}};
+    err e;
+    alarm(200);
+    assert_int_equal(launch_ranks(&o, kill_a_busy_one, NULL, NULL, &e), E_PEER);
+    if (!strstr(e.text, " (Killed); it was in number 71; its last call is barrier 1"))
+        fail_msg("%s", e.text);
+}
+
 static status leave_early(world *w, int rank, int ranks, void *arg, err *e)
 {
     if (rank == 1) _exit(*(int *)arg);
@@ -345,6 +376,7 @@ int main(void)
         cmocka_unit_test(test_several_processes_of_another_launcher_are_refused),
         cmocka_unit_test(test_the_first_failure_is_returned_and_named),
         cmocka_unit_test(test_a_killed_rank_ends_all_at_once),
+        cmocka_unit_test(test_what_a_killed_rank_was_doing_is_named),
         cmocka_unit_test(test_a_rank_that_exits_by_itself_has_failed),
         cmocka_unit_test(test_ranks_die_with_their_parent),
         cmocka_unit_test(test_the_first_signal_stops_all_ranks),
