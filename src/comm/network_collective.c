@@ -68,16 +68,23 @@ done:
     return result;
 }
 
+// Ranks exchange pieces, so that none sends much more than another one has asked for.
 static status run_all_gather(const network_call *x, err *e)
 {
     status result = OK;
-    const size_t shard = x->terms.count * dtype_bytes((dtype)x->terms.type);
+    const int size = x->comm->base.size;
+    const size_t shard = x->terms.count * dtype_bytes((dtype)x->terms.type),
+                 most = NETWORK_WORK_BYTES / 2 / (size_t)size / LINE * LINE;
     char *out = x->out, *own = out + shard * (size_t)x->comm->base.rank;
     if (own != x->in && shard) memcpy(own, x->in, shard);
-    for (int k = 1; k < x->comm->base.size; k++) {
-        const int r = rank_after(x, k);
-        TRY(network_recv_part(x, r, out + shard * (size_t)r, shard, e));
-        TRY(network_send_part(x, r, own, shard, e));
+    for (size_t first = 0; first == 0 || first < shard; first += most) {
+        const size_t bytes = shard - first < most ? shard - first : most;
+        for (int k = 1; k < size; k++) {
+            const int r = rank_after(x, k);
+            TRY(network_recv_part(x, r, out + shard * (size_t)r + first, bytes, e));
+            TRY(network_send_part(x, r, own + first, bytes, e));
+        }
+        TRY(network_parts_turn(x, e));
     }
     TRY(network_parts_end(x, e));
 done:

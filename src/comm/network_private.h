@@ -180,6 +180,14 @@ static inline network_comm *network_of(comm *c)
     return (network_comm *)c;
 }
 
+// Whether a rank of the call goes on only when it has received as much as it has sent. Then it is never ahead of another
+// one by more than the pieces that are under way, NETWORK_WORK_BYTES at most.
+static inline bool network_exchanges(const network_call *x)
+{
+    return x->terms.kind == NETWORK_ALL_REDUCE || x->terms.kind == NETWORK_REDUCE_SCATTER ||
+           x->terms.kind == NETWORK_ALL_GATHER;
+}
+
 // ---- network.c
 
 // Opens the communicator of all ranks over a transport. E_USAGE for a device whose memory the host cannot address, and

@@ -84,15 +84,19 @@ static uint64_t tag_of(const network_call *x, int sender)
            ticket << TAG_TICKET | (uint64_t)sender;
 }
 
+// With UCX's rendezvous the bytes of a part wait until the other rank has asked for them, behind all bytes under way.
+// RDMA needs that. Else a part is sent at once, where UCX need not keep more than a few of them.
 static const char *post(const network_call *x, int peer, bool receives, void *data, size_t bytes,
                         void **out)
 {
     const ucx_worker *w = ucx_worker_of(x->comm->own);
-    const ucp_request_param_t plain = {0};
+    const ucx_peer *p = &w->peer[x->comm->ranks[peer]];
+    const ucp_request_param_t plain = {0}, at_once = {.op_attr_mask = UCP_OP_ATTR_FLAG_FAST_CMPL};
+    const bool eager = w->copies && !p->is_near && network_exchanges(x);
     void *handle =
         receives ? ucp_tag_recv_nbx(w->worker, data, bytes, tag_of(x, peer), ~UINT64_C(0), &plain)
-                 : ucp_tag_send_nbx(w->peer[x->comm->ranks[peer]].endpoint, data, bytes,
-                                    tag_of(x, x->comm->base.rank), &plain);
+                 : ucp_tag_send_nbx(p->endpoint, data, bytes, tag_of(x, x->comm->base.rank),
+                                    eager ? &at_once : &plain);
     if (UCS_PTR_IS_ERR(handle)) return ucs_status_string(UCS_PTR_STATUS(handle));
     *out = handle;
     return NULL;

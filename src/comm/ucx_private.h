@@ -21,6 +21,7 @@ typedef struct ucx_worker {
     ucp_context_h context;
     ucp_worker_h worker;
     int fd;         // of its events
+    bool copies;    // there is no RDMA: what comes from other machines is copied in any case
     ucx_peer *peer; // [size]
 } ucx_worker;
 

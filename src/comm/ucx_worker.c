@@ -74,6 +74,17 @@ static ucs_status_t widen_segments(ucp_config_t *config)
     return how;
 }
 
+// The size from which sends that may be eager (ucx.c: post) are not: none.
+static ucs_status_t allow_eager(ucp_config_t *config, bool *copies)
+{
+    text devices = {0};
+    net_interface_list_rdma("/sys/class/infiniband", &devices);
+    *copies = devices.bytes == 0 && !devices.failed;
+    text_clear(&devices);
+    if (!*copies || getenv("UCX_RNDV_SEND_NBR_THRESH")) return UCS_OK;
+    return ucp_config_modify(config, "RNDV_SEND_NBR_THRESH", "inf");
+}
+
 // The rule of NCCL_SOCKET_IFNAME restricts TCP, and NCCL_IB_DISABLE=1 leaves RDMA devices out, as in NCCL. UCX's setting
 // is of the network alone: ranks of one machine keep their shared memory.
 static status choose_interfaces(ucp_config_t *config, err *e)
@@ -110,6 +121,7 @@ static status open_context(network_rank *own, err *e)
     if (how != UCS_OK) return ucx_error("read its settings", how, e);
     TRY(choose_interfaces(config, e));
     how = widen_segments(config);
+    if (how == UCS_OK) how = allow_eager(config, &ucx_worker_of(own)->copies);
     if (how == UCS_OK) how = ucp_init(&params, config, &ucx_worker_of(own)->context);
     if (how != UCS_OK) result = ucx_error("start", how, e);
 done:
