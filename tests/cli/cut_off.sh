@@ -20,7 +20,7 @@ end() { # PATTERN
 }
 # Truncated to nothing: a rank reads beyond the end, or checks the size before that.
 rank='(rank [01]( \(pid [0-9]+\) was killed by signal 7 \(Bus error\))?: )?'
-cut_off=': the file was cut off while it was in use(: 0 of its [0-9]+ bytes are left)?$'
+cut_off=': the file was cut off while it was in use(: 0 of its [0-9]+ bytes are left)?(; it was in .*)?$'
 
 for ranks in 1 2; do
     start --launch.ranks $ranks
