@@ -4,6 +4,7 @@
 # differ as far as the machine does.
 #   bash tests/soak/kills.sh build/trireme 1000 1 1000
 program=$(realpath "$1")
+soak=$(realpath "${0%/*}")
 kills=${2:-20}
 seed=${3:-$(($(date +%s) % 32768))}
 limit_ms=${4:-0}
@@ -11,21 +12,12 @@ limit_ms=${4:-0}
 RANDOM=$seed
 RANKS=4
 HANG_S=60 # a run that has not ended by then hangs
-export TMPDIR=$scratch/tmp
-mkdir tmp
-mkfifo said never
-exec {never}<>never # a read that only waits
+. "$soak/lib.sh"
 make_job 'family: gpt2, layers: 2, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0, drop_attention: 0, drop_residual: 0'
 sed -i -e 's/train: toy, valid: toy_valid/train: mock, valid: mock/' -e "s/ranks: 2/ranks: $RANKS/" job.yaml
 ways=('--parallel.dp ddp' '--parallel.dp zero3' '--parallel.tp 2' '--parallel.pp 2' '--parallel.cp 2 --parallel.dp zero1' \
     '--train.save_every 1' '--train.eval_every 1 --train.eval_batches 4' '--checks.desync on')
 
-wait_ms() {
-    [ "$1" = 0 ] || read -rt "$(($1 / 1000)).$(printf %03d $(($1 % 1000)))" -u "$never"
-}
-now_us() {
-    printf '%s' "${EPOCHREALTIME/./}"
-}
 # The ranks of $starter, once all have been started.
 find_ranks() {
     local deadline=$(($(now_ms) + HANG_S * 1000))
@@ -35,24 +27,6 @@ find_ranks() {
         wait_ms 1
         read -ra ranks 2>/dev/null <"/proc/$starter/task/$starter/children" || true
     done
-}
-# Names in /dev/shm and /tmp of files that these processes have open or mapped.
-names_of() {
-    local pid
-    for pid in "$@"; do
-        { cat "/proc/$pid/maps" && ls -l "/proc/$pid/fd"; } 2>/dev/null
-    done | grep -oE '/(dev/shm|tmp)/[^ ]+( \(deleted\))?$' | grep -v -e '(deleted)$' -e "^$scratch/" | grep -vxF "$trireme" | sort -u
-}
-# Reads what the run prints, until all of its processes have closed it. Sets $lines and $line_us, the time of the first line.
-read_said() {
-    local line
-    lines=()
-    line_us=0
-    while IFS= read -rt $HANG_S -u "$from" line; do
-        [ "$line_us" != 0 ] || line_us=$(now_us)
-        lines+=("$line")
-    done
-    [ $? -le 128 ] # above it: the time was over
 }
 kill_one() { # NUMBER
     local way=${ways[RANDOM % ${#ways[@]}]} victim=$((RANDOM % RANKS)) delay=$((RANDOM % (RANDOM % 3 ? 400 : 40))) names name killed_us
@@ -75,20 +49,16 @@ kill_one() { # NUMBER
         { wait $starter; } 2>/dev/null
         code=$?
         end_us+=($(($(now_us) - killed_us)))
-        said_us+=($((line_us - killed_us)))
+        said_us+=($((first_us - killed_us)))
         [ "$code" = 1 ] || fail "$what: exit code $code"
         [ ${#lines[@]} = 1 ] && [[ ${lines[0]} =~ ^trireme:\ rank\ [0-3]\ \(pid\ ${ranks[victim]}\)\ was\ killed\ by\ signal\ 9\ \(Killed\)(\;\ it\ was\ in\ .*)?$ ]] ||
             fail "$what: it says: ${lines[*]}"
-        [ "$limit_ms" = 0 ] || [ $((line_us - killed_us)) -le $((limit_ms * 1000)) ] || fail "$what: the line came after $(((line_us - killed_us) / 1000)) ms"
+        [ "$limit_ms" = 0 ] || [ $((first_us - killed_us)) -le $((limit_ms * 1000)) ] || fail "$what: the line came after $(((first_us - killed_us) / 1000)) ms"
         expect_gone 1000 $starter "${ranks[@]}"
         for name in $names; do expect_no_file "$name"; done
         expect_none "$what: files in TMPDIR" "$(ls -A tmp)"
     fi
     exec {from}<&-
-}
-# The median and the greatest of some numbers of microseconds, in milliseconds.
-median_worst() {
-    printf '%s\n' "$@" | sort -n | awk '{ v[NR] = $1 } END { printf "median %.1f ms, worst %.1f ms", v[int((NR + 1) / 2)] / 1000, v[NR] / 1000 }'
 }
 
 said_us=() end_us=()
