@@ -144,8 +144,8 @@ const char *bench_comm_op_name(const bench_request *q);
 // Writes the local time, as "2026-11-23 14:05:00".
 void bench_comm_time(char out[BENCH_TIME_TEXT]);
 
-// What rank 0 prints before the rows, a row, and what the starting process prints after them. A first
-// row is not separated from one before it.
+// What rank 0 prints before the rows, a row, and what it prints after them. A first row is not
+// separated from one before it.
 void bench_comm_print_head(const bench_request *q);
 void bench_comm_print_row(const bench_request *q, const bench_comm_row *r,
                           const bench_comm_figures f[2], bool first);

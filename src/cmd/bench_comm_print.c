@@ -1,5 +1,5 @@
 // bench_comm_print.c -- what `trireme bench all_reduce …` prints: the lines of nccl-tests, or one JSON object.
-// bench_comm_run.c calls it on rank 0, and bench_comm.c for the end.
+// bench_comm_run.c calls it on rank 0.
 #include "cmd/bench_comm.h"
 
 #include <stdio.h>

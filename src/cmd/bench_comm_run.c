@@ -357,7 +357,13 @@ status bench_comm_run(world *w, int rank, int ranks, void *request, err *e)
         bench_comm_report_begin(&b);
     }
     TRY(run_sizes(&b, e));
-    if (rank == 0) TRY(bench_comm_report_write(&b, e));
+    if (rank == 0) {
+        TRY(bench_comm_report_write(&b, e));
+        bench_comm_print_foot(b.q);
+        TRY(console_flush(e));
+    }
+    // Where a result is wrong all processes end with exit code 1, and at the first of them a launcher may end the others.
+    TRY(comm_barrier(b.comm, e));
 done:
     close_rank(&b);
     return result;
