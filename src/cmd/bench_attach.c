@@ -1,5 +1,4 @@
-// bench_attach.c -- see bench_attach.h. Rank 0 tells its command line, and others compare. With it go, within a host,
-// the addresses that its processes share.
+// bench_attach.c -- see bench_attach.h. Rank 0 tells its command line, and others compare.
 #include "cmd/bench_attach.h"
 
 #include "base/text.h"
@@ -9,23 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Behind it stand the arguments, each with its final 0.
-typedef struct told_head {
-    const comm_host_table *hosts; // of this host's processes; NULL: there is one host
-} told_head;
-
-static status tell_here(world *w, void *data, size_t bytes, err *e)
+// Tells the other processes of this host.
+static status tell_here(world *w, const text *own, err *e)
 {
-    ((told_head *)data)->hosts = w->hosts ? w->hosts->table : NULL;
-    return w->ranks > 1 ? comm_peers_tell(w, data, bytes, e) : OK;
+    return w->ranks > 1 ? comm_peers_tell(w, own->chars, own->bytes, e) : OK;
 }
 
 static status compare(const text *own, const void *data, size_t bytes, err *e)
 {
-    const size_t head = sizeof(told_head);
-    if (bytes == own->bytes &&
-        memcmp(own->chars + head, (const char *)data + head, bytes - head) == 0)
-        return OK;
+    if (bytes == own->bytes && memcmp(own->chars, data, bytes) == 0) return OK;
     return err_set(e, E_USAGE,
                    "bench: this process and that of rank 0 have different arguments; valid: the "
                    "same ones for all");
@@ -40,11 +31,10 @@ static status hear(world *w, const text *own, err *e)
     if (w->first == 0) {
         TRY(comm_hosts_hear(w, &far, &bytes, e));
         TRY(compare(own, far, bytes, e));
-        TRY(tell_here(w, far, bytes, e));
+        TRY(tell_here(w, own, e));
     } else {
         TRY(comm_peers_hear(w, &data, &bytes, e));
         TRY(compare(own, data, bytes, e));
-        if (w->hosts) w->hosts->table = ((const told_head *)data)->hosts;
     }
 done:
     free(far);
@@ -54,16 +44,14 @@ done:
 static status meet(world *w, int rank, int argc, char **argv, err *e)
 {
     status result = OK;
-    text own = {0};
-    const told_head head = {NULL};
-    text_add_bytes(&own, &head, sizeof head);
+    text own = {0}; // the arguments, each with its final 0
     for (int i = 0; i < argc; i++) text_add_bytes(&own, argv[i], strlen(argv[i]) + 1);
     TRY(text_check(&own, e));
     if (rank > 0) {
         TRY(hear(w, &own, e));
     } else {
         if (w->hosts) TRY(comm_hosts_tell(w, own.chars, own.bytes, e));
-        TRY(tell_here(w, own.chars, own.bytes, e));
+        TRY(tell_here(w, &own, e));
     }
 done:
     text_clear(&own);

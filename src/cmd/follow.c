@@ -16,9 +16,8 @@
 // the checkpoint (empty: none) and the job as YAML, each with its final 0.
 typedef struct told_start {
     uint64_t resume_step;
-    // Of this host, at one address in all of its processes. NULL: nothing is recorded; there is one host.
+    // Of this host, at one address in all of its processes. NULL: nothing is recorded.
     comm_recorder *recorder;
-    const comm_host_table *hosts;
     size_t resume_bytes; // with the final 0
     bool is_done;
 } told_start;
@@ -34,7 +33,6 @@ static status tell_here(const train_start *s, void *data, size_t bytes, err *e)
         comm_watchdog_set(w->watchdog, s->job->checks.watchdog_ms);
     }
     head->recorder = w->recorder;
-    head->hosts = w->hosts ? w->hosts->table : NULL;
     if (w->ranks > 1) TRY(comm_peers_tell(w, data, bytes, e));
 done:
     return result;
@@ -109,7 +107,6 @@ status train_start_follow(train_start *s, const job_own *own, err *e)
     } else {
         TRY(comm_peers_hear(w, &data, &bytes, e));
         w->recorder = ((const told_start *)data)->recorder;
-        if (w->hosts) w->hosts->table = ((const told_start *)data)->hosts;
         TRY(take_start(s, own, data, bytes, e));
     }
 done:

@@ -3,6 +3,8 @@
 #define _GNU_SOURCE // POLLRDHUP
 #include "comm/peers.h"
 
+#include "comm/hosts.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +14,11 @@
 // A process that waits for rank 0 looks for a failure each SLICE_MS.
 enum { SLICE_MS = 20 };
 
+// What lies in the arena, at one address in all processes of this host.
 typedef struct told_data {
-    const void *data; // in the arena
+    const void *data;
     size_t bytes;
+    const comm_host_table *hosts; // NULL: there is one host
 } told_data;
 
 int comm_peers_count(const world *w)
@@ -59,7 +63,8 @@ status comm_peers_tell(world *w, const void *data, size_t bytes, err *e)
     void *copy = NULL;
     TRY(comm_arena_take(w->arena, bytes, true, &copy, e));
     memcpy(copy, data, bytes);
-    const told_data told = {.data = copy, .bytes = bytes};
+    const told_data told = {
+        .data = copy, .bytes = bytes, .hosts = w->hosts ? w->hosts->table : NULL};
     // A process that is lost is noticed by comm_peers_check.
     for (int i = 0; i < comm_peers_count(w); i++)
         if (w->peers->items[i].fd >= 0)
@@ -83,6 +88,7 @@ status comm_peers_hear(world *w, const void **data, size_t *bytes, err *e)
         if (!comm_failure_known(w->failure))
             return err_set(e, E_PEER, "rank 0 left before the run began");
     }
+    if (w->hosts) w->hosts->table = told.hosts;
     *data = told.data;
     *bytes = told.bytes;
     return OK;

@@ -30,9 +30,9 @@ void comm_peers_poll(const world *w, struct pollfd *fds);
 // Notices connections that have ended, and makes a lost rank the failure of the run. Returns whether any is left.
 bool comm_peers_check(world *w);
 
-// Rank 0 gives all others a copy of data [bytes]. E_FIT. Each other rank receives it as *data in shared memory, which
-// lives as long as the world. E_PEER where the run has failed or rank 0 is lost. Collective over all starting
-// processes.
+// Rank 0 gives all others a copy of data [bytes], and the table of hosts. E_FIT. Each other rank receives it as *data in
+// shared memory, which lives as long as the world. E_PEER where the run has failed or rank 0 is lost. Collective over
+// all starting processes.
 status comm_peers_tell(world *w, const void *data, size_t bytes, err *e);
 status comm_peers_hear(world *w, const void **data, size_t *bytes, err *e);
 
