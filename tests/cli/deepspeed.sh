@@ -43,8 +43,7 @@ echo "$1" >>hosts
 echo $$ >"agent-$1"
 exec sh -c "$2"
 END
-# An address of the loopback network that no other test uses at this moment.
-host=127.$(($$ / 62500 % 250 + 1)).$(($$ / 250 % 250 + 1)).$(($$ % 250 + 1))
+host=$(own_address)
 printf 'a slots=2\nb slots=3\nc slots=1\n' >three
 NCCL_WORD="a 'b' \$c" PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H three -e c@b:1 --master_addr "$host" \
     --master_port 29511 --ssh_port 2222 ./env.sh "x 'y' \$z"

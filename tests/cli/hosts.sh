@@ -4,8 +4,7 @@
 . "${0%/*}/lib.sh" "$1"
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 export TRIREME_ATTACH_TIMEOUT=60s
-# An address of the loopback network that no other test uses at this moment.
-host=127.$(($$ / 62500 % 250 + 1)).$(($$ / 250 % 250 + 1)).$(($$ % 250 + 1))
+host=$(own_address)
 me=$(uname -n)
 make_data
 make_job 'family: gpt2, layers: 2, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0.1, drop_attention: 0, drop_residual: 0'
@@ -72,14 +71,6 @@ expect_like_one_host() { # NAME
     expect_steps "$1" 8
     expect_same_losses one "$1"
     expect_same_checkpoint one "$1"
-}
-
-# The process that the starting process of a rank has forked for it. That of rank 0 also has one for the store.
-rank_of() { # RANK
-    local pid
-    for pid in $(children_of "${pids[$1]}"); do
-        grep -q store "/proc/$pid/comm" || printf '%s\n' "$pid"
-    done
 }
 
 begin() { # ARGUMENTS...: a run that would take for ever, after its step 3
@@ -156,7 +147,7 @@ expect_no_file out
 # ---- A rank that is lost is named on both hosts, and nothing is left
 for lost in 1 2; do
     begin
-    victim=$(rank_of $lost)
+    victim=$(rank_of "${pids[$lost]}")
     kill -9 "$victim"
     all_say "^trireme: rank $lost \(host $me, pid $victim\) $killed$" 1 0 1 2 3
     expect_gone 20000 $left
@@ -180,7 +171,7 @@ for lost in 0 2 3; do
 done
 # A rank that is stopped is named by the watchdog. Another rank may wait for one that waits for it.
 begin --checks.watchdog 2s
-victim=$(rank_of 3)
+victim=$(rank_of "${pids[3]}")
 kill -STOP "$victim"
 all_say "^trireme: Watchdog caught collective operation timeout: rank [0-3]( \(host $me\))? did not come to all_reduce" 1 0 1 2 3
 expect_gone 20000 $left

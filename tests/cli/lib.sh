@@ -229,6 +229,19 @@ children_of() {
     done
 }
 
+# The process that a rank's starting process has forked for it. That of rank 0 also has one for the store.
+rank_of() { # PID
+    local pid
+    for pid in $(children_of "$1"); do
+        grep -q store "/proc/$pid/comm" || printf '%s\n' "$pid"
+    done
+}
+
+# An address of the loopback network that no other test uses at this moment.
+own_address() {
+    printf '%s' "127.$(($$ / 62500 % 250 + 1)).$(($$ / 250 % 250 + 1)).$(($$ % 250 + 1))"
+}
+
 # Waits until a file has a line that matches. The limit is far above what a busy machine needs.
 wait_for_line() { # REGEX FILE
     local deadline=$(($(now_ms) + 200000))

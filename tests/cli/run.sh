@@ -1,8 +1,7 @@
 # run.sh -- `trireme run` with programs that are no Trireme: environment, output, failures, restarts, several nodes,
 # signals, and what is left when an agent is killed. The programs are shell scripts.
 . "${0%/*}/lib.sh" "$1"
-# An address of the loopback network that no other test uses at this moment.
-host=127.$(($$ / 62500 % 250 + 1)).$(($$ / 250 % 250 + 1)).$(($$ % 250 + 1))
+host=$(own_address)
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT
 
 program() { # NAME, lines on stdin

@@ -1,8 +1,7 @@
 # run_flags.sh -- `trireme run`: the flags and variables of torchrun that run.sh does not use, many jobs that start at once, and an
 # agent that is stopped. The programs are shell scripts.
 . "${0%/*}/lib.sh" "$1"
-# An address of the loopback network that no other test uses at this moment.
-host=127.$(($$ / 62500 % 250 + 1)).$(($$ / 250 % 250 + 1)).$(($$ % 250 + 1))
+host=$(own_address)
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT OMP_NUM_THREADS TORCH_NCCL_ASYNC_ERROR_HANDLING PYTHON_EXEC
 
 program() { # NAME, lines on stdin

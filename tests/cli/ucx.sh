@@ -47,7 +47,7 @@ expect_line '^ +4096 +4 .* 0$' stdout
 
 # Two agents are two hosts: the benchmark runs on the ranks of both, and rank 0 prints.
 on_two_hosts() { # ARGUMENTS...
-    local host=127.$(($$ / 62500 % 250 + 1)).$(($$ / 250 % 250 + 1)).$(($$ % 250 + 1)) far
+    local host=$(own_address) far
     timeout 240 "$trireme" run --nnodes 2 --node-rank 1 --nproc-per-node 2 --master-addr $host --master-port 29779 bench "$@" \
         >stdout.far 2>stderr.far </dev/null &
     far=$!

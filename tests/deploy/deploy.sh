@@ -103,8 +103,7 @@ expect_fits $job "$(value $pod.containers.0.resources.limits.memory $job)" "$ran
 mkdir secret
 head -c 32 /dev/urandom | base64 >secret/secret
 chmod "$(value "$pod.volumes.[0-9]*.secret.defaultMode" $job)" secret/secret
-# An address of the loopback network that no other test uses at this moment.
-host=127.$(($$ / 62500 % 250 + 1)).$(($$ / 250 % 250 + 1)).$(($$ % 250 + 1))
+host=$(own_address)
 pod() { # INDEX: its words, one a line
     sed -e "s|^\$(JOB_COMPLETION_INDEX)$|$1|" -e "s|=$leader\$|=$host|" -e "s|=/secret/|=$scratch/secret/|" -e "s|=/runs/|=$scratch/runs/|" command arguments | here
 }

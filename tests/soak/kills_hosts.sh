@@ -14,8 +14,7 @@ RANDOM=$seed
 HANG_S=120 # a run that has not ended by then hangs
 export UCX_TLS=tcp,self TRIREME_ATTACH_TIMEOUT=60s
 . "$soak/lib.sh"
-# An address of the loopback network that no other test uses at this moment.
-host=127.$(($$ / 62500 % 250 + 1)).$(($$ / 250 % 250 + 1)).$(($$ % 250 + 1))
+host=$(own_address)
 make_job 'family: gpt2, layers: 2, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0, drop_attention: 0, drop_residual: 0'
 sed -i -e 's/train: toy, valid: toy_valid/train: mock, valid: mock/' -e '/^launch:/d' job.yaml
 ways=('--parallel.dp ddp' '--parallel.dp zero3' '--parallel.tp 2' '--parallel.pp 2' '--launch.comm ucx' '--train.save_every 1' '--checks.desync on')
@@ -24,13 +23,6 @@ start() { # RANK ARGUMENTS...
     env RANK="$1" LOCAL_RANK=$(($1 % 2)) WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 GROUP_RANK=$(($1 / 2)) MASTER_ADDR="$host" MASTER_PORT=29778 \
         TORCHELASTIC_RUN_ID=$$ "$trireme" train job.yaml --quiet --train.steps 1000000000 "${@:2}" >"stdout.$1" 2>said </dev/null &
     pids[$1]=$!
-}
-# The process that the starting process of a rank has forked for it. That of rank 0 also has one for the store.
-rank_of() { # RANK
-    local pid
-    for pid in $(children_of "${pids[$1]}"); do
-        grep -q store "/proc/$pid/comm" || printf '%s\n' "$pid"
-    done
 }
 kill_one() { # NUMBER
     local way=${ways[RANDOM % ${#ways[@]}]} lost=$((RANDOM % 4)) starting=$((RANDOM % 2)) delay=$((RANDOM % 400)) r victim killed_us line left names name
@@ -43,7 +35,7 @@ kill_one() { # NUMBER
     wait_for_line '"step":1' out/log.jsonl
     left=$(for r in 0 1 2 3; do children_of "${pids[r]}"; done)
     names=$(names_of "${pids[@]}" $left)
-    victim=$([ $starting = 1 ] && echo "${pids[lost]}" || rank_of $lost)
+    victim=$([ $starting = 1 ] && echo "${pids[lost]}" || rank_of "${pids[lost]}")
     wait_ms $delay
     killed_us=$(now_us)
     kill -9 "$victim" || fail "$what: it had ended before"

@@ -24,7 +24,7 @@ ok "$trireme" bench all_reduce --device cuda --comm nccl --ranks 2 -b 1000 -e 10
 expect_line 'Out of bounds values : 0 OK' stdout
 
 # Two hosts of one GPU each: auto is nccl.
-host=127.$(($$ / 62500 % 250 + 1)).$(($$ / 250 % 250 + 1)).$(($$ % 250 + 1))
+host=$(own_address)
 sed -i '/^launch:/d' job.yaml
 pids=()
 start() { # RANK ARGUMENTS...: in the background, on a host of its own
