@@ -18,36 +18,39 @@ static void describe_activity(comm_watchdog *w, int waiting, uint64_t what,
     if (describe && what) describe(what, out, ACTIVITY_BYTES);
 }
 
-void comm_watchdog_describe(comm_watchdog *w, int describer, int of, const comm_recorder *r,
-                            char *out, size_t room)
+// `in`: the words before the activity.
+static void describe_doing(comm_watchdog *w, int describer, int of, const comm_recorder *r,
+                           const char *in, char *out, size_t room)
 {
     char what[ACTIVITY_BYTES], last[LAST_CALL_BYTES] = "";
     describe_activity(w, describer, atomic_load(&w->activities[of].what), what);
     if (r) comm_recorder_describe(r, of, last, sizeof last);
-    snprintf(out, room, "%s%s%s%s", what[0] ? "; it was in " : "", what,
-             last[0] ? "; its last call is " : "", last);
+    snprintf(out, room, "%s%s%s%s", what[0] ? in : "", what, last[0] ? "; its last call is " : "",
+             last);
+}
+
+void comm_watchdog_describe(comm_watchdog *w, int describer, int of, const comm_recorder *r,
+                            char *out, size_t room)
+{
+    describe_doing(w, describer, of, r, "; it was in ", out, room);
 }
 
 status comm_watchdog_error(comm_watchdog *w, comm_failure *f, const comm_wait *wait, err *e)
 {
     err why = {0};
-    char waiting_for[ACTIVITY_BYTES], awaited_in[ACTIVITY_BYTES] = "", last[LAST_CALL_BYTES] = "";
+    char waiting_for[ACTIVITY_BYTES], doing[COMM_DOING_BYTES] = "";
     if (comm_failure_known(f)) return comm_failure_error(f, e);
     const int waiting = wait->waiting - wait->first, awaited = wait->awaited - wait->first;
     describe_activity(w, waiting, wait->what, waiting_for);
-    if (!wait->is_elsewhere) {
-        describe_activity(w, waiting, atomic_load(&w->activities[awaited].what), awaited_in);
-        if (wait->recorder) comm_recorder_describe(wait->recorder, awaited, last, sizeof last);
-    }
+    if (!wait->is_elsewhere)
+        describe_doing(w, waiting, awaited, wait->recorder, "; it is in ", doing, sizeof doing);
     err_set(&why, E_PEER,
             "Watchdog caught collective operation timeout: rank %d%s%s%s did not come to "
-            "%s%s%s%s%s%s within %.3g s%s%s%s%s",
+            "%s%s%s%s%s%s within %.3g s%s",
             wait->awaited, wait->host ? " (host " : "", wait->host ? wait->host : "",
             wait->host ? ")" : "", wait->call, wait->label ? " over " : "",
             wait->label ? wait->label : "", waiting_for[0] ? " (" : "", waiting_for,
-            waiting_for[0] ? ")" : "", (double)atomic_load(&w->limit_ms) * 1e-3,
-            awaited_in[0] ? "; it is in " : "", awaited_in, last[0] ? "; its last call is " : "",
-            last);
+            waiting_for[0] ? ")" : "", (double)atomic_load(&w->limit_ms) * 1e-3, doing);
     // -1: the message names the awaited rank, and no rank has reported a failure of its own.
     comm_failure_set(f, -1, &why);
     return err_set(e, E_PEER, "%s", why.text);
