@@ -15,6 +15,7 @@
 // CLOSE_NS bounds the flush of what was sent when a rank closes.
 static const int64_t CLOSE_NS = 5000000000;
 enum { NAP_US = 200 };
+static const char RDMA_DEVICES[] = "/sys/class/infiniband";
 
 static status ucx_error(const char *what, ucs_status_t how, err *e)
 {
@@ -78,7 +79,7 @@ static ucs_status_t widen_segments(ucp_config_t *config)
 static ucs_status_t allow_eager(ucp_config_t *config, bool *copies)
 {
     text devices = {0};
-    net_interface_list_rdma("/sys/class/infiniband", &devices);
+    net_interface_list_rdma(RDMA_DEVICES, &devices);
     *copies = devices.bytes == 0 && !devices.failed;
     text_clear(&devices);
     if (!*copies || getenv("UCX_RNDV_SEND_NBR_THRESH")) return UCS_OK;
@@ -100,7 +101,7 @@ static status choose_interfaces(ucp_config_t *config, err *e)
         err_prefix(e, "communicator ucx: %s: ", rule ? variable : "NCCL_IB_DISABLE");
         goto done;
     }
-    if (rdma) net_interface_list_rdma("/sys/class/infiniband", &names);
+    if (rdma) net_interface_list_rdma(RDMA_DEVICES, &names);
     TRY(text_check(&names, e));
     const ucs_status_t how = ucp_config_modify(config, "NET_DEVICES", names.chars);
     if (how != UCS_OK) result = ucx_error("choose its interfaces", how, e);

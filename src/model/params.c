@@ -110,13 +110,14 @@ status model_param_load(const model *m, int p, const safetensors *from, int64_t 
     status result = OK;
     const model_param *q = &m->param[p];
     const int64_t cols = graph_param_cols(q->decl);
-    for (int64_t i = 0, before = 0; i < q->decl->pieces; i++) {
+    int64_t before = 0; // elements of the pieces before
+    for (int i = 0; i < q->decl->pieces; i++) {
         const int64_t rows = q->decl->piece[i].rows;
         const int64_t begin = size_max(first - before, 0),
                       end = size_min(first + count - before, rows * cols);
         const safetensors_tensor *t;
-        TRY(find_piece(m, p, (int)i, from, &t,
-                       e)); // also where nothing of it is read: all ranks see the same error
+        // Also where nothing of it is read: all ranks see the same error.
+        TRY(find_piece(m, p, i, from, &t, e));
         before += rows * cols;
         if (begin >= end) continue;
         if (q->decl->piece[i].transposed)
