@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 typedef struct link_request {
@@ -96,10 +95,7 @@ static status run_here(link_request *q, err *e)
     TRY(launcher_check(e));
     if (strcmp(q->comm, "tcp") == 0) {
         // Nobody else has the secret, so no other host can take the place of the client.
-        q->tcp.secret.given = true;
-        if (getrandom(q->tcp.secret.key, sizeof q->tcp.secret.key, 0) !=
-            (ssize_t)sizeof q->tcp.secret.key)
-            FAIL(E_IO, "bench link: the system gave no random numbers");
+        TRY(net_secret_draw(&q->tcp.secret, e));
         TRY(find_interface(q, &i, e));
         TRY(net_listen(&i.address, &q->tcp.listener, &bound, e));
         q->tcp.address = bound;

@@ -202,6 +202,7 @@ status comm_hosts_join(world *w, const comm_meeting *m, err *e)
                       .kept = *m->kept};
     *m->kept = (store_process){.alive = -1};
     w->hosts = h;
+    w->secret = m->secret;
     if (w->first != 0) return OK;
     proc_host_name(own.name, sizeof own.name);
     snprintf(own.version, sizeof own.version, "%s", m->version);

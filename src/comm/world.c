@@ -20,7 +20,7 @@ enum { BUFFERS = 1 << 15, BUFFERS_EACH = 128, KEYS = 256, KEYS_EACH = 8 };
 
 // Offsets of the parts in the mapping. The arena's buffers come last.
 typedef struct world_parts {
-    size_t failure, stop, watchdog, ended, store, arena, buffers;
+    size_t failure, stop, watchdog, ended, secret, store, arena, buffers;
     int keys, most_buffers;
 } world_parts;
 
@@ -31,7 +31,8 @@ static world_parts parts_of(int ranks)
     p.stop = size_align(sizeof(comm_failure), 64);
     p.watchdog = p.stop + size_align(sizeof(comm_stop), 64);
     p.ended = p.watchdog + size_align(comm_watchdog_bytes(ranks), 64);
-    p.store = p.ended + size_align((size_t)ranks * sizeof(int), 64);
+    p.secret = p.ended + size_align((size_t)ranks * sizeof(int), 64);
+    p.store = p.secret + size_align(sizeof(net_secret), 64);
     p.arena = p.store + (ranks > 1 ? size_align(comm_store_page_bytes(p.keys), 64) : 0);
     p.buffers = size_align(p.arena + (ranks > 1 ? comm_arena_bytes(p.most_buffers) : 0), 1 << 16);
     return p;
@@ -54,6 +55,7 @@ status world_make(const comm_mapping *m, int ranks, err *e)
     status result = OK;
     const world_parts p = parts_of(ranks);
     comm_arena *arena;
+    TRY(net_secret_draw((net_secret *)(m->memory + p.secret), e));
     if (ranks == 1) return OK;
     TRY(comm_store_page_make(m->memory + p.store, p.keys, e));
     TRY(comm_arena_open(m->memory + p.arena, p.most_buffers, m->memory + p.buffers,
@@ -77,6 +79,7 @@ status world_enter(comm_mapping *m, int ranks, world **out, err *e)
                  .stop = (comm_stop *)(m->memory + p.stop),
                  .watchdog = (comm_watchdog *)(m->memory + p.watchdog),
                  .ended = (_Atomic int *)(m->memory + p.ended),
+                 .secret = *(const net_secret *)(m->memory + p.secret),
                  .mapping.fd = -1};
     if (ranks > 1) {
         w->arena = (comm_arena *)(m->memory + p.arena);

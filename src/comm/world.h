@@ -17,6 +17,7 @@
 #include "comm/stop.h"
 #include "comm/store.h"
 #include "comm/watchdog.h"
+#include "net/secret.h"
 
 #include <stdbool.h>
 
@@ -46,6 +47,8 @@ typedef struct world {
     struct comm_peers
         *peers; // the processes of other ranks (peers.h); NULL: this one starts all ranks
     struct comm_hosts *hosts; // the other machines (hosts.h); NULL: there is none
+    net_secret
+        secret; // of the run, the same in all of its processes: random, or that by which its hosts meet
     comm_mapping mapping;
 } world;
 

@@ -1,4 +1,4 @@
-// secret.c -- see secret.h. SHA-256, HMAC, the comparison and the random numbers are OpenSSL's.
+// secret.c -- see secret.h. SHA-256, HMAC and the comparison are OpenSSL's, random numbers the kernel's.
 #include "net/secret.h"
 
 #include "base/file.h"
@@ -7,9 +7,9 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
-#include <openssl/rand.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 static const char MAGIC[8] = "TRIREME1";
@@ -54,8 +54,14 @@ done:
 
 static status draw(unsigned char *out, size_t bytes, err *e)
 {
-    if (RAND_bytes(out, (int)bytes) == 1) return OK;
+    if (getrandom(out, bytes, 0) == (ssize_t)bytes) return OK;
     return err_set(e, E_IO, "the system gave no random numbers");
+}
+
+status net_secret_draw(net_secret *out, err *e)
+{
+    *out = (net_secret){.given = true};
+    return draw(out->key, sizeof out->key, e);
 }
 
 status net_hello_make(const net_secret *s, net_hello *out, err *e)

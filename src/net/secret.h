@@ -23,6 +23,8 @@ typedef struct net_secret {
 // Reads the secret from a file: NET_SECRET_LEAST to NET_SECRET_MOST bytes, without the line end. E_USAGE
 // where others than the owner may read the file.
 status net_secret_read(const char *path, net_secret *out, err *e);
+// Draws a random one. E_IO.
+status net_secret_draw(net_secret *out, err *e);
 
 // What the two ends send first, in this order. All are complete at these sizes.
 typedef struct net_hello { // from the server

@@ -109,6 +109,8 @@ typedef struct far_result {
     err error;
 } far_result;
 
+static const net_secret FAR_SECRET = {.given = true, .key = "of all far ranks"};
+
 // Memory that the test and all ranks share.
 typedef struct far_shared {
     net_address store;
@@ -139,11 +141,10 @@ static status run_far(const far_ranks *f, const far_place *p, err *e)
     status result = OK;
     device d = {.ops = f->late ? &test_late_device_ops : &test_device_ops};
     test_rank s = {.device = &d, .world = p->world, .arg = (void *)(uintptr_t)f};
-    const net_secret none = {.given = false};
     comm_store *store = NULL;
     comm_watchdog_set(s.world->watchdog, f->patience_ms);
     TRY(d.ops->stream_open(&d, STREAM_COMM, false, &s.stream, e));
-    TRY(comm_store_tcp_open(&f->shared->store, &none, OPEN_MS, &store, e));
+    TRY(comm_store_tcp_open(&f->shared->store, &FAR_SECRET, OPEN_MS, &store, e));
     const comm_options o = {.rank = p->rank,
                             .size = f->ranks,
                             .local_rank = p->local_rank,
@@ -172,6 +173,7 @@ static void open_hosts(const far_ranks *f, far_place *places)
         world *w = NULL;
         assert_int_equal(world_open(ranks, false, &w, &e), OK);
         w->first_rank = first;
+        w->secret = FAR_SECRET;
         assert_int_equal(world_record(w, 0, f->compares, &e), OK);
         for (int r = 0; r < ranks; r++)
             places[first + r] =
@@ -212,7 +214,6 @@ static void fork_far(far_ranks *f)
 {
     net_address local;
     store_server *server = NULL;
-    const net_secret none = {.given = false};
     pid_t pid[TEST_RANKS];
     far_place places[TEST_RANKS];
     err e;
@@ -231,7 +232,7 @@ static void fork_far(far_ranks *f)
         _exit(0);
     }
     assert_int_equal(net_address_resolve("127.0.0.1", 0, &local, &e), OK);
-    assert_int_equal(store_server_open(&local, &none, &server, &f->shared->store, &e), OK);
+    assert_int_equal(store_server_open(&local, &FAR_SECRET, &server, &f->shared->store, &e), OK);
     close(f->started[1]);
     wait_far(f, places, pid);
     close(f->started[0]);

@@ -22,6 +22,7 @@ typedef struct process {
     status result;
     err why;
     int sum;
+    net_secret secret; // of the world
 } process;
 
 // In memory that all processes share.
@@ -59,6 +60,7 @@ static void attach(process *p)
     if (p->is_crowded) fill_slots();
     p->result = world_attach(&p->place, &w, &p->why);
     if (p->result != OK) _exit(0);
+    p->secret = w->secret;
     if (p->place.rank == 0) {
         if (comm_arena_take(w->arena, sizeof(atomic_int), true, &number, &p->why) != OK) _exit(1);
         if (comm_peers_tell(w, &number, sizeof number, &p->why) != OK) _exit(1);
@@ -114,6 +116,8 @@ static void test_processes_share_memory(void **state)
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(all[r].result, OK);
         assert_int_equal(all[r].sum, RANKS * (RANKS + 1) / 2);
+        assert_true(all[r].secret.given);
+        assert_memory_equal(&all[r].secret, &all[0].secret, sizeof(net_secret));
     }
     munmap(all, RANKS * sizeof *all);
 }

@@ -30,6 +30,8 @@ typedef struct host {
     pid_t pid;
 } host;
 
+static const net_secret SECRET = {.given = true, .key = "of all hosts of the run"};
+
 typedef struct run {
     char name[40];
     net_address address;
@@ -63,6 +65,7 @@ static status exchange(world *w, err *e)
     size_t bytes = 0;
     memset(all, 'x', sizeof all);
     all[TOLD - 1] = 'y';
+    if (memcmp(&w->secret, &SECRET, sizeof SECRET) != 0) FAIL(E_INTERNAL, "another secret");
     if (w->first_rank == 0) return comm_hosts_tell(w, all, sizeof all, e);
     TRY(comm_hosts_hear(w, &heard, &bytes, e));
     if (bytes != sizeof all || memcmp(heard, all, bytes) != 0)
@@ -84,6 +87,7 @@ static void live(const run *r, host *h)
     const comm_meeting m = {.run = r->name,
                             .version = h->version,
                             .address = r->address,
+                            .secret = SECRET,
                             .kept = &kept,
                             .deadline_ms = h->deadline_ms};
     status result = OK;

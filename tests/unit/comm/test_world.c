@@ -327,6 +327,20 @@ static void test_a_killed_rank_is_named_at_once(void **state)
     assert_int_equal(k.results[3], E_PEER);
 }
 
+static void test_each_run_has_a_secret_of_its_own(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        world *one = NULL, *other = NULL;
+        assert_int_equal(world_open(ranks, false, &one, NULL), OK);
+        assert_int_equal(world_open(ranks, false, &other, NULL), OK);
+        assert_true(one->secret.given && other->secret.given);
+        assert_memory_not_equal(one->secret.key, other->secret.key, NET_MAC_BYTES);
+        world_close(one);
+        world_close(other);
+    }
+}
+
 static void test_bad_numbers_of_ranks_are_refused(void **state)
 {
     (void)state;
@@ -480,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_waiting_for_a_rank_that_left_is_an_error),
         cmocka_unit_test(test_an_abort_reaches_every_rank_with_its_text),
         cmocka_unit_test(test_a_killed_rank_is_named_at_once),
+        cmocka_unit_test(test_each_run_has_a_secret_of_its_own),
         cmocka_unit_test(test_bad_numbers_of_ranks_are_refused),
         cmocka_unit_test(test_a_rank_that_does_not_come_is_named_by_the_watchdog),
         cmocka_unit_test(test_the_watchdog_says_where_both_ranks_are),
