@@ -110,6 +110,17 @@ static void check(case_run *r, int64_t rows, int64_t cols)
             check_shape(r, (shape){.rows = rows, .cols = cols, .type = type, .fp32 = fp32});
 }
 
+// Rows of two warps, of which a block of K_NORM_GRAD has three and more, one after another: it comes to the places in shared
+// memory for the second time. With the residual in fp32 and dx added to, it copies one row ahead, else two.
+static void check_many_rows(case_run *r)
+{
+    const shape two_ahead = {.rows = 4225, .cols = 520, .type = BF16, .variant = WANTS - 1};
+    const shape one_ahead = {
+        .rows = 4225, .cols = 520, .type = F32, .is_rms = true, .variant = GRADS - 1};
+    case_check(r, describe_grad, &two_ahead, "norm_grad, three rows a warp, two copied ahead");
+    case_check(r, describe_grad, &one_ahead, "norm_grad, three rows a warp, one copied ahead");
+}
+
 void cases_run(case_run *r)
 {
     check_shape(r, (shape){.rows = 0, .cols = 16, .type = BF16});
@@ -121,6 +132,7 @@ void cases_run(case_run *r)
         check_shape(
             r, (shape){.rows = case_pick(r, 1, 40), .cols = case_pick(r, 1, 1300), .type = BF16});
     check_shape(r, (shape){.rows = 600, .cols = 8, .type = F32});
+    check_many_rows(r);
     check_shape(r, (shape){.rows = 3, .cols = 4096, .type = BF16, .fp32 = true});
     check_shape(r, (shape){.rows = 2, .cols = 8193, .type = BF16});
     check_shape(r, (shape){.rows = 2, .cols = 16400, .type = BF16, .fp32 = true});
