@@ -6,6 +6,7 @@
 #include "cmd/console.h"
 #include "comm/comm.h"
 #include "config/debug.h"
+#include "config/environment.h"
 #include "config/job.h"
 
 #include <stdio.h>
@@ -57,11 +58,12 @@ void cmd_warn(const char *lines)
 
 void cmd_say_communicator(comm *c)
 {
-    text line = {0};
-    if (!debug_says(DEBUG_INIT) && !debug_says(DEBUG_NET)) return;
-    comm_add_choice(c, debug_says(DEBUG_NET), &line);
-    if (line.bytes) console_say("%s", line.chars);
-    text_clear(&line);
+    text lines = {0};
+    if (debug_says(DEBUG_ENV)) environment_add_ignored(c->ops->name, c->can.tree_order, &lines);
+    if (debug_says(DEBUG_INIT) || debug_says(DEBUG_NET))
+        comm_add_choice(c, debug_says(DEBUG_NET), &lines);
+    cmd_say_lines("", lines.chars);
+    text_clear(&lines);
 }
 
 json_t *json_of_text(const char *s)

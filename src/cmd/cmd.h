@@ -17,7 +17,8 @@ int cmd_fail(const err *e);
 void cmd_say_lines(const char *before, const char *lines);
 // Prints "trireme: warning: <line>" to stderr for each line; NULL: none.
 void cmd_warn(const char *lines);
-// Prints the communicator of this rank, where the environment asks for it (config/debug.h). Rank 0 calls it.
+// Prints the communicator of this rank, and the variables of NCCL and PyTorch that have no effect over it, where the
+// environment asks for it (config/debug.h). Rank 0 calls it.
 void cmd_say_communicator(struct comm *c);
 // The first argument, which is the job file; NULL where it is a flag or missing. Borrowed.
 const char *cmd_job_path(int argc, char **argv);

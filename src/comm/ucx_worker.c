@@ -86,24 +86,19 @@ static ucs_status_t allow_eager(ucp_config_t *config, bool *copies)
     return ucp_config_modify(config, "RNDV_SEND_NBR_THRESH", "inf");
 }
 
-// The rule of NCCL_SOCKET_IFNAME restricts TCP, and NCCL_IB_DISABLE=1 leaves RDMA devices out, as in NCCL. UCX's setting
-// is of the network alone: ranks of one machine keep their shared memory.
+// Interfaces and RDMA devices by NCCL's variables. UCX's setting is of the network alone: ranks of one machine keep their
+// shared memory.
 static status choose_interfaces(ucp_config_t *config, err *e)
 {
     status result = OK;
     text names = {0};
-    const char *variable, *rule = net_interface_rule(&variable),
-                          *no_rdma = getenv("NCCL_IB_DISABLE");
-    const bool rdma = !no_rdma || strcmp(no_rdma, "1") != 0;
-    if ((!rule && rdma) || getenv("UCX_NET_DEVICES")) return OK;
-    result = net_interface_list(rule ? rule : "^", &names, e);
-    if (result != OK) {
-        err_prefix(e, "communicator ucx: %s: ", rule ? variable : "NCCL_IB_DISABLE");
-        goto done;
-    }
-    if (rdma) net_interface_list_rdma(RDMA_DEVICES, &names);
+    if (getenv("UCX_NET_DEVICES")) return OK;
+    result = net_interface_list_allowed(RDMA_DEVICES, &names, e);
+    if (result != OK) err_prefix(e, "communicator ucx: ");
+    TRY(result);
     TRY(text_check(&names, e));
-    const ucs_status_t how = ucp_config_modify(config, "NET_DEVICES", names.chars);
+    const ucs_status_t how =
+        names.bytes ? ucp_config_modify(config, "NET_DEVICES", names.chars) : UCS_OK;
     if (how != UCS_OK) result = ucx_error("choose its interfaces", how, e);
 done:
     text_clear(&names);

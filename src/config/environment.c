@@ -1,9 +1,9 @@
 // environment.c -- the table of PyTorch's and NCCL's variables: names, the key that each sets, and why one
-// has no effect. job.c calls it before it reads the job file. It does not know what a key's value means.
+// has no effect. job.c calls it before it reads the job file, and cmd/
+// when a communicator is open. It does not know what a key's value means.
 #include "config/environment.h"
 
 #include "base/text.h"
-#include "config/debug.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +15,15 @@ enum { MOST_NAMES = 4 };
 typedef enum variable_effect {
     EFFECT_NONE, // none; `why` says why
     EFFECT_NCCL, // none but over the communicator nccl, whose library reads it; `why` is of the others
-    EFFECT_NETWORK, // none but over the communicators nccl, ucx and hier
-    EFFECT_UCX,     // none but over the communicators ucx and hier
-    EFFECT_LEVEL,   // chooses messages (debug.h)
-    EFFECT_SAME,    // is the value
-    EFFECT_SECONDS, // is a number of seconds
-    EFFECT_ON,      // 1 turns the key on
-    EFFECT_DETAIL,  // DETAIL turns the key on; INFO is a level
-    EFFECT_NO_ZERO, // 0 sets 0
+    EFFECT_NCCL_SUMS, // none but over nccl, where that adds itself
+    EFFECT_NETWORK,   // none but over the communicators nccl, ucx and hier
+    EFFECT_UCX,       // none but over the communicators ucx and hier
+    EFFECT_LEVEL,     // chooses messages (debug.h)
+    EFFECT_SAME,      // is the value
+    EFFECT_SECONDS,   // is a number of seconds
+    EFFECT_ON,        // 1 turns the key on
+    EFFECT_DETAIL,    // DETAIL turns the key on; INFO is a level
+    EFFECT_NO_ZERO,   // 0 sets 0
 } variable_effect;
 
 typedef struct variable {
@@ -62,7 +63,7 @@ static const variable VARIABLES[] = {
     {{"TORCH_SHOW_CPP_STACKTRACES"}, EFFECT_NONE, NULL, "errors are one line"},
     {{"NCCL_DEBUG_SUBSYS"}, EFFECT_LEVEL, NULL, NULL},
     {{"NCCL_DEBUG_FILE"}, EFFECT_NCCL, NULL, "messages go to the error output"},
-    {{"NCCL_ALGO"}, EFFECT_NCCL, NULL, TREE},
+    {{"NCCL_ALGO"}, EFFECT_NCCL_SUMS, NULL, TREE},
     {{"NCCL_PROTO"}, EFFECT_NCCL, NULL, TREE},
     {{"NCCL_NVLS_ENABLE"}, EFFECT_NCCL, NULL, TREE},
     {{"NCCL_BUFFSIZE"}, EFFECT_NCCL, NULL, OWN},
@@ -156,50 +157,58 @@ done:
     return result;
 }
 
-// Where a variable without effect on the job does act; NULL: it has an effect.
+// The communicators over which a variable acts that sets no key; NULL: it chooses messages, or sets a key.
 static const char *where_it_acts(variable_effect effect)
 {
     switch (effect) {
     case EFFECT_NONE:
         return "";
     case EFFECT_NCCL:
-        return " but over nccl";
+    case EFFECT_NCCL_SUMS:
+        return "nccl";
     case EFFECT_NETWORK:
-        return " but over nccl, ucx and hier";
+        return "nccl, ucx and hier";
     case EFFECT_UCX:
-        return " but over ucx and hier";
+        return "ucx and hier";
     default:
         return NULL;
     }
 }
 
 // A key that an earlier row has set stays.
-static status read_row(job_values *v, const variable *x, bool says, text *notes, err *e)
+static status read_row(job_values *v, const variable *x, err *e)
 {
     status result = OK;
     text converted = {0};
     const char *name, *value = value_of(x, &name);
-    const char *where = where_it_acts(x->effect);
     if (!value) return OK;
     TRY(convert(x, name, value, &converted, e));
     if (converted.bytes && !setting_is_given(settings_of(v, x->key)))
         TRY(settings_change(v, x->key, converted.chars, name, e));
-    if (where && says) {
-        text_add(notes, name);
-        text_add(notes, "=");
-        text_add_printable(notes, value, strlen(value), "");
-        text_addf(notes, " has no effect%s: %s\n", where, x->why);
-    }
 done:
     text_clear(&converted);
     return result;
 }
 
-status environment_read(job_values *v, text *notes, err *e)
+status environment_read(job_values *v, err *e)
 {
     status result = OK;
-    const bool says = debug_says(DEBUG_ENV);
-    for (int i = 0; i < VARIABLE_COUNT; i++) TRY(read_row(v, &VARIABLES[i], says, notes, e));
+    for (int i = 0; i < VARIABLE_COUNT; i++) TRY(read_row(v, &VARIABLES[i], e));
 done:
     return result;
+}
+
+void environment_add_ignored(const char *communicator, bool tree_order, text *out)
+{
+    for (const variable *x = VARIABLES; x < VARIABLES + VARIABLE_COUNT; x++) {
+        const char *name, *value = value_of(x, &name), *where = where_it_acts(x->effect);
+        const bool is_of_sums = x->effect == EFFECT_NCCL_SUMS;
+        if (!value || !where) continue;
+        if (strstr(where, communicator) && !(is_of_sums && tree_order)) continue;
+        text_add(out, name);
+        text_add(out, "=");
+        text_add_printable(out, value, strlen(value), "");
+        text_addf(out, " has no effect%s%s%s: %s\n", *where ? " but over " : "", where,
+                  is_of_sums ? " with train.deterministic false" : "", x->why);
+    }
 }

@@ -149,7 +149,7 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
     job *j = NULL;
     setting_flags flags = {.resume = NULL};
     TRY(job_start(path, own, &j, e));
-    TRY(environment_read(j->values, &j->notes, e));
+    TRY(environment_read(j->values, e));
     if (path) TRY(settings_read_file(j->values, e));
     TRY(settings_read_args(j->values, argc, argv, &flags, e));
     TRY(read_calls(j, own->call, own->calls, e));

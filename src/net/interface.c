@@ -142,3 +142,15 @@ void net_interface_list_rdma(const char *folder, text *out)
         if (d->d_name[0] != '.') list_ports(folder, d->d_name, out);
     if (devices) closedir(devices);
 }
+
+status net_interface_list_allowed(const char *folder, text *out, err *e)
+{
+    const char *variable, *rule = net_interface_rule(&variable),
+                          *disabled = getenv("NCCL_IB_DISABLE");
+    const bool without_rdma = disabled && strcmp(disabled, "1") == 0;
+    if (!rule && !without_rdma) return OK;
+    const status result = net_interface_list(rule ? rule : "^", out, e);
+    if (result != OK) err_prefix(e, "%s: ", rule ? variable : "NCCL_IB_DISABLE");
+    if (result == OK && !without_rdma) net_interface_list_rdma(folder, out);
+    return result;
+}

@@ -23,6 +23,10 @@ bool net_interface_matches(const char *rule, const char *name);
 status net_interface_find(const char *rule, net_interface *out, err *e);
 // Appends the names of all interfaces that are up and that the rule chooses, with commas. E_USAGE as above.
 status net_interface_list(const char *rule, text *out, err *e);
+// Appends the devices that the environment leaves to a library of networks: interfaces by the rule, and RDMA devices below
+// `folder`, less these where NCCL_IB_DISABLE is 1, as in NCCL. Appends nothing where it leaves all. E_USAGE names the
+// variable, and the interfaces that are there.
+status net_interface_list_allowed(const char *folder, text *out, err *e);
 // Appends the active ports of RDMA devices below `folder`, which is /sys/class/infiniband, as UCX names them:
 // "mlx5_0:1", with a comma before each where `out` has text. Appends nothing where there is no such folder.
 void net_interface_list_rdma(const char *folder, text *out);

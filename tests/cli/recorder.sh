@@ -62,6 +62,15 @@ expect_line '^trireme: rank [01] .* '"$killed; the flight recorder was not writt
 # Variables without an effect are named where the environment asks for messages.
 run env NCCL_DEBUG=INFO NCCL_ALGO=Ring "$trireme" train job.yaml --train.out told
 expect_exit 0
-expect_line '^trireme: NCCL_ALGO=Ring has no effect but over nccl: sums have one fixed order$'
+expect_line '^trireme: NCCL_ALGO=Ring has no effect but over nccl with train.deterministic false: sums have one fixed order$'
+if "$trireme" help launch.comm | grep -q 'valid.*ucx'; then
+    # Over ucx the rule of interfaces acts, and is not said to have no effect.
+    run env NCCL_DEBUG=INFO NCCL_SOCKET_IFNAME==lo NCCL_IB_DISABLE=1 NCCL_ALGO=Ring \
+        "$trireme" train job.yaml --train.out acts --launch.comm ucx
+    expect_exit 0
+    expect_line '^trireme: NCCL_ALGO=Ring has no effect but '
+    expect_no_line '(IFNAME|IB_DISABLE)=.* has no effect'
+    expect_line '^trireme: communicator ucx: 2 ranks; rank 1 by '
+fi
 refused 2 '^trireme: NCCL_TIMEOUT: found soon; valid: a number of seconds$' env NCCL_TIMEOUT=soon "$trireme" train job.yaml
 finish

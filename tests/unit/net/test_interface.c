@@ -95,6 +95,44 @@ static void rdma(void **state)
     text_clear(&out);
 }
 
+// NCCL_IB_DISABLE=1 leaves RDMA devices out, a rule of interfaces keeps them, and without both there is no restriction.
+static void allowed(void **state)
+{
+    char folder[] = "/tmp/trireme-rdma.XXXXXX", command[64];
+    text out = {0}, all = {0};
+    err e = {0};
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    make_port(folder, "mlx5_0/ports/1", "4: ACTIVE");
+    unsetenv("NCCL_SOCKET_IFNAME");
+    assert_int_equal(net_interface_list_allowed(folder, &out, &e), OK);
+    assert_int_equal(out.bytes, 0);
+    setenv("NCCL_IB_DISABLE", "0", 1);
+    assert_int_equal(net_interface_list_allowed(folder, &out, &e), OK);
+    assert_int_equal(out.bytes, 0);
+    setenv("NCCL_SOCKET_IFNAME", "=lo", 1);
+    assert_int_equal(net_interface_list_allowed(folder, &out, &e), OK);
+    assert_string_equal(out.chars, "lo,mlx5_0:1");
+    text_clear(&out);
+    setenv("NCCL_IB_DISABLE", "1", 1);
+    assert_int_equal(net_interface_list_allowed(folder, &out, &e), OK);
+    assert_string_equal(out.chars, "lo");
+    text_clear(&out);
+    unsetenv("NCCL_SOCKET_IFNAME");
+    assert_int_equal(net_interface_list_allowed(folder, &out, &e), OK);
+    assert_int_equal(net_interface_list("^", &all, &e), OK);
+    assert_string_equal(out.chars, all.chars);
+    setenv("NCCL_SOCKET_IFNAME", "=no-such", 1);
+    assert_int_equal(net_interface_list_allowed(folder, &out, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "NCCL_SOCKET_IFNAME: interface =no-such: none"));
+    unsetenv("NCCL_SOCKET_IFNAME");
+    unsetenv("NCCL_IB_DISABLE");
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    assert_int_equal(system(command), 0);
+    text_clear(&out);
+    text_clear(&all);
+}
+
 // The first variable that is not empty counts.
 static void variables(void **state)
 {
@@ -118,8 +156,8 @@ static void variables(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rules), cmocka_unit_test(loopback),
-                                       cmocka_unit_test(names), cmocka_unit_test(rdma),
-                                       cmocka_unit_test(variables)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rules),   cmocka_unit_test(loopback),
+                                       cmocka_unit_test(names),   cmocka_unit_test(rdma),
+                                       cmocka_unit_test(allowed), cmocka_unit_test(variables)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
