@@ -222,6 +222,7 @@ static status run_rounds(agent *a, err *e)
         TRY(run_round(a, &end, e));
         if (end != ROUND_JOINED && (end != ROUND_FAILED || !may_restart(a))) break;
         say_restart(a, end);
+        a->out->count = 0; // what ended this round has been said, and ends no later one
     }
     if (end == ROUND_SIGNALLED)
         FAIL(E_INTERRUPTED, "stopped by signal %d (%s)", a->out->signal, strsignal(a->out->signal));

@@ -104,6 +104,25 @@ static void a_checkpoint_of_another_model_or_batch_is_refused(void **state)
     assert_int_equal(go("other", "whole", 1, true), 2);
 }
 
+// The number of samples and of steps say how large the batches were, where there was a step.
+static void a_checkpoint_of_no_step_fits_every_batch_and_one_of_a_step_its_own(void **state)
+{
+    (void)state;
+    resume_calls p = {.from = "begun/checkpoints/step-00000000", .steps = 1};
+    go("begun", NULL, 0, true);
+    trm_job *job = job_in("larger");
+    SET(job, "train.global_batch", "16");
+    ACCEPT(trm_run(job, follow, &p, &error));
+    assert_int_equal(p.began_at, 0);
+    assert_int_equal(go("begun", "", 1, true), 0);
+    p.from = "begun/checkpoints/step-00000001";
+    REFUSE(trm_run(job, follow, &p, &error));
+    HAS("begun/checkpoints/step-00000001 was saved by a run with other values: train.global_batch "
+        "(8 there, 16 here)");
+    trm_job_close(job);
+    assert_int_equal(go("begun", "", 1, true), 1);
+}
+
 static int two_blocks(const void *config)
 {
     (void)config;
@@ -168,6 +187,7 @@ int main(void)
         cmocka_unit_test(going_back_leaves_the_later_checkpoints_beside),
         cmocka_unit_test(a_run_that_does_not_resume_keeps_the_earlier_one_beside),
         cmocka_unit_test(a_checkpoint_of_another_model_or_batch_is_refused),
+        cmocka_unit_test(a_checkpoint_of_no_step_fits_every_batch_and_one_of_a_step_its_own),
         cmocka_unit_test(a_models_own_config_json_says_whose_it_is),
         cmocka_unit_test(a_removed_folder_is_not_made_again),
     };

@@ -82,6 +82,22 @@ static void test_bad_calls_are_refused(void **state)
     assert_non_null(strstr(e.text, "valid are 1 to 63 printable characters, no space"));
     assert_int_equal(comm_store_wait(s, "", 0, &e), E_USAGE);
     assert_int_equal(comm_store_remove(s, "two words", 0, &e), E_USAGE);
+    const store_value none = {0}, large = {value, STORE_VALUE_BYTES + 1};
+    assert_int_equal(comm_store_get(s, key, value, sizeof value, NULL, 0, &e), E_USAGE);
+    assert_int_equal(comm_store_add(s, key, 1, NULL, 0, &e), E_USAGE);
+    assert_int_equal(comm_store_compare(s, key, none, none, value, sizeof value, NULL, 0, &e),
+                     E_USAGE);
+    assert_non_null(strstr(e.text, "valid are 1 to 63 printable characters, no space"));
+    assert_int_equal(comm_store_compare(s, "k", large, none, value, sizeof value, NULL, 0, &e),
+                     E_USAGE);
+    assert_string_equal(e.text, "key k of a store: a value of 1025 bytes; valid are 0 to 1024");
+    assert_int_equal(comm_store_compare(s, "k", none, large, value, sizeof value, NULL, 0, &e),
+                     E_USAGE);
+    assert_string_equal(e.text, "key k of a store: a value of 1025 bytes; valid are 0 to 1024");
+    assert_int_equal(comm_store_compare(s, "k", none, none, value, sizeof value, NULL, -1, &e),
+                     E_USAGE);
+    assert_string_equal(e.text,
+                        "key k of a store: a deadline of -1 ms; valid are 0 to 1000000000000");
     key[STORE_KEY_BYTES - 1] = 0;
     assert_int_equal(comm_store_set(s, key, value, STORE_VALUE_BYTES, 0, &e), OK);
     assert_int_equal(comm_store_set(s, "k", value, STORE_VALUE_BYTES + 1, 0, &e), E_USAGE);

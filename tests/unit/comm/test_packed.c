@@ -103,13 +103,14 @@ typedef struct prepared {
     size_t table_bytes, workspace_bytes;
 } prepared;
 
-static status add_calls(const test_rank *s, const test_layout *l, dtype t, comm_packing *to, err *e)
+static status add_calls(const test_rank *s, const test_layout *l, int segments, dtype t,
+                        comm_packing *to, err *e)
 {
     status result = OK;
     for (int i = 0; i < 4; i++)
         TRY(comm_packing_add(to,
                              &(comm_packed_call){.segment = l->segments,
-                                                 .segments = SEGMENTS,
+                                                 .segments = segments,
                                                  .rank = s->comm->rank,
                                                  .size = s->comm->size,
                                                  .gathers = i & 1,
@@ -121,13 +122,15 @@ done:
     return result;
 }
 
-static status prepare(const test_rank *s, const test_layout *l, dtype t, prepared *x, err *e)
+// Prepares the calls of the first `segments` of the list.
+static status prepare_list(const test_rank *s, const test_layout *l, int segments, dtype t,
+                           prepared *x, err *e)
 {
     status result = OK;
     kernel_segment *host = NULL;
     TRY(comm_packing_open(&x->packing, e));
-    TRY(add_calls(s, l, t, x->packing, e));
-    TRY(add_calls(s, l, t, x->packing, e)); // the same calls again take no memory
+    TRY(add_calls(s, l, segments, t, x->packing, e));
+    TRY(add_calls(s, l, segments, t, x->packing, e)); // the same calls again take no memory
     x->table_bytes = comm_packing_table_bytes(x->packing);
     x->workspace_bytes = comm_packing_workspace_bytes(x->packing, s->stream->kind);
     TRY(alloc_array(&host, x->table_bytes, 1, "a table", e));
@@ -143,6 +146,11 @@ static status prepare(const test_rank *s, const test_layout *l, dtype t, prepare
 done:
     free(host);
     return result;
+}
+
+static status prepare(const test_rank *s, const test_layout *l, dtype t, prepared *x, err *e)
+{
+    return prepare_list(s, l, SEGMENTS, t, x, e);
 }
 
 static void discard(const test_rank *s, prepared *x)
@@ -184,6 +192,39 @@ static void test_packed_segments_have_the_bits_of_an_all_reduce(void **state)
     (void)state;
     for (int ranks = 2; ranks <= MOST; ranks++) {
         rig g = {.ranks = ranks, .fn = every_type};
+        assert_int_equal(rig_run(&g), 0);
+    }
+}
+
+// One segment with one element for each rank.
+static status one_element(const test_rank *s, err *e)
+{
+    status result = OK;
+    const int rank = s->comm->rank, size = s->comm->size;
+    const test_layout l = {.segments = {{.count = size, .shard_count = 1}}};
+    prepared x = {0};
+    float full[MOST], sum = 0, expected = 0, gathered[MOST];
+    TRY(prepare_list(s, &l, 1, F32, &x, e));
+    for (int i = 0; i < size; i++) full[i] = (float)(rank * size + i);
+    for (int r = 0; r < size; r++) expected += (float)(r * size + rank);
+    TRY(comm_reduce_scatter_segments(s->comm, l.segments, 1, full, &sum, F32, REDUCE_SUM, s->stream,
+                                     e));
+    TRY(comm_all_gather_segments(s->comm, l.segments, 1, &sum, gathered, F32, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    if (sum != expected) FAIL(E_INTERNAL, "the sum is %g, not %g", (double)sum, (double)expected);
+    for (int r = 1; r < size; r++)
+        if (gathered[r] != gathered[0] + (float)(r * size))
+            FAIL(E_INTERNAL, "rank %d gives %g", r, (double)gathered[r]);
+done:
+    discard(s, &x);
+    return result;
+}
+
+static void test_one_element_a_rank(void **state)
+{
+    (void)state;
+    for (int ranks = 2; ranks <= 3; ranks++) {
+        rig g = {.ranks = ranks, .fn = one_element};
         assert_int_equal(rig_run(&g), 0);
     }
 }
@@ -454,6 +495,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_packed_segments_have_the_bits_of_an_all_reduce),
+        cmocka_unit_test(test_one_element_a_rank),
         cmocka_unit_test(test_on_late_streams),
         cmocka_unit_test(test_a_trace_counts_packed_calls_once),
         cmocka_unit_test(test_a_wrong_offset_is_noticed),
