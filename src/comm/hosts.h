@@ -8,6 +8,7 @@
 //   bytes, part/I   what rank 0 tells
 //   failure      the first failure of the run
 //   ended        how many hosts' ranks have all ended
+//   search       the search for the rank that keeps the others waiting (hosts_search.c)
 #ifndef TRIREME_COMM_HOSTS_H
 #define TRIREME_COMM_HOSTS_H
 
@@ -48,7 +49,8 @@ typedef struct comm_hosts {
     const comm_host_table
         *table; // in memory that the processes of this host share; NULL: not known yet
     pthread_t watcher;
-    bool watches, has_counted;
+    bool watches, has_counted, has_asked;
+    comm_searcher searcher; // of this host
     _Atomic int leaving, left;
 } comm_hosts;
 

@@ -20,6 +20,8 @@ status comm_hosts_leave_will(world *w, const comm_host *own, int64_t silent_ms, 
 // Takes the failure that another host has told, and waits at most wait_ms for one. Returns OK where there is one, E_PEER
 // where there is none, and E_IO where the store is lost.
 status comm_hosts_take(world *w, int64_t wait_ms, err *e);
+// Makes the next step of the search for the rank that keeps the others waiting, where that is a rank of this host.
+void comm_hosts_search(world *w);
 // Tells the failure of this host, which is known.
 status comm_hosts_publish(world *w, err *e);
 

@@ -48,6 +48,7 @@ static bool look(world *w)
         return true;
     }
     if (leaving == CLOSES || (leaving == LEAVES && count_end(w))) return true;
+    comm_hosts_search(w);
     const status got = comm_hosts_take(w, HOSTS_SLICE_MS, &why);
     if (got != OK && got != E_PEER) lose_store(w, &why);
     return got != E_PEER;
@@ -78,6 +79,14 @@ status comm_hosts_watch(world *w, err *e)
     TRY(comm_hosts_leave_will(w, own_host(w), limit_ms > 0 ? limit_ms + SILENT_MS : 0, e));
     // No network can cut the host of rank 0 off from its own store. A busy machine may take long to answer.
     if (w->first_rank == 0) comm_store_tcp_wait_long(h->store);
+    h->searcher = (comm_searcher){.watchdog = w->watchdog,
+                                  .failure = w->failure,
+                                  .recorder = w->recorder,
+                                  .first = w->first_rank,
+                                  .ranks = w->ranks,
+                                  .describer = w->first,
+                                  .steps = -1};
+    atomic_store(&w->watchdog->searches, 1);
     proc_block_signals(&before);
     errno = pthread_create(&h->watcher, NULL, watch, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -19,16 +19,40 @@ static comm_local *local_of(comm *c)
     return (comm_local *)c;
 }
 
-status local_wait_error(const comm_call *call, int awaited, const char *to, err *e)
+static comm_wait wait_of(const local_wait *w)
 {
-    const comm_local *local = call->local;
-    const comm_wait wait = {.waiting = local_rank_of(local, local->base.rank),
-                            .awaited = local_rank_of(local, awaited),
-                            .first = local->first,
-                            .what = call->what,
-                            .call = to,
-                            .label = local->base.label,
-                            .recorder = local->world->recorder};
+    const comm_local *local = w->call->local;
+    return (comm_wait){.waiting = local_rank_of(local, local->base.rank),
+                       .awaited = local_rank_of(local, w->awaited),
+                       .first = local->first,
+                       .ranks = local->world->ranks,
+                       .what = w->call->what,
+                       .call = w->to,
+                       .label = local->base.label,
+                       .recorder = local->world->recorder};
+}
+
+static void idle(void *arg)
+{
+    const local_wait *w = arg;
+    const comm_local *local = w->call->local;
+    const comm_wait wait = wait_of(w);
+    comm_watchdog_wait(local->world->watchdog, &wait);
+    if (local->limits.idle) local->limits.idle(local->limits.idle_arg);
+}
+
+doorbell_limits local_limits(const local_wait *w)
+{
+    doorbell_limits l = w->call->local->limits;
+    l.idle = idle;
+    l.idle_arg = (void *)(uintptr_t)w;
+    return l;
+}
+
+status local_wait_error(const local_wait *w, err *e)
+{
+    const comm_local *local = w->call->local;
+    const comm_wait wait = wait_of(w);
     return comm_watchdog_error(local->world->watchdog, local->world->failure, &wait, e);
 }
 
@@ -52,9 +76,10 @@ static status run_call(void *arg, err *e)
     status result = OK;
     const comm_call *call = arg;
     const comm_local *local = call->local;
+    const local_wait own = {call, local->base.rank, "the end of its own earlier call"};
     if (!doorbell_wait_for(&call->queue->done, call->ticket, &local->limits) ||
         local_has_failed(local))
-        result = local_wait_error(call, local->base.rank, "the end of its own earlier call", e);
+        result = local_wait_error(&own, e);
     else if (call->kind == CALL_SEND)
         result = local_run_send(call, e);
     else if (call->kind == CALL_RECV)

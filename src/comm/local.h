@@ -30,7 +30,7 @@ typedef struct comm_local {
     comm_queue *sends, *receives; // [size]
     void **arrays;                // [size] of the ranks; used by `running` only
     int shared_rounds; // in which this rank waited for a rank of its own core; used by `running` only
-    doorbell_limits limits;  // of every wait
+    doorbell_limits limits;  // of every wait (local_limits)
     comm_rendezvous meeting; // of the group, for splits
 } comm_local;
 
@@ -104,9 +104,17 @@ static inline bool local_has_failed(const comm_local *local)
     return comm_failure_known(local->world->failure);
 }
 
-// comm_watchdog_error for a wait for rank `awaited` of the group. `to` names the call that this rank
-// did not come to.
-status local_wait_error(const comm_call *call, int awaited, const char *to, err *e);
+// A wait of a call for rank `awaited` of the group. `to` names the call that this rank did not come to.
+typedef struct local_wait {
+    const comm_call *call;
+    int awaited;
+    const char *to;
+} local_wait;
+
+// The limits of a wait, which says meanwhile that this rank waits. *w must live as long.
+doorbell_limits local_limits(const local_wait *w);
+// The error of a wait that ended without its event (comm_watchdog_error).
+status local_wait_error(const local_wait *w, err *e);
 
 // Each runs a call to its end, on the calling thread. E_PEER when a rank was lost or aborted.
 // E_INTERNAL when the ranks' calls differ.

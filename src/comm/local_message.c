@@ -54,22 +54,16 @@ static int other_end(const comm_local *local, const comm_channel *c, bool *sends
 }
 
 // The error of a wait for the other end that ended without its event.
-static status absent_error(const comm_call *call, const comm_channel *c, err *e)
+static status absent_error(const local_wait *w, bool sends, err *e)
 {
-    const comm_local *local = call->local;
-    char to[64];
-    bool sends;
-    const int other = other_end(local, c, &sends), other_rank = local_rank_of(local, other);
-    if (local_has_failed(local) || !atomic_load(&local->group->members[other].left) ||
-        comm_failure_await(local->world->failure)) {
-        snprintf(to, sizeof to, sends ? "recv from rank %d" : "send to rank %d",
-                 local_rank_of(local, local->base.rank));
-        return local_wait_error(call, other, to, e);
-    }
+    const comm_local *local = w->call->local;
+    if (local_has_failed(local) || !atomic_load(&local->group->members[w->awaited].left) ||
+        comm_failure_await(local->world->failure))
+        return local_wait_error(w, e);
     err why;
     memset(&why, 0, sizeof why);
-    err_set(&why, E_INTERNAL, "rank %d left the group while rank %d waits %s", other_rank,
-            local_rank_of(local, local->base.rank),
+    err_set(&why, E_INTERNAL, "rank %d left the group while rank %d waits %s",
+            local_rank_of(local, w->awaited), local_rank_of(local, local->base.rank),
             sends ? "for it to receive" : "to receive from it");
     comm_failure_set(local->world->failure, -1, &why); // -1: either of the two may be wrong
     return err_set(e, E_INTERNAL, "%s", why.text);
@@ -80,11 +74,16 @@ static status wait_change(const comm_call *call, const comm_channel *c, doorbell
                           err *e)
 {
     const comm_local *local = call->local;
+    char to[32];
     bool sends;
-    const int other = other_end(local, c, &sends);
-    return doorbell_wait(b, seen, &local->group->members[other].left, &local->limits)
+    if (doorbell_read(b) != seen) return OK;
+    const local_wait w = {call, other_end(local, c, &sends), to};
+    const doorbell_limits limits = local_limits(&w);
+    snprintf(to, sizeof to, sends ? "recv from rank %d" : "send to rank %d",
+             local_rank_of(local, local->base.rank));
+    return doorbell_wait(b, seen, &local->group->members[w.awaited].left, &limits)
                ? OK
-               : absent_error(call, c, e);
+               : absent_error(&w, sends, e);
 }
 
 // Waits until a counter that the other end advances is `target` or beyond.

@@ -31,16 +31,18 @@ static void leave_shared_core(comm_local *local, int awaited)
 status local_meet(comm_local *local, err *e)
 {
     comm_post *mine = next_post(local);
+    const comm_call *call = local->running;
+    const char *name =
+        comm_call_name(call->whole.kind ? (comm_call_kind)call->whole.kind : call->kind);
     doorbell_ring(&mine->doorbell, ++local->round);
     for (int i = 1; i < local->base.size; i++) {
         const int awaited = (local->base.rank + i) % local->base.size;
         if (local->limits.spin) leave_shared_core(local, awaited);
-        if (doorbell_wait_for(&local_post(local, awaited)->doorbell, local->round, &local->limits))
-            continue;
-        const comm_call *call = local->running;
-        return local_wait_error(
-            call, awaited,
-            comm_call_name(call->whole.kind ? (comm_call_kind)call->whole.kind : call->kind), e);
+        doorbell *other = &local_post(local, awaited)->doorbell;
+        if (doorbell_read(other) == local->round) continue;
+        const local_wait wait = {call, awaited, name};
+        const doorbell_limits limits = local_limits(&wait);
+        if (!doorbell_wait_for(other, local->round, &limits)) return local_wait_error(&wait, e);
     }
     return OK;
 }

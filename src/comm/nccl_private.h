@@ -61,8 +61,10 @@ struct nccl_comm {
     _Atomic(const char *) latest; // the name of the latest call
     _Atomic int settling;         // the host waits until the library has issued a call
     int64_t waits_ns;             // for which the watcher has seen the rank in one call
+    int64_t asks_ns;              // after which it asks the store for whom it waits
     uint64_t seen;                // `issued` when the watcher looked last
-    bool told;                    // the store says that this rank waits
+    int late;  // a member that does not wait, since the latest call; -1: not known
+    bool told; // the store says that this rank waits
     nccl_comm *next;
 };
 

@@ -4,8 +4,6 @@
 // so into the store, and at the limit the rank that has not written is named. Called by watcher.c, with its lock held.
 #include "comm/nccl_private.h"
 
-#include "comm/hosts.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -65,32 +63,50 @@ static void fail_without_name(const nccl_comm *c, const char *call, double limit
     comm_failure_set(c->own->world->failure, -1, &why);
 }
 
+static const char *latest_call(const nccl_comm *c)
+{
+    const char *latest = atomic_load(&c->latest);
+    return latest ? latest : "a call";
+}
+
+static comm_wait wait_of(const nccl_comm *c, int late)
+{
+    const world *w = c->own->world;
+    return (comm_wait){
+        .waiting = c->own->rank,
+        .awaited = c->ranks[late],
+        .first = w->first_rank,
+        .ranks = w->ranks,
+        .what =
+            atomic_load(&comm_watchdog_activity(w->watchdog, c->own->rank - w->first_rank)->what),
+        .call = latest_call(c),
+        .label = c->base.label,
+        .recorder = w->recorder};
+}
+
 // No rank has come within the limit: that is the failure of the run.
 static void fail_wait(nccl_comm *c, double limit_s)
 {
     err e = {.code = OK};
     int late;
     const world *w = c->own->world;
-    const char *latest = atomic_load(&c->latest), *call = latest ? latest : "a call";
     if (!find_late(c, &late)) return;
     if (late < 0) {
-        fail_without_name(c, call, limit_s);
+        fail_without_name(c, latest_call(c), limit_s);
         return;
     }
-    const int awaited = c->ranks[late];
-    const bool is_here = awaited >= w->first_rank && awaited < w->first_rank + w->ranks;
-    const comm_wait wait = {
-        .waiting = c->own->rank,
-        .awaited = awaited,
-        .first = w->first_rank,
-        .is_elsewhere = !is_here,
-        .host = comm_hosts_name(w, awaited),
-        .what =
-            atomic_load(&comm_watchdog_activity(w->watchdog, c->own->rank - w->first_rank)->what),
-        .call = call,
-        .label = c->base.label,
-        .recorder = w->recorder};
+    const comm_wait wait = wait_of(c, late);
     comm_watchdog_error(w->watchdog, w->failure, &wait, &e);
+}
+
+// After half of the limit the rank asks the store for whom it waits, and says so to ranks that wait for it.
+static void say_wait(nccl_comm *c, int64_t limit_ns)
+{
+    if (c->late < 0 && c->waits_ns > c->asks_ns && find_late(c, &c->late))
+        c->asks_ns = c->waits_ns + limit_ns / TELLS_AFTER;
+    if (c->late < 0) return;
+    const comm_wait wait = wait_of(c, c->late);
+    comm_watchdog_wait(c->own->world->watchdog, &wait);
 }
 
 static bool waits(nccl_comm *c)
@@ -108,7 +124,12 @@ static void bound_wait(nccl_comm *c, int64_t passed_ns)
     c->waits_ns = issued == c->seen && waits(c) ? c->waits_ns + passed_ns : 0;
     c->seen = issued;
     if (limit_ns == 0) return;
+    if (c->waits_ns == 0) {
+        c->late = -1;
+        c->asks_ns = limit_ns / 2;
+    }
     tell(c, c->waits_ns > limit_ns / TELLS_AFTER);
+    say_wait(c, limit_ns);
     if (c->waits_ns > limit_ns) fail_wait(c, (double)limit_ns * 1e-9);
 }
 

@@ -215,20 +215,25 @@ static int awaited_by(const network_wait *w)
     return -1;
 }
 
-static status late_error(network_rank *own, const network_wait *w, int awaited, err *e)
+static comm_wait wait_of(const network_rank *own, const network_wait *w, int awaited)
 {
     const network_call *x = w->call;
-    const int first = own->rank - own->local_rank, rank = x->comm->ranks[awaited];
-    const comm_wait wait = {.waiting = own->rank,
-                            .awaited = rank,
-                            .first = first,
-                            .is_elsewhere = rank < first || rank >= first + own->local_size,
-                            .host = host_of(own, rank),
-                            .what = x->what,
-                            .call = network_kind_name(x->terms.kind),
-                            .label = x->comm->base.label,
-                            .recorder = own->world->recorder};
-    const status result = comm_watchdog_error(own->world->watchdog, own->world->failure, &wait, e);
+    return (comm_wait){.waiting = own->rank,
+                       .awaited = x->comm->ranks[awaited],
+                       .first = own->rank - own->local_rank,
+                       .ranks = own->local_size,
+                       .what = x->what,
+                       .call = network_kind_name(x->terms.kind),
+                       .label = x->comm->base.label,
+                       .recorder = own->world->recorder};
+}
+
+// Without the lock, because it may take seconds.
+static status late_error(network_rank *own, const comm_wait *wait, err *e)
+{
+    pthread_mutex_unlock(&own->lock);
+    const status result = comm_watchdog_error(own->world->watchdog, own->world->failure, wait, e);
+    pthread_mutex_lock(&own->lock);
     end(own);
     return result;
 }
@@ -253,7 +258,9 @@ static status await(network_rank *own, const network_wait *w, err *e)
         const int64_t now = clock_ns(), limit_ms = atomic_load(&own->world->watchdog->limit_ms);
         waited_ns += size_min(now - last, COUNTED_NS);
         last = now;
-        if (limit_ms > 0 && waited_ns > limit_ms * 1000000) TRY(late_error(own, w, awaited, e));
+        const comm_wait wait = wait_of(own, w, awaited);
+        comm_watchdog_wait(own->world->watchdog, &wait);
+        if (limit_ms > 0 && waited_ns > limit_ms * 1000000) TRY(late_error(own, &wait, e));
     }
 done:
     return result;

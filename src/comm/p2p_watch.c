@@ -6,6 +6,9 @@
 // must have ended before the limit is over: the watcher looks every few milliseconds.
 #include "comm/p2p_private.h"
 
+// A wait that has taken so long is told (comm_watchdog_wait).
+enum { LONG_NS = 20000000 };
+
 static void release_flags(const p2p_comm *c)
 {
     const size_t pairs = (size_t)c->base.size * (size_t)c->base.size;
@@ -27,19 +30,28 @@ static bool waits_for(const p2p_comm *c, int to)
     return any_set(&p->meets[0][0], (int)STREAMS * (int)PHASES) || any_set(p->sent, P2P_SLOTS);
 }
 
-// The rank did not come within the limit: that is the failure of the run.
-static void fail_wait(const p2p_comm *c, int awaited)
+static comm_wait wait_of(const p2p_comm *c, int awaited)
 {
-    err e = {0};
     const p2p_rank *own = c->own;
     const char *latest = atomic_load(&c->latest);
-    const comm_wait wait = {.waiting = own->world_rank,
-                            .awaited = p2p_host(c)->group->world_rank[awaited],
-                            .what = p2p_host_call(c, CALL_BARRIER).what,
-                            .call = latest ? latest : "a call",
-                            .label = c->base.label,
-                            .recorder = own->world->recorder};
-    comm_watchdog_error(own->world->watchdog, own->world->failure, &wait, &e);
+    return (comm_wait){.waiting = own->world_rank,
+                       .awaited = p2p_host(c)->group->world_rank[awaited],
+                       .ranks = own->world->ranks,
+                       .what = p2p_host_call(c, CALL_BARRIER).what,
+                       .call = latest ? latest : "a call",
+                       .label = c->base.label,
+                       .recorder = own->world->recorder};
+}
+
+// The flag for the rank stays. When it has not come within the limit, that is the failure of the run.
+static void bound_wait(const p2p_comm *c, int awaited, int64_t limit_ns)
+{
+    err e = {.code = OK};
+    const world *w = c->own->world;
+    const comm_wait wait = wait_of(c, awaited);
+    comm_watchdog_wait(w->watchdog, &wait);
+    if (limit_ns > 0 && c->waits_ns[awaited] > limit_ns)
+        comm_watchdog_error(w->watchdog, w->failure, &wait, &e);
 }
 
 static void look(p2p_comm *c, int64_t passed_ns)
@@ -49,7 +61,7 @@ static void look(p2p_comm *c, int64_t passed_ns)
     for (int r = 0; r < c->base.size; r++) {
         const bool waits = issued == c->seen && waits_for(c, r);
         c->waits_ns[r] = waits ? c->waits_ns[r] + passed_ns : 0;
-        if (limit_ns > 0 && c->waits_ns[r] > limit_ns) fail_wait(c, r);
+        if (c->waits_ns[r] > LONG_NS) bound_wait(c, r, limit_ns);
     }
     c->seen = issued;
 }

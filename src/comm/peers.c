@@ -38,7 +38,7 @@ static void end_connection(world *w, comm_peer *p)
     close(p->fd);
     p->fd = -1;
     if (atomic_load(&w->ended[p->rank])) return;
-    comm_watchdog_describe(w->watchdog, w->first, p->rank, w->recorder, doing, sizeof doing);
+    comm_watchdog_describe(w->watchdog, w->first, p->rank, "was", w->recorder, doing, sizeof doing);
     comm_failure_set_gone(w->failure, w->first_rank + p->rank, p->pid, doing);
 }
 

@@ -85,7 +85,8 @@ static status differ_here(comm *c, int member, const comm_record_entry *mine,
 }
 
 // The error of a wait for a member that ended without its call.
-static status absent(comm *c, int member, const comm_record_entry *mine, err *e)
+static status absent(comm *c, int member, const comm_record_entry *mine, const comm_wait *wait,
+                     err *e)
 {
     const comm_recording *x = c->recording;
     const comm_recorder *r = x->recorder;
@@ -94,15 +95,13 @@ static status absent(comm *c, int member, const comm_record_entry *mine, err *e)
     const comm_record_group *g = x->peers[member];
     const bool left = atomic_load(&g->left) || atomic_load(&g->key) != atomic_load(&x->group->key);
     if (left && !comm_failure_await(f)) return differ_here(c, member, mine, &leaves, e);
-    const int first = r->o.first_rank;
-    const comm_wait wait = {.waiting = first + x->rank,
-                            .awaited = first + x->peer_ranks[member],
-                            .first = first,
-                            .what = mine->what,
-                            .call = comm_call_name((comm_call_kind)mine->call.kind),
-                            .label = c->label,
-                            .recorder = r};
-    return comm_watchdog_error(r->o.watchdog, f, &wait, e);
+    return comm_watchdog_error(r->o.watchdog, f, wait, e);
+}
+
+static void idle(void *arg)
+{
+    const comm_wait *wait = arg;
+    comm_watchdog_wait(wait->recorder->o.watchdog, wait);
 }
 
 static status await(comm *c, int member, const comm_record_entry *mine, comm_record_entry *theirs,
@@ -110,15 +109,27 @@ static status await(comm *c, int member, const comm_record_entry *mine, comm_rec
 {
     const comm_recording *x = c->recording;
     comm_record_group *g = x->peers[member];
+    const comm_recorder *r = x->recorder;
+    const comm_wait wait = {.waiting = r->o.first_rank + x->rank,
+                            .awaited = r->o.first_rank + x->peer_ranks[member],
+                            .first = r->o.first_rank,
+                            .ranks = r->o.ranks,
+                            .what = mine->what,
+                            .call = comm_call_name((comm_call_kind)mine->call.kind),
+                            .label = c->label,
+                            .recorder = r};
+    doorbell_limits limits = r->limits;
+    limits.idle = idle;
+    limits.idle_arg = (void *)(uintptr_t)&wait;
     const uint32_t target = (uint32_t)mine->sequence;
     uint64_t id;
     uint32_t now;
     while ((int32_t)((now = doorbell_read(&g->published)) - target) < 0)
-        if (!doorbell_wait(&g->published, now, &g->left, &x->recorder->limits))
-            return absent(c, member, mine, e);
+        if (!doorbell_wait(&g->published, now, &g->left, &limits))
+            return absent(c, member, mine, &wait, e);
     return comm_record_read(&g->next[target & 1], theirs, &id) && id == mine->sequence
                ? OK
-               : absent(c, member, mine, e);
+               : absent(c, member, mine, &wait, e);
 }
 
 // Waits for the members of this machine, and compares with each.

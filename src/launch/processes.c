@@ -89,7 +89,7 @@ static void note_lost(launch_workers *c, int i, int how)
     const int rank = c->first + i, number = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
     if (number == SIGBUS && fault_receive(c->faults, fault, sizeof fault)) why = fault;
     if (number == SIGKILL) why = oom_explain(c->before, "");
-    comm_watchdog_describe(w->watchdog, rank, rank, w->recorder, doing, sizeof doing);
+    comm_watchdog_describe(w->watchdog, rank, rank, "was", w->recorder, doing, sizeof doing);
     comm_failure_set_lost(w->failure, w->first_rank + rank, c->pids[i], how, why, doing);
 }
 

@@ -93,12 +93,18 @@ static status wait_change(toy_wait *x, int awaited, err *e)
     if (comm_failure_known(w->failure)) return comm_failure_error(w->failure, e);
     const comm_wait wait = {.waiting = g->world_rank[m->rank],
                             .awaited = g->world_rank[awaited],
+                            .ranks = w->ranks,
                             .what = m->what,
                             .call = x->call,
                             .label = m->label};
     if (g->left[awaited]) return left_error(x, awaited, e);
-    if (limit_ms > 0 && x->waited_ms >= limit_ms)
-        return comm_watchdog_error(w->watchdog, w->failure, &wait, e);
+    comm_watchdog_wait(w->watchdog, &wait);
+    if (limit_ms > 0 && x->waited_ms >= limit_ms) {
+        pthread_mutex_unlock(&g->lock); // it may take seconds
+        const status result = comm_watchdog_error(w->watchdog, w->failure, &wait, e);
+        pthread_mutex_lock(&g->lock);
+        return result;
+    }
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += SLICE_MS * 1000000;
     if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;

@@ -461,7 +461,7 @@ static void test_messages_of_a_group_start_together(void **state)
     g.way = AS_PREPARED;
     g.limit_ms = 20;
     assert_int_equal(rig_run(&g), 3);
-    if (!strstr(g.errors[0].text, " did not come to recv within 0.02 s"))
+    if (!strstr(g.errors[0].text, "rank 1 did not come to recv within 0.02 s"))
         fail_msg("%s", g.errors[0].text);
 }
 
