@@ -16,15 +16,17 @@ static status open_model(const job *j, session_inputs *in, model_limits *limits,
 {
     status result = OK;
     model *m = NULL;
+    safetensors *weights = NULL;
     const model_options once = {.mode = GRAPH_EVAL, .type = F32, .batch = 1, .seq = 1};
     TRY(model_open(in->family, in->config, &once, &m, e));
     *limits = model_get_limits(m);
     TRY(session_check_groups(j, m, &in->warnings, e));
     if (!j->model.has_weights) goto done;
-    TRY(safetensors_open_folder(j->model.path, &in->weights, e));
-    result = model_param_check_all(m, in->weights, e);
+    TRY(safetensors_open_folder(j->model.path, &weights, e));
+    result = model_param_check_all(m, weights, e);
     if (result != OK) err_prefix(e, "%s: ", j->model.path);
 done:
+    safetensors_close(weights);
     model_close(m);
     return result;
 }
@@ -138,7 +140,6 @@ void session_inputs_close(session_inputs *in)
 {
     dataset_close(in->train);
     dataset_close(in->valid);
-    safetensors_close(in->weights);
     free(in->tokenizer_folder);
     free(in->data_tokenizer);
     ckpt_fence_close(&in->fence);

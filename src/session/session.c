@@ -37,8 +37,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .train = in->train,
                              .valid = in->valid,
                              .predicts = in->predicts,
-                             .order = j->data.order,
-                             .weights = in->weights};
+                             .order = j->data.order};
     const bool is_far = j->own.local_ranks < j->own.ranks;
     TRY(comm_describe(communicator_of(j, ranks), ranks, is_far, !j->strategy.offload.host_is_apart,
                       &described, e));
@@ -82,6 +81,21 @@ static status open_host(const job *j, device **out, err *e)
     return needed ? device_open("cpu", &o, out, e) : OK;
 }
 
+// The files of the weights are mapped only while the trainer loads them. A file that stays mapped would
+// stay in each rank's memory, which the plan does not count.
+static status open_trainer(const job *j, session *s, err *e)
+{
+    status result = OK;
+    safetensors *weights = NULL;
+    if (j->model.has_weights) TRY(safetensors_open_folder(j->model.path, &weights, e));
+    s->options.weights = weights;
+    TRY(trainer_open(&s->options, &s->trainer, e));
+done:
+    s->options.weights = NULL;
+    safetensors_close(weights);
+    return result;
+}
+
 status session_open(const job *j, const session_inputs *in, world *w, int rank, session *out,
                     err *e)
 {
@@ -99,7 +113,7 @@ status session_open(const job *j, const session_inputs *in, world *w, int rank, 
     o->host = out->host;
     o->comm = out->comm;
     o->checks.activity = comm_watchdog_activity(w->watchdog, rank - w->first_rank);
-    TRY(trainer_open(o, &out->trainer, e));
+    TRY(open_trainer(j, out, e));
 done:
     return result;
 }

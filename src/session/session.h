@@ -17,14 +17,14 @@ typedef struct session_own_inputs {
     bool predicts;          // the memory estimate includes trainer_predict
 } session_own_inputs;
 
-// The inputs of a job, opened once before any rank starts. Ranks share them as mapped files.
+// The inputs of a job, opened once before any rank starts. Ranks share data sets as mapped files. Initial weights
+// are checked here; each rank opens them again while it loads them (session_open).
 typedef struct session_inputs {
     const model_family *family;
     const void *config;        // of the family; borrowed from the job or the program
     const kernel_needs *needs; // of the kernels of the job's device
     int64_t seq_len;           // positions of a sample
     dataset *train, *valid;    // valid NULL when the job has none
-    safetensors *weights;      // initial weights; NULL when they are drawn
     bool predicts;             // as in session_own_inputs
     char *tokenizer_folder;    // checkpoints copy its tokenizer files; NULL for none
     ckpt_fence fence;          // that checkpoints respect; none where its path is NULL

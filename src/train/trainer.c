@@ -371,6 +371,7 @@ status trainer_open(const trainer_options *o, trainer **out, err *e)
     TRY(comm_share(o->comm, e));
     if (o->weights) TRY(model_param_check_all(t->model, o->weights, e));
     TRY(trainer_fill_weights(t, e));
+    t->o.weights = NULL; // the caller may close it now
     *out = t;
     t = NULL;
 done:

@@ -59,7 +59,7 @@ typedef struct trainer_options {
     dataset *train, *valid; // valid may be NULL
     bool predicts;          // trainer_predict will be called; it may always be with `valid`
     sampler_order order;
-    const safetensors *weights; // initial weights; NULL: drawn from the seed
+    const safetensors *weights; // initial weights, read by trainer_open only; NULL: drawn
 } trainer_options;
 
 // Sets what a plan must know of the communicator of all ranks. trainer_open does it, too, from o->comm.

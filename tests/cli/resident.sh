@@ -1,0 +1,34 @@
+# resident.sh -- the files of a model folder are released when its weights are loaded, and `bench train
+# --memory-within` compares a rank's memory with the plan.
+. "$(dirname "$0")/lib.sh" "$1"
+make_data
+make_job
+ok "$trireme" train job.yaml --quiet --train.steps 1 --train.save_every 1
+cp -r out/checkpoints/step-00000001 folder
+sed -i 's/^model: .*/model: {path: folder}/' job.yaml
+
+# expect_no_weights PROCESS...: none of these processes has a file of the folder's weights mapped or open.
+expect_no_weights() {
+    local pid
+    [ "$#" -gt 0 ] || fail 'no process was found'
+    for pid in "$@"; do
+        expect_line '.' "/proc/$pid/maps"
+        expect_no_line '/folder/.*\.safetensors' "/proc/$pid/maps"
+        expect_none "open in process $pid" "$(ls -l "/proc/$pid/fd" | grep '/folder/')"
+    done
+}
+
+for how in processes threads; do
+    rm -rf out
+    "$trireme" train job.yaml --quiet --launch.as $how --train.steps 1000000000 \
+        >stdout 2>stderr </dev/null &
+    starter=$!
+    wait_for_line '"event":"step","step":2,' out/log.jsonl
+    expect_no_weights $starter $(children_of $starter)
+    kill -INT $starter
+    { wait $starter; } 2>/dev/null
+    code=$?
+    expect_exit 130
+done
+
+finish
