@@ -33,12 +33,15 @@ typedef struct bench_train_request {
     job *job;
     session_inputs inputs;
     bool json;
+    double memory_within; // percent of the plan; INFINITY: not checked
     double began;
     uint64_t free_bytes; // of the first device, before a rank opened it
 } bench_train_request;
 
 static const flag flags[] = {
     {"--json", FLAG_SWITCH, offsetof(bench_train_request, json), NULL, "Prints one JSON object."},
+    {"--memory-within", FLAG_NUMBER, offsetof(bench_train_request, memory_within), "PERCENT",
+     "Fails where a rank's memory differs from the plan's by more than this (ranks on the CPU)."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -110,6 +113,21 @@ done:
     return result;
 }
 
+// The plan is of all that a rank has resident where the device's memory is the host's.
+static status check_memory(const bench_train_request *q, uint64_t pss, uint64_t planned_bytes,
+                           err *e)
+{
+    const double percent = ((double)pss / (double)planned_bytes - 1) * 100;
+    char found[24], planned[24];
+    if (fabs(percent) <= q->memory_within) return OK;
+    text_bytes(found, (double)pss);
+    text_bytes(planned, (double)planned_bytes);
+    return err_set(e, E_INTERNAL,
+                   "has %s of memory, %+.1f %% of the plan's %s; valid with "
+                   "--memory-within: at most %g %% more or less",
+                   found, percent, planned, q->memory_within);
+}
+
 static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
 {
     status result = OK;
@@ -156,6 +174,7 @@ static status rank_bench(world *w, int rank, int ranks, void *arg, err *e)
     f.params = model_param_count(trainer_get_model(s.trainer));
     if (rank == 0) print_figures(q, &f, pss, peak);
     if (rank == 0) TRY(console_flush(e));
+    TRY(check_memory(q, pss, f.plan_bytes, e));
 done:
     free(seconds);
     if (result != OK) session_abort(&s, e);
@@ -170,11 +189,19 @@ static int cmd_bench_train(int argc, char **argv)
                                            "--train.eval_every=0", NULL};
     status result = OK;
     err error = {0}, *e = &error;
-    bench_train_request q = {.began = clock_seconds()};
+    bench_train_request q = {.began = clock_seconds(), .memory_within = INFINITY};
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     const bench_job given = bench_job_arguments(argc, argv, defaults);
     TRY(bench_job_open(&given, NULL, 0, &q.job, e));
     TRY(session_inputs_open(q.job, &q.inputs, e));
+    if (!(q.memory_within >= 0))
+        FAIL(E_USAGE, "--memory-within: found %g; valid: a number of percent from 0",
+             q.memory_within);
+    if (isfinite(q.memory_within) && q.job->strategy.offload.host_is_apart)
+        FAIL(E_USAGE,
+             "--memory-within: found device %s, whose memory is not the host's; valid: "
+             "--launch.device cpu",
+             q.job->launch.device);
     TRY(read_free_bytes(q.job, &q.free_bytes, e));
     launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};
     TRY(launch_ranks(&o, rank_bench, &q, NULL, e));
@@ -187,7 +214,7 @@ done:
 const command command_bench_train = {
     .name = "train",
     .run = cmd_bench_train,
-    .usage = "[JOB.yaml] [--key value ...] [--json]",
+    .usage = "[JOB.yaml] [--key value ...] [--memory-within PERCENT] [--json]",
     .help = "Measures the speed and memory of training steps.",
     .about =
         "Runs train.steps steps of the job (default 10) on its data, or on random tokens; the "
