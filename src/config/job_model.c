@@ -42,12 +42,12 @@ static const struct {
     field_identity identity;
 } FIELDS[] = {
     {"model.features", "Sets how many features an input vector has.", MLP, FIELD_COUNT, AT(mlp.features), DIFFERS_ALWAYS},
-    {"model.layers", "Sets the number of layers.", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(layers), DIFFERS_ALWAYS},
+    {"model.layers", "Sets the number of layers; the default is that of the family's published model of this width, fewer below their smallest.", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(layers), DIFFERS_ALWAYS},
     {"model.hidden", "Sets the width of the residual (hidden size).", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(hidden), DIFFERS_ALWAYS},
-    {"model.heads", "Sets the number of attention heads.", GPT2 | LLAMA, FIELD_COUNT, AT(heads), DIFFERS_ALWAYS},
+    {"model.heads", "Sets the number of attention heads; the default gives each a width of 64, or 128 in llama models from model.hidden 3072 on.", GPT2 | LLAMA, FIELD_COUNT, AT(heads), DIFFERS_ALWAYS},
     {"model.kv_heads", "Sets the number of key and value heads; the default is model.heads.", LLAMA, FIELD_COUNT, AT(kv_heads), DIFFERS_ALWAYS},
     {"model.head_dim", "Sets the width of an attention head; the default is model.hidden divided by model.heads.", LLAMA, FIELD_COUNT, AT(head_dim), DIFFERS_ALWAYS},
-    {"model.ffn", "Sets the width of the feed-forward layers; the default of gpt2 is 4 times model.hidden.", GPT2 | LLAMA, FIELD_COUNT, AT(ffn), DIFFERS_ALWAYS},
+    {"model.ffn", "Sets the width of the feed-forward layers; the default is 4 times model.hidden in gpt2 models, 8/3 of it in llama models, rounded up to a multiple of 256 (32 below model.hidden 1024).", GPT2 | LLAMA, FIELD_COUNT, AT(ffn), DIFFERS_ALWAYS},
     {"model.vocab", "Sets the number of tokens in the vocabulary.", GPT2 | LLAMA, FIELD_COUNT, AT(vocab), DIFFERS_ALWAYS},
     {"model.classes", "Sets the number of classes, or of targets with loss mse.", MLP, FIELD_COUNT, AT(vocab), DIFFERS_ALWAYS},
     {"model.max_seq", "Sets the longest sequence that the model takes, in tokens.", GPT2 | LLAMA, FIELD_COUNT, AT(max_seq), DIFFERS_ALWAYS},
@@ -164,11 +164,13 @@ done:
     return result;
 }
 
-// HuggingFace's sizes of the family without its token ids, which other vocabularies do not have.
+// HuggingFace's sizes of the family, but for those that follow from the width, and without its token ids,
+// which other vocabularies do not have.
 static void family_defaults(model_family_kind f, model_config *c)
 {
     model_config_defaults(f, c);
     c->bos = c->eos = -1;
+    if (f != FAMILY_MLP) c->layers = c->heads = c->ffn = 0;
 }
 
 static const char *field_name(int i)

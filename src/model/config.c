@@ -106,9 +106,52 @@ static void drop_foreign_tokens(model_config *c)
     if (c->eos < 0 && c->more_eos_count > 0) c->eos = c->more_eos[--c->more_eos_count];
 }
 
+// The published models of a family, by width. Below the first, the number of layers falls with the width.
+typedef struct published_model {
+    int64_t hidden, layers;
+} published_model;
+static const published_model GPT2_MODELS[] = {
+    {768, 12}, {1024, 24}, {1280, 36}, {1600, 48}, {INT64_MAX, 48}};
+static const published_model LLAMA_MODELS[] = {{2048, 16},   {3072, 28},      {4096, 32},
+                                               {5120, 40},   {6656, 60},      {8192, 80},
+                                               {16384, 126}, {INT64_MAX, 126}};
+
+static int64_t layers_of(const model_config *c)
+{
+    const published_model *m = c->family == FAMILY_LLAMA ? LLAMA_MODELS : GPT2_MODELS;
+    if (c->hidden < m->hidden) {
+        const int64_t layers = m->layers * c->hidden / m->hidden;
+        return layers > 2 ? layers : 2;
+    }
+    while (m[1].hidden <= c->hidden) m++;
+    return m->layers;
+}
+
+// Heads of 64 numbers, of 128 in the larger Llama models. Where this does not divide the width, fewer heads.
+static int64_t heads_of(const model_config *c)
+{
+    const int64_t usual = c->family == FAMILY_LLAMA && c->hidden >= 3072 ? 128 : 64;
+    const int64_t each = c->head_dim ? c->head_dim : usual, kv = c->kv_heads ? c->kv_heads : 1;
+    const int64_t most = c->hidden > each ? c->hidden / each : 1;
+    const int64_t even = c->family == FAMILY_LLAMA ? 2 : 1; // rotary positions need even widths
+    for (int64_t heads = most; heads > 1; heads--)
+        if (c->hidden % (heads * even) == 0 && heads % kv == 0) return heads;
+    return 1;
+}
+
+// Llama's gated layers have three matrices of 8/3 hidden where GPT-2's have two of 4 hidden.
+static int64_t ffn_of(const model_config *c)
+{
+    const int64_t multiple = c->hidden < 1024 ? 32 : 256, ffn = 8 * c->hidden / 3;
+    return c->family == FAMILY_LLAMA ? (ffn + multiple - 1) / multiple * multiple : 4 * c->hidden;
+}
+
 static status finish_attention(model_config *c, err *e)
 {
     status result = OK;
+    if (c->layers == 0) c->layers = layers_of(c);
+    if (c->heads == 0) c->heads = heads_of(c);
+    if (c->ffn == 0) c->ffn = ffn_of(c);
     if (c->kv_heads == 0) c->kv_heads = c->heads;
     if (c->hidden % c->heads)
         FAIL(E_USAGE, "hidden: found %" PRId64 ", valid are multiples of heads (%" PRId64 ")",
@@ -117,7 +160,6 @@ static status finish_attention(model_config *c, err *e)
         FAIL(E_USAGE, "kv_heads: found %" PRId64 ", valid are divisors of heads (%" PRId64 ")",
              c->kv_heads, c->heads);
     if (c->head_dim == 0) c->head_dim = c->hidden / c->heads;
-    if (c->ffn == 0) c->ffn = 4 * c->hidden;
     if (c->family != FAMILY_LLAMA) goto done;
     if (c->head_dim % 2)
         FAIL(E_USAGE, "head_dim: found %" PRId64 ", valid are even numbers (rotary positions)",

@@ -86,8 +86,9 @@ bool model_config_describe(const char *field, text *out);
 const char *model_config_synonym(const char *field, int index);
 
 // Sets the fields that follow from others, and checks how the fields depend on each other (E_USAGE).
-//   kv_heads = heads, head_dim = hidden / heads, ffn = 4 * hidden, rope_original = max_seq, where
-//   they are not given; token ids outside the vocabulary become -1
+//   layers, heads and ffn that are 0 follow from hidden as in the published models of the family;
+//   kv_heads = heads, head_dim = hidden / heads, rope_original = max_seq, where they are not given;
+//   token ids outside the vocabulary become -1
 status model_config_finish(model_config *c, err *e);
 
 // Reads a folder's config.json and finishes it. E_USAGE names a field whose value would change the

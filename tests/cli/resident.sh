@@ -32,7 +32,7 @@ for how in processes threads; do
 done
 
 # The comparison itself. Sizes of processes decide nothing here: no rank has the plan's bytes exactly, and none has
-# a million times them. CONTRIBUTING.md says how large a model the figure of 2 % needs.
+# a million times them.
 run "$trireme" bench train job.yaml --train.steps 2 --memory-within 0
 expect_exit 1
 expect_line '^trireme: rank [01]: has [0-9.]+ [KMG]iB of memory, [+-][0-9.]+ % of the plan.s [0-9.]+ [KMG]iB; valid with --memory-within: at most 0 % more or less$'

@@ -46,6 +46,52 @@ static void quotes_do_not_turn_mock_into_a_path(void **state)
     job_close(j);
 }
 
+static void sizes_that_are_not_given_follow_from_the_width(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        int64_t layers, heads, kv_heads, head_dim, ffn;
+    } cases[] = {
+        {"gpt2", 12, 12, 12, 64, 3072}, // HuggingFace's own default
+        {"gpt2, hidden: 1024", 24, 16, 16, 64, 4096},
+        {"gpt2, hidden: 1600", 48, 25, 25, 64, 6400},
+        {"gpt2, hidden: 128", 2, 2, 2, 64, 512},
+        {"gpt2, hidden: 384", 6, 6, 6, 64, 1536},
+        {"gpt2, hidden: 100, ffn: 7", 2, 1, 1, 100, 7},
+        {"llama", 32, 32, 32, 128, 11008}, // Llama 2 7B
+        {"llama, hidden: 2048", 16, 32, 32, 64, 5632},
+        {"llama, hidden: 5120", 40, 40, 40, 128, 13824}, // 13B
+        {"llama, hidden: 6656", 60, 52, 52, 128, 17920}, // 30B
+        {"llama, hidden: 8192", 80, 64, 64, 128, 22016}, // 65B
+        {"llama, hidden: 256", 2, 4, 4, 64, 704},
+        {"llama, hidden: 576, kv_heads: 3, layers: 30", 30, 9, 3, 64, 1536}, // SmolLM2 135M
+        {"llama, hidden: 256, head_dim: 32, kv_heads: 2", 2, 8, 2, 32, 704},
+        {"llama, hidden: 200", 2, 2, 2, 100, 544},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char yaml[128];
+        snprintf(yaml, sizeof yaml, "model: {family: %s}\ndata: {train: mock}\n", cases[i].model);
+        job *j = good_job(yaml, "");
+        const model_config *c = &j->model.config;
+        if (c->layers != cases[i].layers || c->heads != cases[i].heads ||
+            c->kv_heads != cases[i].kv_heads || c->head_dim != cases[i].head_dim ||
+            c->ffn != cases[i].ffn)
+            fail_msg("%s: layers %lld, heads %lld, kv_heads %lld, head_dim %lld, ffn %lld",
+                     cases[i].model, (long long)c->layers, (long long)c->heads,
+                     (long long)c->kv_heads, (long long)c->head_dim, (long long)c->ffn);
+        job_close(j);
+    }
+    // A folder's config.json means what HuggingFace means.
+    assert_int_equal(file_make_directories("narrow", NULL), OK);
+    put_file("narrow/config.json", "{\"model_type\":\"llama\",\"hidden_size\":256}");
+    job *j = good_job("model: {path: narrow}\ndata: {train: mock}\n", "");
+    assert_int_equal(j->model.config.layers, 32);
+    assert_int_equal(j->model.config.heads, 32);
+    assert_int_equal(j->model.config.ffn, 11008);
+    job_close(j);
+}
+
 static void a_job_file_with_every_section_is_read(void **state)
 {
     (void)state;
@@ -238,6 +284,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_keys_but_model_and_data_have_defaults),
         cmocka_unit_test(quotes_do_not_turn_mock_into_a_path),
+        cmocka_unit_test(sizes_that_are_not_given_follow_from_the_width),
         cmocka_unit_test(a_job_file_with_every_section_is_read),
         cmocka_unit_test(the_command_line_overrides_the_file),
         cmocka_unit_test(names_of_other_systems_are_read),
