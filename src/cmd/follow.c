@@ -33,7 +33,7 @@ static status tell_here(const train_start *s, void *data, size_t bytes, err *e)
         comm_watchdog_set(w->watchdog, s->job->checks.watchdog_ms);
     }
     head->recorder = w->recorder;
-    if (w->ranks > 1) TRY(comm_peers_tell(w, data, bytes, e));
+    if (w->peers) TRY(comm_peers_tell(w, data, bytes, e));
 done:
     return result;
 }

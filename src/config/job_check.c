@@ -197,11 +197,11 @@ static status check_launcher(const job *j, err *e)
     if (!j->own.launcher) return OK;
     if (j->launch.ranks && j->launch.ranks != j->own.ranks)
         KEY_ERROR("launch.ranks",
-                  "found %d; valid: auto, or %d, because %s has started %d processes",
-                  j->launch.ranks, j->own.ranks, j->own.launcher, j->own.ranks);
+                  "found %d; valid: auto, or %d, the ranks of the run that %s has started",
+                  j->launch.ranks, j->own.ranks, j->own.launcher);
     if (j->launch.as_threads)
         KEY_ERROR("launch.as",
-                  "found threads; valid: processes, because %s has started a process for each rank",
+                  "found threads; valid: processes, because %s has started several processes",
                   j->own.launcher);
 done:
     return result;

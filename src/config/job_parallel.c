@@ -29,11 +29,6 @@ status policies_check_value(const job *j, const yaml_node *n, const policies *dp
     status result = OK;
     text found = {0};
     err refused = {.code = OK};
-    if (n && n->kind == NODE_SCALAR && value_same_word(n->scalar, "MultiWorkerMirroredStrategy"))
-        FAIL(E_USAGE,
-             "found MultiWorkerMirroredStrategy, whose workers are processes that were started "
-             "one by one; this version starts all ranks itself, on one machine; valid: "
-             "MirroredStrategy, with launch.ranks");
     if (policies_check(dp, &refused) != OK)
         FAIL(refused.code, "%s",
              refused.text + (strncmp(refused.text, key, strlen(key)) ? 0 : strlen(key)));

@@ -69,10 +69,10 @@ static status attach(const launcher_place *p, const char *version, world **out, 
                               .identity = p->identity,
                               .version = version,
                               .deadline_ms = p->deadline_ms};
-    if (p->local_ranks > 1)
+    if (p->starts < p->local_ranks)
         TRY(world_attach(&place, out, e));
     else
-        TRY(world_open(1, false, out, e));
+        TRY(world_open(p->local_ranks, false, out, e));
     (*out)->first_rank = place.first_rank;
     (*out)->all_ranks = p->ranks;
 done:

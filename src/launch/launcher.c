@@ -19,7 +19,8 @@ typedef struct launcher_row {
     const char *name;
     const char *rank, *ranks, *local_rank, *local_ranks; // variables; NULL: there is none
     const char *node;                                    // local_ranks lists a number for each node
-    const char *host; // the number of the node, where it tells one
+    const char *host;  // the number of the node, where it tells one
+    const char *alone; // where this is set, and no local variable is, each host has one process
     const char
         *identity[IDENTITIES]; // variables; where none is set, the parent process is the identity
 } launcher_row;
@@ -32,12 +33,14 @@ static const launcher_row ROWS[] = {
      "LOCAL_WORLD_SIZE",
      NULL,
      "GROUP_RANK",
+     "MASTER_ADDR",
      {"MASTER_PORT", "MASTER_ADDR", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID"}},
     {"mpirun (Open MPI)",
      "OMPI_COMM_WORLD_RANK",
      "OMPI_COMM_WORLD_SIZE",
      "OMPI_COMM_WORLD_LOCAL_RANK",
      "OMPI_COMM_WORLD_LOCAL_SIZE",
+     NULL,
      NULL,
      NULL,
      {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_ess_jobid"}},
@@ -48,6 +51,7 @@ static const launcher_row ROWS[] = {
      "MPI_LOCALNRANKS",
      NULL,
      NULL,
+     NULL,
      {"PMI_JOBID", "MPICH_JOBID"}},
     {"mpiexec (MVAPICH)",
      "MV2_COMM_WORLD_RANK",
@@ -56,8 +60,9 @@ static const launcher_row ROWS[] = {
      "MV2_COMM_WORLD_LOCAL_SIZE",
      NULL,
      NULL,
+     NULL,
      {"MPIRUN_ID"}},
-    {"a launcher with PMIx", "PMIX_RANK", NULL, NULL, NULL, NULL, NULL, {NULL}},
+    {"a launcher with PMIx", "PMIX_RANK", NULL, NULL, NULL, NULL, NULL, NULL, {NULL}},
     // Not SLURM_NTASKS: a batch script, which runs once, has it too.
     {"srun",
      "SLURM_PROCID",
@@ -66,26 +71,38 @@ static const launcher_row ROWS[] = {
      "SLURM_STEP_TASKS_PER_NODE",
      "SLURM_NODEID",
      "SLURM_NODEID",
+     NULL,
      {"SLURM_JOB_ID", "SLURM_STEP_ID"}},
-    {"srun", "SLURM_PROCID", NULL, NULL, NULL, NULL, NULL, {NULL}},
+    {"srun", "SLURM_PROCID", NULL, NULL, NULL, NULL, NULL, NULL, {NULL}},
 };
 
 // What the variables say of this process.
 typedef struct launcher_found {
     launcher_place
         place; // launcher NULL: nothing; ranks 0: there are several, and it is not known how many
-    text variables;    // "RANK=1 WORLD_SIZE=2"
-    const char *unset; // without this variable the process is alone
-    const char *lacks; // what is not set or not valid, and is needed to attach; NULL: nothing
+    text variables;        // "RANK=1 WORLD_SIZE=2"
+    const char *unset;     // without this variable the process is alone
+    const char *lacks;     // what is not set, and is needed to attach; NULL: nothing
+    const char *malformed; // the first variable whose value is no whole number; NULL: there is none
 } launcher_found;
 
-static bool read_number(const char *variable, int64_t most, int *out)
+static const char *value_of(const char *variable)
 {
     const char *value = variable ? getenv(variable) : NULL;
+    return value && *value ? value : NULL;
+}
+
+// Launchers write decimal digits only, so a number with a unit, such as 2k, is none.
+static bool read_number(launcher_found *f, const char *variable, int *out)
+{
+    const char *value = value_of(variable);
     int64_t number;
-    if (!value || !text_to_count(value, &number) || number > most) return false;
-    *out = (int)number;
-    return true;
+    if (!value) return false;
+    if (strspn(value, "0123456789") == strlen(value) && text_to_count(value, &number) &&
+        number <= INT32_MAX)
+        return *out = (int)number, true;
+    if (!f->malformed) f->malformed = variable;
+    return false;
 }
 
 // Reads "4(x2),3", the tasks of three nodes.
@@ -108,22 +125,27 @@ static bool read_list(const char *variable, int index, int *out)
 // Adds " NAME=value" to an identity, where the variable is set.
 static void add_variable(const char *name, char identity[LAUNCHER_IDENTITY_BYTES])
 {
-    const char *value = name ? getenv(name) : NULL;
+    const char *value = value_of(name);
     const size_t bytes = strlen(identity);
-    if (value && *value)
-        snprintf(identity + bytes, LAUNCHER_IDENTITY_BYTES - bytes, " %s=%s", name, value);
+    if (value) snprintf(identity + bytes, LAUNCHER_IDENTITY_BYTES - bytes, " %s=%s", name, value);
 }
 
 static void add_identity(const launcher_row *l, launcher_place *p)
 {
-    snprintf(p->run, sizeof p->run, "%s", l->name);
+    snprintf(p->run, sizeof p->run, "%s", p->launcher);
     for (int i = 0; i < IDENTITIES; i++) add_variable(l->identity[i], p->run);
     strcpy(p->identity, p->run);
     const size_t bytes = strlen(p->identity);
-    if (strcmp(p->run, l->name) == 0)
+    if (strcmp(p->run, p->launcher) == 0)
         snprintf(p->identity + bytes, sizeof p->identity - bytes, " parent process %d",
                  (int)getppid());
     if (p->local_ranks != p->ranks) add_variable(l->host, p->identity);
+}
+
+// Is this one process of a host, which says so by what it does not set? A PyTorchJob starts pods so.
+static bool is_alone_on_host(const launcher_row *l)
+{
+    return value_of(l->alone) && !value_of(l->local_rank) && !value_of(l->local_ranks);
 }
 
 static void read_local(const launcher_row *l, launcher_found *f)
@@ -131,33 +153,52 @@ static void read_local(const launcher_row *l, launcher_found *f)
     launcher_place *p = &f->place;
     int node = 0;
     f->lacks = NULL;
-    if (!l->ranks)
+    if (is_alone_on_host(l))
+        p->local_ranks = 1;
+    else if (!l->ranks)
         f->lacks = "the number of processes";
-    else if (!read_number(l->local_rank, INT32_MAX, &p->local_rank))
+    else if (!read_number(f, l->local_rank, &p->local_rank))
         f->lacks = l->local_rank;
-    else if (l->node && read_number(l->node, INT32_MAX, &node) &&
+    else if (l->node && read_number(f, l->node, &node) &&
              !read_list(l->local_ranks, node, &p->local_ranks))
         f->lacks = l->local_ranks;
-    else if (!l->node && !read_number(l->local_ranks, INT32_MAX, &p->local_ranks))
+    else if (!l->node && !read_number(f, l->local_ranks, &p->local_ranks))
         f->lacks = l->local_ranks;
     else if (l->node && !getenv(l->node))
         f->lacks = l->node;
-    else
-        add_identity(l, p);
+    if (!f->lacks) add_identity(l, p);
+}
+
+// `trireme run` sets torchrun's variables and its own, which a torchrun below it does not change.
+static const char *name_of(const launcher_row *l)
+{
+    const char *own = value_of(LAUNCHER_RUN_VARIABLE), *id = value_of("TORCHELASTIC_RUN_ID");
+    return l == &ROWS[0] && own && id && strcmp(own, id) == 0 ? "trireme run" : l->name;
+}
+
+// Does the environment have the rank of one of several processes?
+static bool read_rank(const launcher_row *l, launcher_found *f)
+{
+    launcher_place *p = &f->place;
+    const bool has_rank = read_number(f, l->rank, &p->rank);
+    const bool has_ranks = read_number(f, l->ranks, &p->ranks);
+    return has_rank && (l->ranks ? has_ranks && p->ranks > 1 : p->rank > 0);
 }
 
 // Fills f where the variables of the row say that there are several processes. Where an earlier row has said so
 // without all that is needed, as PMI's under srun, only a complete row of the same process counts.
 static void read_row(const launcher_row *l, launcher_found *f)
 {
-    launcher_found own = {.place.launcher = l->name, .unset = l->ranks ? l->ranks : l->rank};
+    launcher_found own = {.place = {.launcher = name_of(l), .starts = 1},
+                          .unset = l->ranks ? l->ranks : l->rank,
+                          .malformed = f->malformed};
     const launcher_place *before = &f->place;
     launcher_place *p = &own.place;
     if (before->launcher && !f->lacks) return;
-    if (!read_number(l->rank, INT32_MAX, &p->rank)) return;
-    if (l->ranks ? !read_number(l->ranks, INT32_MAX, &p->ranks) || p->ranks <= 1 : p->rank <= 0)
-        return;
-    read_local(l, &own);
+    const bool is_several = read_rank(l, &own);
+    if (is_several) read_local(l, &own);
+    f->malformed = own.malformed;
+    if (!is_several) return;
     if (before->launcher &&
         (own.lacks || before->rank != p->rank || (before->ranks && before->ranks != p->ranks)))
         return;
@@ -208,6 +249,7 @@ static void read_cluster(const json_t *root, launcher_found *f)
     if (!mine || !first || !json_is_integer(index))
         f->lacks = "the task of this process, a chief or worker of the lists";
     if (f->lacks) return;
+    p->starts = 1;
     p->rank = (int)json_integer_value(index) + (is_worker ? (int)json_array_size(chief) : 0);
     add_tasks(chief, mine, p);
     add_tasks(worker, mine, p);
@@ -239,26 +281,31 @@ done:
     return result;
 }
 
-// SM_HOSTS is a list of hosts, each with one process.
+// SM_HOSTS is a list of hosts, each with one process, which starts a rank for each GPU. The first one is where they meet.
 static void read_sagemaker(launcher_found *f)
 {
-    const char *hosts = getenv("SM_HOSTS"), *own = getenv("SM_CURRENT_HOST");
+    const char *hosts = value_of("SM_HOSTS"), *own = value_of("SM_CURRENT_HOST");
     json_t *list = hosts && !f->place.launcher ? json_loads(hosts, 0, NULL) : NULL;
-    const int ranks = (int)json_array_size(list);
-    if (ranks > 1) {
+    const int count = (int)json_array_size(list);
+    int gpus = 0;
+    if (count > 1) {
         launcher_place *p = &f->place;
-        *p = (launcher_place){.launcher = "SageMaker", .ranks = ranks, .local_ranks = 1};
+        const int each = read_number(f, "SM_NUM_GPUS", &gpus) && gpus > 0 ? gpus : 1;
+        const char *first = json_string_value(json_array_get(list, 0));
+        *p = (launcher_place){
+            .launcher = "SageMaker", .ranks = count * each, .local_ranks = each, .starts = each};
         f->unset = "SM_HOSTS";
         f->lacks = "SM_CURRENT_HOST";
-        for (int i = 0; i < ranks && own; i++) {
+        for (int i = 0; i < count && own; i++) {
             const char *name = json_string_value(json_array_get(list, (size_t)i));
             if (!name || strcmp(name, own) != 0) continue;
-            p->rank = i;
+            p->rank = i * each;
             f->lacks = NULL;
         }
         snprintf(p->run, sizeof p->run, "SageMaker %s", hosts);
         snprintf(p->identity, sizeof p->identity, "SageMaker %s", own ? own : "");
-        text_addf(&f->variables, "SM_HOSTS with %d hosts", ranks);
+        snprintf(p->meeting.host, sizeof p->meeting.host, "%s", first ? first : "");
+        text_addf(&f->variables, "SM_HOSTS with %d hosts", count);
     }
     json_decref(list);
 }
@@ -270,6 +317,11 @@ static status find(launcher_found *out, err *e)
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) read_row(&ROWS[i], out);
     TRY(read_tensorflow(out, e));
     read_sagemaker(out);
+    if (out->malformed)
+        FAIL(E_USAGE,
+             "%s: found %s; valid: a whole number, as launchers set it (or unset %s, if no "
+             "launcher has started this process)",
+             out->malformed, getenv(out->malformed), out->malformed);
 done:
     return result;
 }

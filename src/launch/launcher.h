@@ -9,11 +9,14 @@
 #include <stdint.h>
 
 enum { LAUNCHER_IDENTITY_BYTES = 512 };
+// `trireme run` sets it to the run's TORCHELASTIC_RUN_ID.
+#define LAUNCHER_RUN_VARIABLE "TRIREME_RUN_ID"
 
 typedef struct launcher_place {
     const char *launcher; // its name; NULL: this process was started alone
     int rank, ranks;      // of all hosts; ranks is at least 2
     int local_rank, local_ranks;
+    int starts; // ranks that this process starts: its own, or all of the host, the first of which is `rank`
     int64_t deadline_ms;               // for all processes to come (TRIREME_ATTACH_TIMEOUT)
     char run[LAUNCHER_IDENTITY_BYTES]; // the identity of the job, the same in all of its processes
     char identity[LAUNCHER_IDENTITY_BYTES]; // and of those on this host
@@ -27,7 +30,7 @@ typedef struct launcher_place {
 status launcher_find(launcher_place *out, err *e);
 
 // Fills p->meeting: MASTER_ADDR and MASTER_PORT; under srun the first host of the job and a port that follows from the
-// job's number; under TF_CONFIG the first task. E_USAGE names what is missing. Used by launcher_find only.
+// job's number; under TF_CONFIG the first task, on SageMaker the first host. E_USAGE names what is missing. Used by launcher_find only.
 status launcher_find_meeting(launcher_place *p, err *e);
 
 // E_USAGE where launcher_find finds a launcher, for what starts all of its ranks itself.

@@ -66,6 +66,11 @@ for launcher in torchrun openmpi mpich mvapich slurm slurm_pmi2 tensorflow; do
     done
     expect_like_forked $launcher
 done
+# A cluster of TensorFlow trains by the name that its scripts have for it.
+rm -rf tensorflow
+start_4 tensorflow --parallel.dp MultiWorkerMirroredStrategy --train.save_every 4 --train.out tensorflow
+for r in 0 1 2 3; do ended $r 0; done
+expect_like_forked tensorflow
 for arguments in '--parallel.dp zero3 --checks.desync on' '--parallel.tp 2 --parallel.pp 2'; do
     rm -rf forked torchrun agent
     # The words of one flag each.
@@ -97,9 +102,9 @@ sed -i 's/steps: 12/steps: 8/' job.yaml
 
 # ---- Refused before anything is written
 start_4 torchrun --launch.ranks 2
-all_say 'launch.ranks: found 2; valid: auto, or 4, because torchrun has started 4 processes' 2 0 1 2 3
+all_say 'launch.ranks: found 2; valid: auto, or 4, the ranks of the run that torchrun has started$' 2 0 1 2 3
 start_4 slurm --launch.as threads
-all_say 'launch.as: found threads; valid: processes, because srun has started a process for each rank' 2 0 1 2 3
+all_say 'launch.as: found threads; valid: processes, because srun has started several processes$' 2 0 1 2 3
 start_4 torchrun --train.stepz 3
 all_say 'train.stepz: unknown option' 2 0 1 2 3
 start torchrun 0 2

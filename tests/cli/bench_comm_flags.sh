@@ -141,8 +141,8 @@ under_run() { # REGEX ARGUMENTS...
     expect_line "$1" stderr
     expect_none 'a row is printed' "$(cat stdout)"
 }
-under_run '^trireme: bench: found 4 ranks; torchrun has started 2 processes, and each is one rank$' -t 2 -g 2
-under_run '^trireme: bench: --as threads: torchrun has started a process for each rank$' --as threads
+under_run '^trireme: bench: found 4 ranks; trireme run has started 2 processes, and each is one rank$' -t 2 -g 2
+under_run '^trireme: bench: --as threads: trireme run has started a process for each rank$' --as threads
 cat >differ.sh <<'END'
 exec "$0" bench all_reduce --device cpu -b 1K -e $((1024 * (1 + RANK)))
 END

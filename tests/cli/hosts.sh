@@ -29,6 +29,9 @@ agent_store() { torchrun "$@" && printf '%s\n' TORCHELASTIC_USE_AGENT_STORE=True
 slurm() { printf '%s\n' SLURM_PROCID="$1" SLURM_LOCALID=$(($1 % $3)) SLURM_NODEID=$(($1 / $3)) SLURM_STEP_NUM_TASKS="$2" SLURM_STEP_TASKS_PER_NODE="$3(x2)" SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_JOB_NODELIST='localhost,node[7-9]'; }
 tensorflow() { printf '%s\n' "TF_CONFIG={\"cluster\": {\"worker\": [\"$host:29779\", \"other:1\"]}, \"task\": {\"type\": \"worker\", \"index\": $1}}"; }
 sagemaker() { printf '%s\n' 'SM_HOSTS=["one", "two"]' SM_CURRENT_HOST="$([ "$1" = 0 ] && echo one || echo two)" MASTER_ADDR="$host"; }
+# One process a pod, without a local rank; and one process a host of SageMaker, which starts a rank for each GPU.
+pytorchjob() { printf '%s\n' RANK="$1" WORLD_SIZE="$2" MASTER_ADDR="$host" MASTER_PORT=29778; }
+sagemaker_gpus() { printf '%s\n' "SM_HOSTS=[\"$host\", \"two\"]" SM_CURRENT_HOST="$([ "$1" = 0 ] && echo "$host" || echo two)" SM_NUM_GPUS=2; }
 cyclic() { printf '%s\n' RANK="$1" LOCAL_RANK=$(($1 / 2)) WORLD_SIZE="$2" LOCAL_WORLD_SIZE="$3" GROUP_RANK=$(($1 % 2)) MASTER_ADDR="$host" MASTER_PORT=29778 TORCHELASTIC_RUN_ID=$$; }
 
 start() { # LAUNCHER RANK SIZE EACH ARGUMENTS...: in the background
@@ -118,13 +121,22 @@ sed -i 's/steps: 12/steps: 8/' job.yaml
 # Hosts of one rank
 rm -rf one
 train --launch.ranks 2 --train.save_every 4 --train.out one
-for launcher in torchrun tensorflow sagemaker; do
+for launcher in torchrun tensorflow sagemaker pytorchjob; do
     start $launcher 1 2 1 --train.save_every 4 --train.out single-$launcher
     start $launcher 0 2 1 --train.save_every 4 --train.out single-$launcher
     ended 0 0
     ended 1 0
     expect_like_one_host single-$launcher
 done
+
+rm -rf one
+train --launch.ranks 4 --train.save_every 4 --train.out one
+for r in 1 0; do start sagemaker_gpus $r 4 2 --train.save_every 4 --train.out sagemaker_gpus; done
+for r in 0 1; do
+    ended $r 0
+    expect_none "process $r prints" "$(cat stdout.$r stderr.$r)"
+done
+expect_like_one_host sagemaker_gpus
 
 # ---- Refused before anything is written
 start_4 torchrun --launch.comm local

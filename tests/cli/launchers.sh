@@ -40,6 +40,34 @@ under RANK=4 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4
 refuses 'RANK=4 WORLD_SIZE=4: local rank 0 of 4; valid: ranks below the sizes'
 under RANK=0 WORLD_SIZE=1
 allows
+# Numbers that are none, which once started a whole run in each process
+malformed() { # VARIABLE VALUE
+    refuses "^trireme: $1: found $2; valid: a whole number, as launchers set it \(or unset $1, if no launcher"
+    bench_refuses "^trireme: $1: found $2; valid: a whole number"
+}
+under RANK=x WORLD_SIZE=2
+malformed RANK x
+under RANK=0 WORLD_SIZE=2x
+malformed WORLD_SIZE 2x
+under WORLD_SIZE=2k
+malformed WORLD_SIZE 2k
+under RANK=-1 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2
+malformed RANK -1
+under RANK=1 WORLD_SIZE=2 LOCAL_RANK=a LOCAL_WORLD_SIZE=2
+malformed LOCAL_RANK a
+under RANK=0 WORLD_SIZE=99999999999
+malformed WORLD_SIZE 99999999999
+under OMPI_COMM_WORLD_RANK=one OMPI_COMM_WORLD_SIZE=4
+malformed OMPI_COMM_WORLD_RANK one
+under SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=two
+malformed SLURM_STEP_NUM_TASKS two
+under RANK= WORLD_SIZE=
+allows
+# One process a pod: no local variable says otherwise, and MASTER_ADDR says where they meet.
+under RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=0
+refuses '^trireme: RANK=0 WORLD_SIZE=2: MASTER_PORT: found 0; valid: 1 to 65535$'
+under RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 LOCAL_WORLD_SIZE=1
+lacks LOCAL_RANK
 under WORLD_SIZE=4
 allows
 under OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=4 PMIX_RANK=0
@@ -88,15 +116,19 @@ allows
 under 'TF_CONFIG={'
 refuses 'TF_CONFIG: it is not valid JSON'
 bench_refuses 'TF_CONFIG: it is not valid JSON'
-under 'SM_HOSTS=["algo-1", "algo-2"]' SM_CURRENT_HOST=algo-1
-refuses "SM_HOSTS with 2 hosts: SageMaker $(on_several 1)"
+# hosts.sh has hosts that meet at the first one, with as many ranks as GPUs.
+under 'SM_HOSTS=["algo-1", "algo-2"]' SM_CURRENT_HOST=algo-3
+lacks SM_CURRENT_HOST
+under 'SM_HOSTS=["algo-1", "algo-2"]' SM_CURRENT_HOST=algo-1 SM_NUM_GPUS=many
+malformed SM_NUM_GPUS many
 under 'SM_HOSTS=["algo-1"]' SM_CURRENT_HOST=algo-1
 allows
 # The first launcher of the table counts.
 under RANK=0 WORLD_SIZE=8 LOCAL_RANK=0 LOCAL_WORLD_SIZE=4 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2
 refuses 'RANK=0 WORLD_SIZE=8: torchrun'
-refused 2 'parallel.dp: found MultiWorkerMirroredStrategy.*valid: MirroredStrategy' \
-    "$trireme" train job.yaml --parallel.dp MultiWorkerMirroredStrategy
+# TensorFlow's strategy of several workers, also where TF_CONFIG has one of them
+under 'TF_CONFIG={"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}'
+ok env "${environment[@]}" "$trireme" train job.yaml --quiet --train.steps 1 --parallel.dp MultiWorkerMirroredStrategy --train.out strategy
 
 # Commands that start no ranks run in any environment. unit/launch tests that the library refuses, too.
 under RANK=1 WORLD_SIZE=2
