@@ -3,6 +3,7 @@
 #include "cmd/deepspeed.h"
 
 #include "base/file.h"
+#include "base/proc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 
@@ -44,7 +45,7 @@ static const flag flags[] = {
      "Gives the launcher more arguments."},
     {"--ssh-port", FLAG_COUNT, AT(ssh.port), "PORT", "Sets the port of ssh."},
     {"--force-multi", FLAG_SWITCH, AT(force_multi), NULL,
-     "Uses the launcher also where the list has one host."},
+     "Uses the launcher also where the list has this host only."},
     {"--elastic-training", FLAG_SWITCH, AT(elastic), NULL,
      "Goes on with the hosts that are left when one is lost."},
     {"--min-elastic-nodes", FLAG_COUNT, AT(min_nodes), "N",
@@ -95,6 +96,16 @@ done:
 }
 
 // ---- this host ----
+
+// Is it this host, by its own name or by an address? A name that nobody knows is left to ssh, which says so.
+static bool is_here(const hostfile_host *h)
+{
+    char own[NET_HOST_BYTES];
+    net_address address;
+    proc_host_name(own, sizeof own);
+    return strcmp(h->name, own) == 0 ||
+           (net_address_resolve(h->name, 0, &address, NULL) == OK && net_address_is_own(&address));
+}
 
 // Starts the ranks of one host of the list. The agents of several meet as those of ssh do.
 static int start_here(const deepspeed_request *q, const hostfile *f, int node, char **rest,
@@ -176,6 +187,7 @@ done:
 static status save_pid(char path[64], err *e)
 {
     snprintf(path, 64, "/tmp/%d.deepspeed", (int)getpid());
+    (void)unlink(path); // an earlier process of this number was killed
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0) return err_errno(e, "--save-pid: cannot make %s", path);
     const bool written = dprintf(fd, "%d", (int)getpid()) > 0;
@@ -192,7 +204,7 @@ static int start(const deepspeed_request *q, const hostfile *f, char **rest, int
         code = cmd_fail(&e);
     else if (q->ssh.none)
         code = start_here(q, f, (int)q->ssh.node_rank, rest, count);
-    else if (f->count == 1 && !q->force_multi)
+    else if (f->count == 1 && !q->force_multi && is_here(&f->hosts[0]))
         code = start_here(q, f, 0, rest, count);
     else
         code = deepspeed_start_there(q, f, rest, count);

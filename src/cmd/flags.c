@@ -24,12 +24,17 @@ void flag_texts_clear(flag_texts *t)
     *t = (flag_texts){0};
 }
 
-static bool same_name(const char *given, size_t bytes, const char *name)
+// Does the name, of at least so many characters, begin with these of `given`?
+static bool same_begin(const char *given, size_t bytes, const char *name)
 {
-    if (strlen(name) != bytes) return false;
     for (size_t i = 0; i < bytes; i++)
         if (given[i] != name[i] && !(i > 1 && given[i] == '_' && name[i] == '-')) return false;
     return true;
+}
+
+static bool same_name(const char *given, size_t bytes, const char *name)
+{
+    return strlen(name) == bytes && same_begin(given, bytes, name);
 }
 
 static bool has_letter(const flag *f)
@@ -52,6 +57,29 @@ const flag *flag_find(const flag *flags, size_t count, const char *word)
             return &flags[i];
     }
     return NULL;
+}
+
+// argparse's rule: the beginning of a long name stands for the name where no other flag begins so. A null *out: none does.
+static status find_abbreviated(const flag *flags, size_t count, const char *word, const flag **out,
+                               err *e)
+{
+    status result = OK;
+    text names = {0};
+    size_t found = 0;
+    const size_t bytes = strcspn(word, "=");
+    *out = flag_find(flags, count, word);
+    if (*out || word[1] != '-' || bytes <= 2) return OK;
+    for (size_t i = 0; i < count; i++) {
+        const char *name = flag_long_name(&flags[i]);
+        if (strlen(name) < bytes || !same_begin(word, bytes, name)) continue;
+        text_addf(&names, "%s%s", found++ ? ", " : "", name);
+        *out = &flags[i];
+    }
+    TRY(text_check(&names, e));
+    if (found > 1) FAIL(E_USAGE, "%.*s: it may be %s", (int)bytes, word, names.chars);
+done:
+    text_clear(&names);
+    return result;
 }
 
 static status unknown(const flag *flags, size_t count, const char *given, err *e)
@@ -150,11 +178,12 @@ status flags_parse_leading(const flag *flags, size_t count, int argc, char **arg
     status result = OK;
     int i = 1;
     for (; i < argc && argv[i][0] == '-'; i++) {
-        const flag *f = flag_find(flags, count, argv[i]);
+        const flag *f = NULL;
         if (strcmp(argv[i], "--") == 0) {
             i++;
             break;
         }
+        TRY(find_abbreviated(flags, count, argv[i], &f, e));
         if (!f) {
             result = unknown(flags, count, argv[i], e);
             goto done;

@@ -41,7 +41,7 @@ const char *flag_long_name(const flag *f); // "--minbytes"
 status flags_parse(const flag *flags, size_t count, int argc, char **argv, void *values,
                    flag_texts *rest, err *e);
 // The same for a command that runs a program: flags end at the first argument that is neither a flag nor its
-// value, or behind "--". *first is the index of what follows; argc where nothing does.
+// value, or behind "--". As under argparse, the beginning of a flag's name stands for it where it is unique. *first is the index of what follows; argc where nothing does.
 status flags_parse_leading(const flag *flags, size_t count, int argc, char **argv, void *values,
                            int *first, err *e);
 // Gives flags the values of environment variables: <prefix>NODE_RANK is that of --node-rank. A switch takes

@@ -36,7 +36,7 @@ typedef struct run_request {
 // What the request becomes: the agent's options, and what they borrow.
 typedef struct run_options {
     agent_options agent;
-    char id[64];
+    char id[64];          // of the run
     binding_cores *cores; // [workers]; NULL: not bound
     char *folder;
     int *redirect, *tee;

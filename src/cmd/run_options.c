@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 enum { C10D_PORT = 29400, STATIC_PORT = 29500, MOST_WORKERS = 4096, MOST_NODES = 4096 };
@@ -145,6 +146,26 @@ done:
     return result;
 }
 
+// One host's run that meets nowhere has an id of its own, as torchrun's --standalone; others have the id that all hosts give.
+static status choose_id(const run_nodes *n, run_options *o, err *e)
+{
+    const agent_meeting *m = &o->agent.meeting;
+    unsigned char b[16];
+    if (n->id || m->most > 1 || m->endpoint.host[0]) {
+        snprintf(o->id, sizeof o->id, "%.*s", TEXT_CUT(n->id ? n->id : "none", sizeof o->id - 1));
+        return OK;
+    }
+    if (getrandom(b, sizeof b, 0) != (ssize_t)sizeof b)
+        return err_errno(e, "cannot draw the id of the run");
+    b[6] = (unsigned char)((b[6] & 0x0f) | 0x40); // version 4 of RFC 9562
+    b[8] = (unsigned char)((b[8] & 0x3f) | 0x80);
+    size_t length = 0;
+    for (size_t i = 0; i < sizeof b; i++)
+        length += (size_t)snprintf(o->id + length, sizeof o->id - length, "%s%02x",
+                                   i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", b[i]);
+    return OK;
+}
+
 static status open_meeting(const run_nodes *n, run_options *o, err *e)
 {
     status result = OK;
@@ -159,8 +180,6 @@ static status open_meeting(const run_nodes *n, run_options *o, err *e)
     if (n->master_port > 65535)
         FAIL(E_USAGE, "--master-port: found %lld; valid are 0 to 65535", (long long)n->master_port);
     if (secret && *secret) TRY(net_secret_read(secret, &m->secret, e));
-    snprintf(o->id, sizeof o->id, "%.*s", TEXT_CUT(n->id ? n->id : "", sizeof o->id - 1));
-    m->id = o->id;
     if (n->standalone) {
         m->least = m->most = 1;
         m->node = 0;
@@ -174,6 +193,8 @@ static status open_meeting(const run_nodes *n, run_options *o, err *e)
              "leading node, without another service",
              n->backend);
     }
+    TRY(choose_id(n, o, e));
+    m->id = o->id;
 done:
     return result;
 }

@@ -86,7 +86,7 @@ static status open_folder(const char *given, run_options *o, err *e)
     status result = OK;
     text name = {0};
     if (!given) return OK;
-    text_addf(&name, "%s/%s_XXXXXX", given, o->id[0] ? o->id : "none");
+    text_addf(&name, "%s/%s_XXXXXX", given, o->id);
     TRY(file_make_directories(given, e));
     TRY(text_take(&name, &o->folder, e));
     if (!mkdtemp(o->folder)) {

@@ -203,6 +203,21 @@ static bool may_restart(agent *a)
     return true;
 }
 
+// What a user can do after a node is lost, which ends the run.
+static void say_remedy(const agent *a)
+{
+    const agent_meeting *m = &a->options->meeting;
+    text line = {0};
+    if (a->out->failures[0].rank >= 0 || m->most == 1) return;
+    text_add(&line, "the same command on every node starts again, and `train` resumes from its "
+                    "newest checkpoint");
+    if (m->least == m->most)
+        text_addf(&line, "; with --nnodes %d:%d --rdzv-backend c10d a run goes on without a node",
+                  m->most - 1, m->most);
+    if (text_check(&line, NULL) == OK) a->options->say(line.chars);
+    text_clear(&line);
+}
+
 static void say_restart(const agent *a, round_end end)
 {
     text line = {0};
@@ -227,6 +242,7 @@ static status run_rounds(agent *a, err *e)
     if (end == ROUND_SIGNALLED)
         FAIL(E_INTERRUPTED, "stopped by signal %d (%s)", a->out->signal, strsignal(a->out->signal));
     if (end == ROUND_FAILED) {
+        say_remedy(a);
         text line = {0};
         worker_failure_line(&a->out->failures[0], &line);
         result = err_set(e, E_PEER, "%s", line.chars ? line.chars : "a worker failed");

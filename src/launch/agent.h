@@ -23,7 +23,7 @@ enum { AGENT_STDOUT = 1, AGENT_STDERR = 2 };
 // How the agents of several hosts meet.
 typedef struct agent_meeting {
     net_endpoint endpoint; // of the store; host "": this host alone, on a free port
-    const char *id;        // the same on every host; "" : not compared
+    const char *id;        // of the run, the same on every host
     const char
         *local_host; // this host's address for the others; NULL: the one that reaches the store
     net_secret secret;

@@ -3,6 +3,7 @@
 #include "launch/agent_environment.h"
 
 #include "base/alloc.h"
+#include "launch/launcher.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,8 +103,8 @@ static status set_meeting(const agent_workers *w, int local, worker_env *v, err 
     TRY(worker_env_set(v, e, "MASTER_PORT", "%d", w->round->master_port));
     TRY(worker_env_set(v, e, "TORCHELASTIC_RESTART_COUNT", "%d", w->round->restarts));
     TRY(worker_env_set(v, e, "TORCHELASTIC_MAX_RESTARTS", "%d", o->max_restarts));
-    TRY(worker_env_set(v, e, "TORCHELASTIC_RUN_ID", "%s",
-                       o->meeting.id[0] ? o->meeting.id : "none"));
+    TRY(worker_env_set(v, e, "TORCHELASTIC_RUN_ID", "%s", o->meeting.id));
+    TRY(worker_env_set(v, e, LAUNCHER_RUN_VARIABLE, "%s", o->meeting.id));
     // PyTorch's store is that of rank 0: the agents' store is Trireme's.
     TRY(worker_env_set(v, e, "TORCHELASTIC_USE_AGENT_STORE", "False"));
     TRY(worker_env_set(v, e, "TORCHELASTIC_ERROR_FILE", "%s", w->workers[local].error_file));

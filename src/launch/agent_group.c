@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
+#include "net/greet.h"
 #include "net/socket.h"
 
 #include <inttypes.h>
@@ -78,9 +79,9 @@ static status await_value(agent_group *g, const char *key, void *out, size_t byt
 }
 
 // Waits until the leading agent listens.
-static status connect_store(agent_group *g, err *e)
+static status connect_store(agent_group *g, int64_t wait_ms, err *e)
 {
-    const int64_t end = clock_ns() + g->meeting->join_ms * 1000000;
+    const int64_t end = clock_ns() + wait_ms * 1000000;
     status got;
     do got = comm_store_tcp_open(&g->address, &g->meeting->secret, SLICE_MS, &g->store, e);
     while (waits_on(g, end, &got, e));
@@ -106,12 +107,12 @@ static status check_id(agent_group *g, err *e)
     char found[STORE_VALUE_BYTES];
     const char *id = g->meeting->id;
     size_t bytes = 0;
-    if (!id[0]) return OK;
     TRY(comm_store_compare(g->store, "id", (store_value){0}, (store_value){id, strlen(id)}, found,
                            sizeof found, &bytes, CALL_MS, e));
     if (bytes != strlen(id) || memcmp(found, id, bytes) != 0)
         FAIL(E_USAGE,
-             "the run is called \"%s\" on this host and \"%.*s\" on another; valid: one --rdzv-id",
+             "the run is called \"%s\" on this host and \"%.*s\" on another; valid: one --rdzv-id "
+             "on every host, or another endpoint for another run",
              id, (int)bytes, found);
 done:
     return result;
@@ -147,9 +148,8 @@ static status lead(const agent_meeting *m, agent_group *g, err *e)
         g->address = bound;
         return OK;
     }
-    if (m->is_leader < 0)
-        (void)comm_store_tcp_open(&g->address, &m->secret, CALL_MS, &g->store, NULL);
-    if (!g->store) FAIL(why.code, "%s", why.text);
+    if (m->is_leader < 0) result = connect_store(g, CALL_MS, e);
+    if (!g->store && result != E_INTERRUPTED) FAIL(why.code, "%s", why.text);
 done:
     return result;
 }
@@ -161,8 +161,9 @@ status agent_group_open(const agent_meeting *m, int signals, agent_group *g, err
     *g = (agent_group){.meeting = m, .signals = signals, .reserved = -1};
     proc_host_name(g->host, sizeof g->host);
     TRY(find_endpoint(m, &g->address, &own, e));
+    TRY(net_secret_check(&m->secret, &g->address, "a store", e));
     if (own) TRY(lead(m, g, e));
-    if (!g->store) TRY(connect_store(g, e));
+    if (!g->store) TRY(connect_store(g, m->join_ms, e));
     TRY(check_id(g, e));
     TRY(find_own(g, e));
 done:
@@ -335,8 +336,22 @@ done:
     return result;
 }
 
+// The run has as many nodes as it takes, or has begun without this one. It may be another job's.
+static void say_waiting(const agent_group *g, const agent_options *o, int nodes)
+{
+    char address[NET_ADDRESS_TEXT], line[256];
+    net_address_print(&g->address, address);
+    snprintf(
+        line, sizeof line,
+        "the run at %s has begun with %d node%s: this agent waits until it is needed; a job of "
+        "its own needs another endpoint",
+        address, nodes, nodes == 1 ? "" : "s");
+    o->say(line);
+}
+
 // Waits until a round begins in which this node is.
-static status await_round(agent_group *g, const node_record *own, agent_round *r, err *e)
+static status await_round(agent_group *g, const agent_options *o, const node_record *own,
+                          agent_round *r, err *e)
 {
     status result = OK;
     char key[STORE_KEY_BYTES];
@@ -351,7 +366,9 @@ static status await_round(agent_group *g, const node_record *own, agent_round *r
         TRY(await_value(g, key, &start, sizeof start, wait_ms, e));
         if (r->node < start.nodes) break;
         if (start.nodes == 0) FAIL(E_PEER, "the run has ended, and needed no further node");
-        if (start.nodes != SKIPPED) wait_ms = STORE_MOST_MS;
+        if (start.nodes == SKIPPED) continue;
+        if (wait_ms != STORE_MOST_MS) say_waiting(g, o, start.nodes);
+        wait_ms = STORE_MOST_MS;
     }
     r->nodes = start.nodes;
     r->restarts = start.restarts;
@@ -380,7 +397,7 @@ status agent_group_join(agent_group *g, const agent_options *o, agent_round *r, 
     status result = OK;
     node_record own = {.drawn = clock_ns() ^ ((int64_t)getpid() << 40), .workers = o->workers};
     strcpy(own.host, g->host);
-    TRY(await_round(g, &own, r, e));
+    TRY(await_round(g, o, &own, r, e));
     TRY(count_ranks(g, r, e));
     TRY(find_master(g, o, r, e));
 done:

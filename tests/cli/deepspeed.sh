@@ -28,8 +28,12 @@ expect_ranks '0 2 0 2 0 1   --local-rank=0 --lr 1' '1 2 1 2 0 1   --local-rank=1
 run "$trireme" launch --use_env ./env.sh
 expect_exit 0
 expect_ranks '0 1 0 1 0 1   '
-printf '# comment\n\nworker-0 slots=4 # four\n' >one
-run "$trireme" deepspeed -H one -i worker-0:1,3 --no_local_rank ./env.sh
+printf '# comment\n\n%s slots=4 # four\n' "$(uname -n)" >one
+run "$trireme" deepspeed -H one -i "$(uname -n):1,3" --no_local_rank ./env.sh
+expect_exit 0
+expect_ranks '0 2 0 2 0 1 1,3  ' '1 2 1 2 0 1 1,3  '
+printf '127.0.0.1 slots=4\n' >address
+run "$trireme" deepspeed -H address -i 127.0.0.1:1,3 --no_local_rank ./env.sh
 expect_exit 0
 expect_ranks '0 2 0 2 0 1 1,3  ' '1 2 1 2 0 1 1,3  '
 
@@ -44,6 +48,13 @@ echo $$ >"agent-$1"
 exec sh -c "$2"
 END
 host=$(own_address)
+# One host that is not this one is reached through ssh, too.
+printf '192.0.2.1 slots=4\n' >one
+PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H one --num_gpus 1 --master_addr "$host" ./env.sh
+expect_exit 0
+expect_ranks '0 1 0 1 0 1 0  --local_rank=0'
+[ "$(cat hosts)" = 192.0.2.1 ] || fail "one other host: $(cat hosts)"
+rm -f hosts ssh-arguments
 printf 'a slots=2\nb slots=3\nc slots=1\n' >three
 NCCL_WORD="a 'b' \$c" PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H three -e c@b:1 --master_addr "$host" \
     --master_port 29511 --ssh_port 2222 ./env.sh "x 'y' \$z"
@@ -101,7 +112,7 @@ NCCL_WORD=given HOME=$PWD/home PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H o
     --enable_each_rank_log logs --master_addr 127.0.0.1 pack.age word
 expect_exit 0
 expect_ranks "of a file a=b 'c' -u -m pack.age --local_rank=0 word"
-[ "$(cat hosts)" = worker-0 ] || fail "hosts: $(cat hosts)"
+[ "$(cat hosts)" = 192.0.2.1 ] || fail "hosts: $(cat hosts)"
 expect_line '^out of 0$' "$(echo logs/*/attempt_0/0/stdout.log)"
 echo FROM_FILE=here >named
 DS_ENV_FILE=named HOME=$PWD/home PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H one --num_gpus 1 --force_multi --no_python \
@@ -118,6 +129,10 @@ started=$!
 wait $started || fail "--save_pid: $(cat stderr)"
 [ "$(cat pid)" = $started ] || fail "process $started wrote $(cat pid)"
 expect_no_file "/tmp/$started.deepspeed"
+# An earlier process of the same number may have been killed.
+run sh -c 'echo 1 >/tmp/$$.deepspeed; exec "$0" deepspeed --num_gpus 1 --save_pid ./pid.sh' "$trireme"
+expect_exit 0
+expect_no_file "/tmp/$(cat pid).deepspeed"
 
 # A share of the cores of each host. One core is there on every machine.
 core=$(sed -n 's/^Cpus_allowed_list:[^0-9]*\([0-9]*\).*/\1/p' /proc/self/status)

@@ -27,10 +27,28 @@ expect_line '^trireme: warning: OMP_NUM_THREADS is 1 for each of the 2 workers'
 expect_lines 1 stderr
 OMP_NUM_THREADS=3 TORCH_NCCL_ASYNC_ERROR_HANDLING=2 run "$trireme" run --nproc-per-node 2 ./env.sh
 expect_lines 0 stderr
-expect_ranks '0 default 0 2 none False 2 0' '1 default 1 2 none False 2 1'
-run "$trireme" run ./env.sh
+# A run of one host that gives no name has a random one, the same for all of its ranks.
+id=$(cut -d ' ' -f 5 ranks | sort -u)
+[[ $id =~ ^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$ ]] || fail "the run is called '$id'"
+expect_ranks "0 default 0 2 $id False 2 0" "1 default 1 2 $id False 2 1"
+run "$trireme" run --standalone ./env.sh
 expect_lines 0 stderr
-rm ranks masters
+other=$(cut -d ' ' -f 5 ranks)
+[[ ${#other} = 36 && $other != "$id" ]] || fail "two runs are called '$id' and '$other'"
+rm ranks
+run "$trireme" run --rdzv-backend c10d --rdzv-endpoint localhost:0 ./env.sh
+expect_ranks '0 default 0 1 none False 1 0'
+rm masters
+# The beginning of a flag's name stands for it, as under argparse.
+run "$trireme" run --nproc_per_n 2 --rdzv-i=short --ro reader ./env.sh
+expect_exit 0
+expect_ranks '0 reader 0 2 short False 1 0' '1 reader 1 2 short False 1 1'
+run "$trireme" deepspeed --num_g 2 --no_local ./env.sh
+expect_exit 0
+expect_lines 2 ranks
+rm -f ranks masters
+refused 2 '^trireme: --n: it may be --nnodes, --nproc-per-node, --no-python, --node-rank, --numa-binding$' "$trireme" run --n 2 ./env.sh
+refused 2 '^trireme: --nproc-per-nodes: unknown flag, did you mean --nproc-per-node\?$' "$trireme" run --nproc-per-nodes 2 ./env.sh
 
 # As many as there are cores: at most four here.
 cores=$(taskset -cp $$ | sed 's/.*: //')
@@ -110,7 +128,7 @@ TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE='<${role_name} ${local_rank} ${rank}> ' \
 expect_exit 0
 sort stdout >sorted
 printf '<default %d %d> out of %d\n' 0 0 0 1 1 1 | cmp -s - sorted || fail "prefixes: $(cat stdout)"
-sort logs/none_*/attempt_0/filtered_stderr.log >sorted
+sort logs/*-*_*/attempt_0/filtered_stderr.log >sorted
 printf 'one,two %d\n' 0 1 | cmp -s - sorted || fail "filtered: $(cat sorted)"
 
 # ---- Signals. A worker that takes long to end is killed when the time is over.
