@@ -30,6 +30,7 @@ typedef struct session_inputs {
     ckpt_fence fence;          // that checkpoints respect; none where its path is NULL
     char *data_tokenizer;      // tokenizer.json that data.train was made with; NULL: not known
     text warnings;             // about the data, a line each
+    text train_warnings;       // the same, of what has an effect in training only
     char *fit; // a line with the changes of memory.fit, printed as a warning; NULL: none
 } session_inputs;
 
