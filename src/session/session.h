@@ -76,9 +76,15 @@ typedef struct explain_options {
 status session_explain(const job *j, const session_inputs *in, const explain_options *x, text *out,
                        err *e);
 
+typedef struct session_plan_options {
+    bool json;   // print one JSON object
+    int columns; // of the terminal; 0: no limit
+} session_plan_options;
+
 // Appends what `trireme plan` prints: memory of the largest rank and bytes sent in a step, for the
-// job and for other strategies.
-status session_plan(const job *j, const session_inputs *in, bool json, text *out, err *e);
+// job and for other strategies. The table has fewer columns where it does not fit a terminal.
+status session_plan(const job *j, const session_inputs *in, const session_plan_options *o,
+                    text *out, err *e);
 
 typedef struct session {
     device *device;
