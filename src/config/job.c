@@ -206,6 +206,7 @@ void job_close(job *j)
     settings_free(j->values);
     free((int *)j->strategy.pipeline.chunk_blocks);
     free(j->resume_from);
+    free(j->launch.passed);
     text_clear(&j->warnings);
     text_clear(&j->notes);
     free(j);

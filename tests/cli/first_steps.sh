@@ -24,4 +24,12 @@ expect_line "^trireme: warning: lr_schedule.warmup_num_steps is 30, and the run 
 ok "$trireme" explain job.yaml --lr_schedule.warmup_steps 19
 expect_lines 0 stderr
 
+# ---- Only a user who has a GPU is told that the run does not use it; explain tells everybody
+if ls /dev/nvidia[0-9]* >/dev/null 2>&1 || grep -qs 0x10de /sys/bus/pci/devices/*/vendor; then about_gpus=1; else about_gpus=0; fi
+rm -rf out
+ok "$trireme" train job.yaml --lr_schedule.name constant
+[ "$(grep -c 'launch.device auto takes cpu' stderr)" = "$about_gpus" ] || fail "$(cat stderr)"
+ok "$trireme" explain job.yaml
+expect_line '^launch.device +cpu +default \(auto\); device cuda: ' stdout
+
 finish
