@@ -32,4 +32,30 @@ ok "$trireme" train job.yaml --lr_schedule.name constant
 ok "$trireme" explain job.yaml
 expect_line '^launch.device +cpu +default \(auto\); device cuda: ' stdout
 
+# ---- Help is searched by any word: of a key, an alias, a command, a flag or a sentence
+ok "$trireme" help lr
+expect_line '^  optimizer.lr$' stdout
+expect_line '^  lr_schedule.name$' stdout
+expect_no_line '^  train.steps' stdout
+ok "$trireme" help fsdp
+expect_line '^  parallel.dp \(fsdp = zero3\)$' stdout
+ok "$trireme" help full-shard
+expect_line '^  parallel.dp \(FULL_SHARD = zero3\)$' stdout
+ok "$trireme" help warmup
+expect_line '^  lr_schedule.warmup_steps$' stdout
+ok "$trireme" help n_embd
+expect_line '^  model.hidden \(model.n_embd\)$' stdout
+ok "$trireme" help perplexity
+expect_line '^Commands:$' stdout
+expect_line '^  eval' stdout
+refused 2 "^trireme: there is no command 'zzzz'; .trireme help. lists them$" "$trireme" help zzzz
+
+ok "$trireme" version
+cp stdout said
+ok "$trireme" --version
+expect_same stdout said
+expect_line '^trireme [0-9]+\.[0-9]+\.[0-9]+$' said
+ok "$trireme" version --json
+expect_line '^\{"version":"[0-9.]+"\}$' stdout
+
 finish
