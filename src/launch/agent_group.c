@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
-#include "net/greet.h"
 #include "net/socket.h"
+#include "net/user_secret.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -83,7 +83,7 @@ static status connect_store(agent_group *g, int64_t wait_ms, err *e)
 {
     const int64_t end = clock_ns() + wait_ms * 1000000;
     status got;
-    do got = comm_store_tcp_open(&g->address, &g->meeting->secret, SLICE_MS, &g->store, e);
+    do got = comm_store_tcp_open(&g->address, &g->secret, SLICE_MS, &g->store, e);
     while (waits_on(g, end, &got, e));
     return got;
 }
@@ -98,6 +98,13 @@ static status find_endpoint(const agent_meeting *m, net_address *out, bool *own,
     *own = m->is_leader >= 0 ? m->is_leader : net_address_is_own(out);
 done:
     return result;
+}
+
+// The store of this host alone has clients in this process only.
+static status find_secret(agent_group *g, err *e)
+{
+    if (!g->meeting->endpoint.host[0]) return net_secret_draw(&g->secret, e);
+    return net_secret_find(g->meeting->secret_file, &g->address, "a store", &g->secret, e);
 }
 
 // All hosts of one run say the same id, so that a host of another run does not join by mistake.
@@ -143,7 +150,7 @@ static status lead(const agent_meeting *m, agent_group *g, err *e)
     const bool is_own = net_address_is_own(&g->address);
     err why = {0};
     if (!is_own) net_address_set_any(&any);
-    if (store_server_open(&any, &m->secret, &g->server, &bound, &why) == OK) {
+    if (store_server_open(&any, &g->secret, &g->server, &bound, &why) == OK) {
         if (!is_own) net_address_set_loopback(&bound);
         g->address = bound;
         return OK;
@@ -161,7 +168,7 @@ status agent_group_open(const agent_meeting *m, int signals, agent_group *g, err
     *g = (agent_group){.meeting = m, .signals = signals, .reserved = -1};
     proc_host_name(g->host, sizeof g->host);
     TRY(find_endpoint(m, &g->address, &own, e));
-    TRY(net_secret_check(&m->secret, &g->address, "a store", e));
+    TRY(find_secret(g, e));
     if (own) TRY(lead(m, g, e));
     if (!g->store) TRY(connect_store(g, m->join_ms, e));
     TRY(check_id(g, e));

@@ -21,7 +21,8 @@ typedef struct agent_group {
     const agent_meeting *meeting;
     store_server *server; // NULL: another host keeps the store
     comm_store *store;
-    net_address address;        // of the store
+    net_address address; // of the store
+    net_secret secret;
     char host[HOST_BYTES];      // this host's name
     char own[NET_ADDRESS_TEXT]; // this host's address for the others
     int round;                  // the last one

@@ -61,7 +61,7 @@ status agent_watch_open(const agent_group *g, const agent_round *r, agent_watch 
     w->look_ms = look_ms(g);
     w->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->ended < 0) return err_errno(e, "cannot watch the other nodes");
-    TRY(comm_store_tcp_open(&g->address, &g->meeting->secret, CALL_MS, &w->store, e));
+    TRY(comm_store_tcp_open(&g->address, &g->secret, CALL_MS, &w->store, e));
     TRY(agent_group_leave_will(g, w->store, r, g->meeting->silent_ms, e));
     proc_block_signals(&before);
     errno = pthread_create(&w->thread, NULL, watch, w);

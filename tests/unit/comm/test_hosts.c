@@ -30,7 +30,7 @@ typedef struct host {
     pid_t pid;
 } host;
 
-static const net_secret SECRET = {.given = true, .key = "of all hosts of the run"};
+static const net_secret SECRET = {.key = "of all hosts of the run"};
 
 typedef struct run {
     char name[40];
