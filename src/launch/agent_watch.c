@@ -23,8 +23,12 @@ static void read_end(agent_watch *w, const char *value, size_t bytes)
     err why = {0};
     w->done = bytes == 4 && memcmp(value, "done", 4) == 0;
     w->joins = bytes == 4 && memcmp(value, "join", 4) == 0;
-    if (!w->done && !w->joins && worker_failure_unpack(value, bytes, &w->failure, &why) != OK)
-        w->failure = (worker_failure){.rank = -1, .node = -1};
+    if (w->done || w->joins) return;
+    worker_failure told;
+    if (worker_failure_unpack(value, bytes, &told, &why) == OK)
+        w->failure = told;
+    else // it stays that of this agent
+        snprintf(w->failure.what, sizeof w->failure.what, "%.*s", TEXT_CUT(why.text, 300));
 }
 
 static void lose_leader(agent_watch *w, const err *why)
