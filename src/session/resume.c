@@ -39,6 +39,89 @@ done:
     return result;
 }
 
+// ---- Parameter groups
+
+// What a checkpoint says of a group.
+typedef struct saved_group {
+    const char *match; // NULL: all other tensors
+    const char *optimizer, *precision;
+    bool frozen;
+} saved_group;
+
+static status read_group(const ckpt *c, const json_t *from, saved_group *out, err *e)
+{
+    const json_t *match = json_object_get(from, "match"),
+                 *rule = json_object_get(from, "optimizer"),
+                 *type = json_object_get(from, "precision"),
+                 *frozen = json_object_get(from, "frozen");
+    if ((match && !json_is_string(match)) || !json_is_string(rule) || !json_is_string(type) ||
+        !json_is_boolean(frozen))
+        return err_set(e, E_USAGE,
+                       "%s/trireme/state.json: found a group without its optimizer, precision and "
+                       "frozen; valid: a file of this program",
+                       c->folder);
+    *out = (saved_group){match ? json_string_value(match) : NULL, json_string_value(rule),
+                         json_string_value(type), json_is_true(frozen)};
+    return OK;
+}
+
+// The first group of the checkpoint that matches the tensor; the last one matches all.
+static status find_saved_group(const ckpt *c, const json_t *list, const char *tensor,
+                               saved_group *out, err *e)
+{
+    status result = OK;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        TRY(read_group(c, json_array_get(list, i), out, e));
+        if (!out->match || param_group_matches(out->match, tensor)) return OK;
+    }
+    FAIL(E_USAGE,
+         "%s/trireme/state.json: no group has tensor %s; valid: a last group without match",
+         c->folder, tensor);
+done:
+    return result;
+}
+
+// Adds the first difference that changes what the state of the tensor means. `group` is the job's.
+static void compare_tensor(const job *j, const char *tensor, const saved_group *there,
+                           const param_group *here, int group, text *t)
+{
+    static const char *const own[] = {"trainable", "train.precision", "optimizer.name"},
+                             *const entry[] = {"trainable", "dtype", "optimizer"};
+    const char *was[] = {there->frozen ? "false" : "true", there->precision, there->optimizer},
+               *is[] = {here->frozen ? "false" : "true", dtype_name(here->precision),
+                        OPTIM_NAMES[here->optimizer.rule]};
+    const int count = there->frozen && here->frozen ? 2 : 3; // a frozen tensor has no optimizer
+    int k = 0;
+    while (k < count && strcmp(was[k], is[k]) == 0) k++;
+    if (k == count) return;
+    if (group < j->groups)
+        text_addf(t, "groups[%d].%s", group, entry[k]);
+    else
+        text_add(t, own[k]);
+    text_addf(t, " (%s there, %s here, of %s)", was[k], is[k], tensor);
+}
+
+// Compares the groups tensor by tensor, because other patterns may make the same groups. Checkpoints of
+// older versions do not say their groups.
+static status compare_groups(const job *j, const ckpt *c, text *differs, err *e)
+{
+    status result = OK;
+    const json_t *list = json_object_get(c->values, "groups");
+    param_group *groups = NULL;
+    if (!list || differs->bytes) return OK;
+    TRY(job_solve_groups(j, &groups, e));
+    for (size_t i = 0; i < safetensors_count(c->weights) && !differs->bytes; i++) {
+        const char *tensor = safetensors_get(c->weights, i)->name;
+        const int group = param_group_find(groups, j->groups + 1, tensor);
+        saved_group there = {.match = NULL};
+        TRY(find_saved_group(c, list, tensor, &there, e));
+        compare_tensor(j, tensor, &there, &groups[group], group, differs);
+    }
+done:
+    free(groups);
+    return result;
+}
+
 // The position in the data is a number of steps, so another batch or sequence length would continue
 // at other samples.
 static status compare_positions(const job *j, const session_inputs *in, const ckpt *c,
@@ -94,6 +177,7 @@ status session_check_resume(const job *j, const session_inputs *in, const char *
     else
         TRY(job_compare_model(j, folder, &differs, e));
     TRY(compare_state(j, c, &differs, e));
+    TRY(compare_groups(j, c, &differs, e));
     TRY(compare_positions(j, in, c, step, &differs, e));
     TRY(text_check(&differs, e));
     if (differs.bytes)

@@ -12,6 +12,26 @@ typedef struct save_run {
     ckpt_files files;
 } save_run;
 
+// The settings that decide what the state of a group's parameters means, and the patterns by which a reader finds
+// the group of a tensor.
+static void add_groups(const param_groups *groups, text *json)
+{
+    text_add(json, ",\"groups\":[");
+    for (int i = 0; i < groups->count; i++) {
+        const param_group *g = &groups->items[i];
+        text_add(json, i ? ",{" : "{");
+        if (g->match) {
+            text_add(json, "\"match\":");
+            text_add_json(json, g->match);
+            text_add(json, ",");
+        }
+        text_addf(json, "\"optimizer\":\"%s\",\"precision\":\"%s\",\"frozen\":%s}",
+                  OPTIM_NAMES[g->optimizer.rule], dtype_name(g->precision),
+                  g->frozen ? "true" : "false");
+    }
+    text_add(json, "]");
+}
+
 static status facts_json(const trainer *t, char **out, err *e)
 {
     text json = {0};
@@ -28,6 +48,7 @@ static status facts_json(const trainer *t, char **out, err *e)
                   ",\"loss_scale\":%.17g,\"scaler_iteration\":%" PRId64
                   ",\"scaler_last_overflow\":%" PRId64 ",\"scaler_hysteresis\":%" PRId64,
                   s->scale, s->iteration, s->last_overflow, s->hysteresis);
+    add_groups(&t->o.groups, &json);
     text_add(&json, "}");
     return text_take(&json, out, e);
 }

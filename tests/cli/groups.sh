@@ -52,9 +52,30 @@ expect_exit 2
 expect_line 'groups\[0\] \(\{match: "\*norm\*", trainable: false\} there, \{match: "model.norm\*", trainable: false\} here\)'
 run "$trireme" train job.yaml --quiet --train.out thawed --resume frozen/checkpoints/latest
 expect_exit 2
-expect_line 'state tensor m.model.layers.0.input_layernorm.weight is missing: .* froze the parameter.* \(model.path\)$'
+expect_line ': trainable \(false there, true here, of model.layers.0.input_layernorm.weight\); valid: .* \(model.path\)$'
 sed '/^model:/d' job.yaml >from-weights.yaml
 ok "$trireme" train from-weights.yaml --quiet --model.path frozen/checkpoints/latest --train.out thawed-2
+
+# ---- A new run resumes from a checkpoint of another only where each tensor keeps its optimizer, dtype and state
+resumes() { # GROUPS LINE, or no line: the run resumes
+    run "$trireme" train job.yaml --quiet --train.precision bf16 --resume grouped --train.out other --groups "$1"
+    [ $# = 2 ] && expect_exit 2 && expect_line "^trireme: --resume: .*/grouped/checkpoints/step-00000004 was saved .*: $2; valid: the same values"
+    [ $# = 1 ] && expect_exit 0
+    [ -n "${2-}" ] && expect_no_file other
+    rm -rf other
+}
+ok "$trireme" train job.yaml --quiet --train.precision bf16 --train.out grouped --train.save_every 4 --train.steps 4 \
+    --groups "[{match: '*norm*', optimizer: adam, dtype: fp32}, {match: '*mlp*', optimizer: lion}, {match: 'lm_head*', trainable: false}]"
+resumes "[{match: '*norm*', optimizer: adam, dtype: fp32}, {match: '*mlp*', optimizer: sgd, momentum: 0.9}, {match: 'lm_head*', trainable: false}]" \
+    'groups\[1\].optimizer \(lion there, sgd here, of model.layers.0.mlp.[a-z_]*.weight\)'
+resumes "[{match: '*norm*', optimizer: adam}, {match: '*mlp*', optimizer: lion}, {match: 'lm_head*', trainable: false}]" \
+    'groups\[0\].dtype \(fp32 there, bf16 here, of model.[a-z0-9_.]*norm.weight\)'
+resumes "[{match: '*norm*', optimizer: adam, dtype: fp32}, {match: '*mlp*', trainable: false}, {match: 'lm_head*', trainable: false}]" \
+    'groups\[1\].trainable \(true there, false here, of model.layers.0.mlp.[a-z_]*.weight\)'
+resumes "[{match: '*mlp*', optimizer: lion}, {match: 'lm_head*', trainable: false}]" \
+    'train.precision \(fp32 there, bf16 here, of model.layers.0.input_layernorm.weight\)'
+resumes "[{match: '*norm*', optimizer: adam, dtype: fp32}, {match: '*mlp*', optimizer: lion}]" 'trainable \(false there, true here, of lm_head.weight\)'
+resumes "[{match: 'lm_head*', trainable: false}, {match: '*mlp*', optimizer: lion}, {match: '*layernorm*', optimizer: adam, dtype: fp32}, {match: 'model.norm*', optimizer: adam, dtype: fp32}]"
 
 # ---- A frozen tensor keeps its bytes; a trainable one does not
 train "$@" --train.out start --train.steps 1 --optimizer.lr 0 --train.save_every 1
