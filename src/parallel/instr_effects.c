@@ -62,11 +62,6 @@ static bool when_has_block_after(const context *c, instr_resource r)
     return c->x->index < c->p->o.blocks - 1;
 }
 
-static bool when_loss(const context *c, instr_resource r)
-{
-    return c->s->pass == PASS_TRAIN && !when_has_block_after(c, r);
-}
-
 static bool when_training(const context *c, instr_resource r)
 {
     (void)r;
@@ -149,9 +144,11 @@ static bool when_trains(const context *c, instr_resource r)
     return !group_of(c)->o.frozen;
 }
 
-static bool when_loss_trains(const context *c, instr_resource r)
+static bool when_adds_to_gradients(const context *c, instr_resource r)
 {
-    return when_loss(c, r) && when_trains(c, r);
+    const unsigned computes = instr_row_of(c->x->kind)->computes;
+    return c->s->pass == PASS_TRAIN && when_trains(c, r) &&
+           (plan_block_writes(c->p, c->x->index, c->bucket) & computes) != 0;
 }
 
 static bool when_grad_slots(const context *c, instr_resource r)
@@ -160,9 +157,9 @@ static bool when_grad_slots(const context *c, instr_resource r)
     return group_of(c)->gradient_slots;
 }
 
-static bool when_loss_and_grad_slots(const context *c, instr_resource r)
+static bool when_adds_in_slot(const context *c, instr_resource r)
 {
-    return when_loss(c, r) && when_grad_slots(c, r);
+    return when_adds_to_gradients(c, r) && when_grad_slots(c, r);
 }
 
 static bool when_in_grad_slot(const context *c, instr_resource r)
@@ -287,7 +284,6 @@ static when_fn *const WHENS[INSTR_WHENS] = {
     [WHEN_ENDS_BLOCK_BEFORE] = when_ends_block_before,
     [WHEN_TRAINING] = when_training,
     [WHEN_STAGE_READS_BATCHES] = when_stage_reads_batches,
-    [WHEN_LOSS] = when_loss,
     [WHEN_INPUT_IS_LOCAL] = when_input_is_local,
     [WHEN_OUTPUT_GRAD_IS_LOCAL] = when_output_grad_is_local,
     [WHEN_SENDS_INPUT_GRAD] = when_sends_input_grad,
@@ -297,9 +293,8 @@ static when_fn *const WHENS[INSTR_WHENS] = {
     [WHEN_INPUT_GRAD_APART] = when_input_grad_apart,
     [WHEN_WEIGHT_SLOTS] = when_weight_slots,
     [WHEN_TRAINS] = when_trains,
-    [WHEN_LOSS_TRAINS] = when_loss_trains,
-    [WHEN_GRAD_SLOTS] = when_grad_slots,
-    [WHEN_LOSS_AND_GRAD_SLOTS] = when_loss_and_grad_slots,
+    [WHEN_ADDS_TO_GRADIENTS] = when_adds_to_gradients,
+    [WHEN_ADDS_IN_SLOT] = when_adds_in_slot,
     [WHEN_IN_GRAD_SLOT] = when_in_grad_slot,
     [WHEN_NOT_IN_GRAD_SLOT] = when_not_in_grad_slot,
     [WHEN_FULL] = when_full,

@@ -159,19 +159,22 @@ static const instr_row RECV_ACT_ROW =
         EFFECTS(ALLOCATES(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
                 WRITES(RES_OUTPUT, OF_BLOCK_BEFORE, ALWAYS)));
 
+#define READS_WEIGHTS READS(RES_WEIGHT_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_WEIGHT_SLOTS)
+// The effects of every pass that may add to the gradients of weights.
+#define ADDS_TO_GRADIENTS                                                                          \
+    PRECEDES(RES_REDUCED, OF_ITS_BUCKETS, IN_RESULT, WHEN_ADDS_TO_GRADIENTS),                      \
+        MODIFIES(RES_GRAD_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_ADDS_IN_SLOT),                   \
+        MODIFIES(RES_GRAD_SUM, OF_ITS_BUCKETS, IN_RESULT, WHEN_ADDS_TO_GRADIENTS)
+
 // Runs the forward pass of a block. The block with the loss also computes its first gradients.
 static const instr_row FORWARD_ROW =
     ROW("FORWARD", STREAM_COMPUTE, ABOUT_BLOCK, COMPUTES_FORWARD, ALONE, SENDS_PASS, NO_HOST,
         LINE(" micro {micro} block {index}"),
         EFFECTS(READS(RES_STEP, OF_THIS, IN_RESULT, WHEN_TRAINING),
-                READS(RES_OUTPUT, OF_BLOCK_BEFORE, IN_RESULT, WHEN_HAS_BLOCK_BEFORE),
-                READS(RES_WEIGHT_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_WEIGHT_SLOTS),
+                READS(RES_OUTPUT, OF_BLOCK_BEFORE, IN_RESULT, WHEN_HAS_BLOCK_BEFORE), READS_WEIGHTS,
                 ALLOCATES(RES_ACT_SLOT, OF_THIS, IN_SLOT, WHEN_INPUT_IS_LOCAL),
                 READS(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
-                FREES(RES_ACT_SLOT, OF_THIS, IN_SLOT, WHEN_ENDS_BLOCK_BEFORE),
-                PRECEDES(RES_REDUCED, OF_ITS_BUCKETS, IN_RESULT, WHEN_LOSS),
-                MODIFIES(RES_GRAD_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_LOSS_AND_GRAD_SLOTS),
-                MODIFIES(RES_GRAD_SUM, OF_ITS_BUCKETS, IN_RESULT, WHEN_LOSS_TRAINS),
+                FREES(RES_ACT_SLOT, OF_THIS, IN_SLOT, WHEN_ENDS_BLOCK_BEFORE), ADDS_TO_GRADIENTS,
                 WRITES(RES_OUTPUT, OF_THIS, ALWAYS)));
 
 // Sends the output of a block to the next stage.
@@ -190,13 +193,6 @@ static const instr_row RECV_GRAD_ROW =
                 ALLOCATES(RES_WGRAD_SLOT, OF_THIS, IN_WGRAD_SLOT, WHEN_SPLIT_BACKWARD),
                 WRITES(RES_INPUT_GRAD, OF_BLOCK_AFTER, ALWAYS)));
 
-// The effects of every pass that adds to the gradients of weights.
-#define ADDS_TO_GRADIENTS                                                                          \
-    PRECEDES(RES_REDUCED, OF_ITS_BUCKETS, IN_RESULT, ALWAYS),                                      \
-        MODIFIES(RES_GRAD_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_GRAD_SLOTS),                     \
-        MODIFIES(RES_GRAD_SUM, OF_ITS_BUCKETS, IN_RESULT, WHEN_TRAINS),                            \
-        READS(RES_WEIGHT_SLOT, OF_ITS_BUCKETS, IN_ANY_SLOT, WHEN_WEIGHT_SLOTS)
-
 // Runs dgrad and wgrad of a block together. An input gradient that is computed in place takes over
 // the slot of the output gradient. Otherwise its slot is allocated before the output gradient's is
 // freed.
@@ -206,7 +202,7 @@ static const instr_row BACKWARD_ROW =
         EFFECTS(READS(RES_OUTPUT, OF_THIS, IN_RESULT, ALWAYS),
                 PRECEDES(RES_INPUT_GRAD, OF_THIS, IN_RESULT, ALWAYS),
                 READS(RES_INPUT_GRAD, OF_BLOCK_AFTER, IN_RESULT, WHEN_HAS_BLOCK_AFTER),
-                ADDS_TO_GRADIENTS, FREES(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
+                ADDS_TO_GRADIENTS, READS_WEIGHTS, FREES(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
                 ALLOCATES(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_OUT, WHEN_INPUT_GRAD_APART),
                 FREES(RES_ACT_GRAD_SLOT, OF_BLOCK_AFTER, IN_GRAD_IN, WHEN_HAS_BLOCK_AFTER),
                 ALLOCATES(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_IN, WHEN_INPUT_GRAD_IN_PLACE),
@@ -222,7 +218,7 @@ static const instr_row BACKWARD_INPUT_ROW =
         EFFECTS(READS(RES_OUTPUT, OF_THIS, IN_RESULT, ALWAYS),
                 PRECEDES(RES_INPUT_GRAD, OF_THIS, IN_RESULT, ALWAYS),
                 READS(RES_INPUT_GRAD, OF_BLOCK_AFTER, IN_RESULT, WHEN_HAS_BLOCK_AFTER),
-                ADDS_TO_GRADIENTS, READS(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
+                ADDS_TO_GRADIENTS, READS_WEIGHTS, READS(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
                 ALLOCATES(RES_WGRAD_SLOT, OF_THIS, IN_WGRAD_SLOT, WHEN_OUTPUT_GRAD_IS_LOCAL),
                 READS(RES_WGRAD_SLOT, OF_THIS, IN_WGRAD_SLOT, ALWAYS),
                 ALLOCATES(RES_ACT_GRAD_SLOT, OF_THIS, IN_GRAD_OUT, WHEN_SENDS_INPUT_GRAD),
@@ -234,7 +230,7 @@ static const instr_row BACKWARD_WEIGHT_ROW =
         LINE(" micro {micro} block {index}"),
         EFFECTS(READS(RES_INPUT_GRAD, OF_THIS, IN_RESULT, ALWAYS),
                 PRECEDES(RES_WEIGHT_GRAD, OF_THIS, IN_RESULT, ALWAYS), ADDS_TO_GRADIENTS,
-                FREES(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
+                READS_WEIGHTS, FREES(RES_ACT_SLOT, OF_THIS, IN_SLOT, ALWAYS),
                 FREES(RES_WGRAD_SLOT, OF_THIS, IN_WGRAD_SLOT, ALWAYS),
                 WRITES(RES_WEIGHT_GRAD, OF_THIS, ALWAYS)));
 

@@ -111,7 +111,6 @@ typedef enum instr_when {
     WHEN_ENDS_BLOCK_BEFORE,    // training, and the block before, in this chunk, has no backward
     WHEN_TRAINING,             // not in an evaluation
     WHEN_STAGE_READS_BATCHES,  // the stage has the first or the last block of the model
-    WHEN_LOSS,                 // training, and the block computes the loss
     WHEN_INPUT_IS_LOCAL,       // no message brought the input of the block
     WHEN_OUTPUT_GRAD_IS_LOCAL, // no message brought the gradient of its output
     WHEN_SENDS_INPUT_GRAD,     // a message sends the gradient of its input
@@ -121,13 +120,12 @@ typedef enum instr_when {
     WHEN_INPUT_GRAD_APART,    // the gradient of the input needs another slot
     WHEN_WEIGHT_SLOTS,        // weights are full only while a slot holds them
     WHEN_TRAINS,              // the bucket is not frozen
-    WHEN_LOSS_TRAINS,
-    WHEN_GRAD_SLOTS, // gradients are full only while a slot holds them
-    WHEN_LOSS_AND_GRAD_SLOTS,
-    WHEN_IN_GRAD_SLOT,     // gradients of the bucket are in a gradient slot
-    WHEN_NOT_IN_GRAD_SLOT, // only reduced shards remain, although the plan has gradient slots
-    WHEN_FULL,             // `full` of the instruction
-    WHEN_SHARD,            // not `full`
+    WHEN_ADDS_TO_GRADIENTS,   // training, and the pass computes gradients of the bucket
+    WHEN_ADDS_IN_SLOT,        // likewise, and they are full only while a slot holds them
+    WHEN_IN_GRAD_SLOT,        // gradients of the bucket are in a gradient slot
+    WHEN_NOT_IN_GRAD_SLOT,    // only reduced shards remain, although the plan has gradient slots
+    WHEN_FULL,                // `full` of the instruction
+    WHEN_SHARD,               // not `full`
     WHEN_POST_FORWARD,
     WHEN_UNSHARDS_SWAPPED, // weights are swapped in, not kept by the post-forward group
     WHEN_WRITES_UPDATED,   // `what` is state that the optimizer updates
@@ -161,15 +159,6 @@ enum { INSTR_EFFECTS = 18, INSTR_REASONS = 2 };
 
 // The subject of an instruction, which determines what its `micro` and `index` mean.
 typedef enum instr_subject { ABOUT_STEP, ABOUT_MICRO, ABOUT_BLOCK, ABOUT_BUCKET } instr_subject;
-
-// Bits that say what a pass over a block computes.
-enum {
-    COMPUTES_NOTHING = 0,
-    COMPUTES_FORWARD = 1,
-    COMPUTES_DGRAD = 2,
-    COMPUTES_WGRAD = 4,
-    COMPUTES = 8
-};
 
 // Messages of one channel arrive in the order in which they were sent.
 typedef enum instr_channel { CHANNEL_ACTIVATIONS, CHANNEL_GRADIENTS, CHANNELS } instr_channel;
@@ -222,7 +211,7 @@ typedef struct instr_row {
     const char *name;
     device_stream_kind stream;
     instr_subject subject;
-    unsigned computes;
+    unsigned computes; // COMPUTES_ bits (plan.h)
     instr_peers peers;
     instr_payload sends;
     instr_host host[INSTR_REASONS]; // the first whose condition holds

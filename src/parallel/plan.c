@@ -44,12 +44,28 @@ bool plan_reads_batches(const plan *p)
     return plan_has_block(p, 0) || plan_has_block(p, p->o.blocks - 1);
 }
 
+// The position of a bucket among those of a block of this stage; -1: the block does not use it.
+static int position_of(const plan *p, int block, int bucket)
+{
+    for (int i = p->blocks.first_use[block]; i < p->blocks.first_use[block + 1]; i++)
+        if (p->blocks.used_bucket[i] == bucket) return i;
+    return -1;
+}
+
 bool plan_block_uses(const plan *p, int block, int bucket)
 {
-    const plan_buckets l = plan_buckets_of(p, block);
-    for (int i = 0; i < l.count; i++)
-        if (l.items[i] == bucket) return true;
-    return false;
+    return position_of(p, block, bucket) >= 0;
+}
+
+unsigned plan_block_writes(const plan *p, int block, int bucket)
+{
+    const int i = position_of(p, block, bucket);
+    return i < 0 ? COMPUTES_NOTHING : p->blocks.writes[i];
+}
+
+bool plan_reduces_micro_batches(const plan *p, const plan_group *g)
+{
+    return p->o.micros > 1 && g->gradient != LAYOUT_FULL;
 }
 
 bool plan_ties_stages(const plan *p)
@@ -117,10 +133,20 @@ typedef struct plan_users {
     int first_stage, last_stage; // of all stages; -1: none
     int first_block, last_block; // of this stage; -1: none
     bool between;                // a stage other than the first and the last uses it
+    unsigned writes;             // the passes of this stage that compute its gradient
 } plan_users;
 
-static void add_user(const plan *p, plan_users *u, int block)
+// The passes of the block that compute the gradient of a use.
+static unsigned writes_of(const plan *p, const plan_use *u)
 {
+    const unsigned backward = COMPUTES_DGRAD | COMPUTES_WGRAD;
+    if (u->writes) return u->writes;
+    return u->block == p->o.blocks - 1 ? backward | COMPUTES_FORWARD : backward;
+}
+
+static void add_user(const plan *p, plan_users *u, const plan_use *use)
+{
+    const int block = use->block;
     const int stage = plan_stage_of(p, block), end = p->o.mesh.size[AXIS_PP] - 1;
     if (u->first_stage < 0 || stage < u->first_stage) u->first_stage = stage;
     if (stage > u->last_stage) u->last_stage = stage;
@@ -128,6 +154,7 @@ static void add_user(const plan *p, plan_users *u, int block)
     if (stage != p->coord[AXIS_PP]) return;
     if (u->first_block < 0 || block < u->first_block) u->first_block = block;
     if (block > u->last_block) u->last_block = block;
+    u->writes |= writes_of(p, use);
 }
 
 static status fill_row(plan *p, int i, const plan_param *q, plan_users u, err *e)
@@ -140,6 +167,8 @@ static status fill_row(plan *p, int i, const plan_param *q, plan_users u, err *e
                     .bucket = -1,
                     .stage = u.first_stage,
                     .tied_grad = -1,
+                    .tied_shard = -1,
+                    .writes = u.writes,
                     .block = u.first_block,
                     .last_block = u.last_block,
                     .group = q->group,
@@ -163,8 +192,8 @@ static status fill_rows(plan *p, const plan_param *params, err *e)
     status result = OK;
     plan_users *u = NULL;
     TRY(alloc_zeroed(&u, (size_t)p->rows, sizeof *u, WHAT, e));
-    for (int i = 0; i < p->rows; i++) u[i] = (plan_users){-1, -1, -1, -1, false};
-    for (int i = 0; i < p->o.uses; i++) add_user(p, &u[p->o.use[i].param], p->o.use[i].block);
+    for (int i = 0; i < p->rows; i++) u[i] = (plan_users){-1, -1, -1, -1, false, 0};
+    for (int i = 0; i < p->o.uses; i++) add_user(p, &u[p->o.use[i].param], &p->o.use[i]);
     for (int i = 0; i < p->rows; i++) TRY(fill_row(p, i, &params[i], u[i], e));
 done:
     free(u);
@@ -185,6 +214,16 @@ static int sort_unique(int *buckets, int count)
     for (int i = 0; i < count; i++)
         if (unique == 0 || buckets[i] != buckets[unique - 1]) buckets[unique++] = buckets[i];
     return unique;
+}
+
+static void mark_writes(plan *p)
+{
+    for (int i = 0; i < p->o.uses; i++) {
+        const plan_use *u = &p->o.use[i];
+        if (!plan_has_block(p, u->block)) continue;
+        p->blocks.writes[position_of(p, u->block, p->row[u->param].bucket)] |=
+            (unsigned char)writes_of(p, u);
+    }
 }
 
 static status mark_uses(plan *p, err *e)
@@ -211,6 +250,7 @@ static status mark_uses(plan *p, err *e)
     }
     p->blocks.first_use[blocks] = total;
     free(fill);
+    mark_writes(p);
     return OK;
 }
 
@@ -269,6 +309,7 @@ status plan_make(const plan_options *o, const plan_param *params, int count, pla
     TRY(alloc_zeroed(&b->chunk, (size_t)o->blocks, sizeof *b->chunk, WHAT, e));
     TRY(alloc_zeroed(&b->first_use, (size_t)o->blocks + 1, sizeof *b->first_use, WHAT, e));
     TRY(alloc_zeroed(&b->used_bucket, (size_t)o->uses, sizeof *b->used_bucket, WHAT, e));
+    TRY(alloc_zeroed(&b->writes, (size_t)o->uses, sizeof *b->writes, WHAT, e));
     TRY(alloc_zeroed(&b->input_grad_in_place, (size_t)o->blocks, sizeof *b->input_grad_in_place,
                      WHAT, e));
     for (int i = 0; o->input_grad_in_place && i < o->blocks; i++)
@@ -295,6 +336,7 @@ void plan_free(plan *p)
     free(p->blocks.chunk);
     free(p->blocks.first_use);
     free(p->blocks.used_bucket);
+    free(p->blocks.writes);
     free(p->blocks.input_grad_in_place);
     free(p->bucket);
     free(p);

@@ -65,9 +65,21 @@ typedef struct plan_param {
     bool tp_partial;    // replicated over tp, but the gradient of each tp rank is PARTIAL
 } plan_param;
 
+// Bits that say what a pass over a block computes.
+enum {
+    COMPUTES_NOTHING = 0,
+    COMPUTES_FORWARD = 1,
+    COMPUTES_DGRAD = 2,
+    COMPUTES_WGRAD = 4,
+    COMPUTES = 8
+};
+
 // Block `block` uses parameter `param`.
 typedef struct plan_use {
     int param, block;
+    // The passes (COMPUTES_ bits) of the block that compute the gradient of this use; 0: any may, but of
+    // the forward passes only that of the last block.
+    unsigned writes;
 } plan_use;
 
 // A parameter in the plan. Rows of the plan are parameters; rows of a parameter are its dim 0.
@@ -79,6 +91,8 @@ typedef struct plan_row {
     int group;                 // its parameter group
     int64_t offset[LAYOUTS];   // its first element, from the start of its bucket in that layout
     int64_t tied_grad;         // its first element in the array of tied gradients; -1: none
+    int64_t tied_shard;        // likewise, where only its shards are in that array
+    unsigned writes;           // the passes of this stage that compute its gradient
     int block, last_block;     // the first and the last block of this stage that use it
     bool decays;               // weight decay applies
     bool counted;              // this rank counts it in the gradient norm
@@ -93,6 +107,8 @@ typedef struct plan_bucket {
     size_t start[PLAN_ARRAYS];      // bytes before it in the array in memory
     size_t swap_start[PLAN_STATES]; // bytes before it on the tier, for state that is swapped
     int first_block, last_block;    // the blocks whose parameters it holds
+    // The block whose use of the parameters is reduced by itself, in each micro-batch; -1: none.
+    int second_use;
 } plan_bucket;
 
 // A process group is a set of axes without those of one rank (mesh_axes_in_use), or one of these.
@@ -184,9 +200,10 @@ typedef struct plan_redistributions {
 
 // What the plan knows of blocks.
 typedef struct plan_blocks {
-    int *chunk;                // [blocks] the model chunk of a block
-    int *first_use;            // [blocks+1] where a block's run of used_bucket begins
-    int *used_bucket;          // the buckets that each block of this stage uses, ascending
+    int *chunk;            // [blocks] the model chunk of a block
+    int *first_use;        // [blocks+1] where a block's run of used_bucket begins
+    int *used_bucket;      // the buckets that each block of this stage uses, ascending
+    unsigned char *writes; // [uses] the passes of that block that add to gradients of that bucket
     bool *input_grad_in_place; // [blocks] see plan_options
 } plan_blocks;
 
@@ -311,6 +328,10 @@ static inline plan_buckets plan_buckets_of(const plan *p, int block)
 }
 // Does the block use a parameter of this bucket?
 bool plan_block_uses(const plan *p, int block, int bucket);
+// The passes (COMPUTES_ bits) of a block of this stage that add to gradients of the bucket.
+unsigned plan_block_writes(const plan *p, int block, int bucket);
+// Are the gradients of this group reduced after each of several micro-batches?
+bool plan_reduces_micro_batches(const plan *p, const plan_group *g);
 // Are there weights that the first and the last stage share?
 bool plan_ties_stages(const plan *p);
 // Does the bucket have such weights?

@@ -14,13 +14,14 @@ static const char WHAT[] = "the plan";
 enum { FIRST_BUCKET_BYTES = 1 << 20 };
 
 typedef struct plan_sort_key {
-    int group, block, row;
+    int group, passes, block, row;
 } plan_sort_key;
 
 static int compare_rows(const void *a, const void *b)
 {
     const plan_sort_key *x = a, *y = b;
     if (x->group != y->group) return (x->group > y->group) - (x->group < y->group);
+    if (x->passes != y->passes) return (x->passes > y->passes) - (x->passes < y->passes);
     return x->block != y->block ? (x->block > y->block) - (x->block < y->block)
                                 : (x->row > y->row) - (x->row < y->row);
 }
@@ -31,8 +32,38 @@ static int bucket_group(const plan *p, const plan_row *r)
     return p->group[r->group].representative;
 }
 
-// Orders the rows of this stage by group, and by the first block that uses them here. plan_make got
-// them in the order of the first block of any stage.
+static const plan_group *group_of(const plan *p, const plan_row *r)
+{
+    return &p->group[bucket_group(p, r)];
+}
+
+// Whether the second use of the row on this stage is reduced by itself, as on two stages. PowerSGD factors
+// the sum of both uses.
+static bool splits_uses(const plan *p, const plan_row *r)
+{
+    const plan_group *g = group_of(p, r);
+    return r->block != r->last_block && !g->o.frozen && plan_reduces_micro_batches(p, g) &&
+           p->o.strategy.hook.kind != HOOK_POWERSGD;
+}
+
+// Whether a bucket must be complete after one pass of one model chunk. Between two passes of a micro-batch
+// a stage of a pipeline runs passes of others. A bucket that waited for the second pass would take in the
+// gradients of later micro-batches before it is reduced.
+static bool ends_with_pass(const plan *p, const plan_group *g)
+{
+    return p->o.mesh.size[AXIS_PP] > 1 && !g->o.frozen && plan_reduces_micro_batches(p, g);
+}
+
+// Rows of a bucket have an equal number: where gradients are reduced after each micro-batch, the same
+// passes compute theirs.
+static int passes_of(const plan *p, const plan_row *r)
+{
+    const int second_use = splits_uses(p, r) ? r->last_block + 1 : 0;
+    return second_use * COMPUTES + (ends_with_pass(p, group_of(p, r)) ? (int)r->writes : 0);
+}
+
+// Orders the rows of this stage by group, by the passes that compute their gradients, and by the first block
+// that uses them here. plan_make got them in the order of the first block of any stage.
 static status sort_rows(plan *p, err *e)
 {
     plan_sort_key *all = NULL;
@@ -40,7 +71,7 @@ static status sort_rows(plan *p, err *e)
     if (result != OK) return result;
     for (int i = 0; i < p->local_rows; i++) {
         const plan_row *r = &p->row[p->order[i]];
-        all[i] = (plan_sort_key){bucket_group(p, r), r->block, p->order[i]};
+        all[i] = (plan_sort_key){bucket_group(p, r), passes_of(p, r), r->block, p->order[i]};
     }
     qsort(all, (size_t)p->local_rows, sizeof *all, compare_rows);
     for (int i = 0; i < p->local_rows; i++) p->order[i] = all[i].row;
@@ -63,6 +94,14 @@ static int64_t bucket_align(const plan_group *g)
     return files ? FILE_ALIGN : swaps_any(g) ? SWAP_ALIGN : BUCKET_ALIGN;
 }
 
+// Whether a bucket must start between two rows of a group, which follow each other.
+static bool must_start(const plan *p, const plan_row *before, const plan_row *r)
+{
+    const bool same_chunk = plan_chunk_of(p, before->block) == plan_chunk_of(p, r->block);
+    return passes_of(p, before) != passes_of(p, r) ||
+           (ends_with_pass(p, group_of(p, r)) && !same_chunk);
+}
+
 // Marks the rows at which a bucket starts. Fills the buckets of each group from the last block to the
 // first, the order in which backward completes gradients. The first one is small; the others end at
 // the size limit. Where weights are unsharded for use or state is swapped, a bucket is one block, so
@@ -75,10 +114,12 @@ static void mark_starts(const plan *p, char *starts)
         const plan_row *r = &p->row[p->order[i]], *before = i ? &p->row[p->order[i - 1]] : NULL;
         const plan_group *g = &p->group[bucket_group(p, r)];
         const bool group_starts = !before || bucket_group(p, before) != bucket_group(p, r),
-                   block_starts = group_starts || before->block != r->block;
+                   splits = !group_starts && must_start(p, before, r),
+                   block_starts = group_starts || splits || before->block != r->block;
         bytes += 4 * r->count;
         if (!block_starts) continue;
-        if (!group_starts && bytes < limit && !g->weight_slots && !swaps_any(g)) continue;
+        if (!group_starts && !splits && bytes < limit && !g->weight_slots && !swaps_any(g))
+            continue;
         starts[i] = 1;
         bytes = 0;
         limit = group_starts ? first : most;
@@ -97,7 +138,10 @@ static status fill_buckets(plan *p, err *e)
         if (starts[i]) {
             if (g->buckets++ == 0) g->first_bucket = p->buckets;
             p->bucket[p->buckets++] =
-                (plan_bucket){.group = bucket_group(p, r), .first_row = i, .first_block = r->block};
+                (plan_bucket){.group = bucket_group(p, r),
+                              .first_row = i,
+                              .first_block = r->block,
+                              .second_use = splits_uses(p, r) ? r->last_block : -1};
         }
         plan_bucket *b = &p->bucket[p->buckets - 1];
         b->rows++;
@@ -159,16 +203,23 @@ static void place(plan *p, int bucket)
 
 // A parameter that two blocks of this stage use gets an array for the gradients of its second use.
 // Each use is summed over micro-batches by itself, as on two stages, so the sum of both has the
-// same bits on one stage and on two.
+// same bits on one stage and on two. Where each micro-batch is reduced, the array has shards only; rows
+// of a bucket lie in it as in the bucket.
 static void lay_out_tied_grads(plan *p)
 {
     for (int i = 0; i < p->local_rows; i++) {
         plan_row *r = &p->row[p->order[i]];
-        const plan_group *g = &p->group[r->group];
-        if (!g->no_sync || p->o.micros == 1 || g->o.frozen) continue;
-        if (r->block == r->last_block) continue;
-        r->tied_grad = p->tied_grads;
-        p->tied_grads = round_up(p->tied_grads + r->count, BUCKET_ALIGN);
+        const plan_group *g = group_of(p, r);
+        int64_t count = 0;
+        if (r->block == r->last_block || p->o.micros == 1 || g->o.frozen) continue;
+        if (g->gradient == LAYOUT_FULL) {
+            r->tied_grad = p->tied_grads;
+            count = r->count;
+        } else if (splits_uses(p, r)) {
+            r->tied_shard = p->tied_grads;
+            count = shard_capacity(p, g, r, g->gradient);
+        }
+        p->tied_grads = round_up(p->tied_grads + count, BUCKET_ALIGN);
     }
 }
 

@@ -19,6 +19,19 @@ static plan_layout layout_of(placement outer, placement inner)
     return (plan_layout)((inner == SHARD ? LAYOUT_INNER : 0) | (outer == SHARD ? LAYOUT_OUTER : 0));
 }
 
+bool plan_joins_levels(const plan_options *o, const plan_group *g)
+{
+    const int inner = mesh_group_size(&o->mesh, g->axes[LEVEL_INNER]);
+    return g->axes[LEVEL_OUTER] && (inner & (inner - 1)) != 0;
+}
+
+// Lets the gradients of the one micro-batch be reduced to where the optimizer reads them, on both levels.
+static void reduce_at_once(policies *p)
+{
+    p->inner.gradient = p->inner.optimizer == SHARD ? SHARD : REPLICATE;
+    p->outer.gradient = p->outer.optimizer == SHARD ? SHARD : REPLICATE;
+}
+
 static void choose_layouts(const plan_options *o, plan_group *g)
 {
     const policies dp = g->o.dp;
@@ -27,6 +40,10 @@ static void choose_layouts(const plan_options *o, plan_group *g)
     if (o->micros == 1 && g->policy.outer.gradient == SHARD &&
         g->policy.inner.optimizer == REPLICATE)
         g->policy.inner.gradient = REPLICATE;
+    if (o->micros == 1 && plan_joins_levels(o, g) &&
+        (in_effect(g, LEVEL_INNER)->gradient == SHARD ||
+         in_effect(g, LEVEL_OUTER)->gradient == SHARD))
+        reduce_at_once(&g->policy);
     const policy *outer = in_effect(g, LEVEL_OUTER), *inner = in_effect(g, LEVEL_INNER);
     g->weight = layout_of(outer->weight, inner->weight);
     g->gradient = layout_of(outer->gradient, inner->gradient);

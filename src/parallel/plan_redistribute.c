@@ -4,7 +4,8 @@
 //
 // Reductions go over the inner level first and all-gathers over the outer level first, because the
 // outer level shards the inner level's shard. This order of reductions also sums consecutive ranks
-// before distant ones, like one sum over all ranks.
+// before distant ones, like one sum over all ranks. Where the ranks of the inner level are no subtree of
+// that sum, one all-reduce over both levels replaces the two: only so do all policies have the same bits.
 #include "parallel/plan_private.h"
 
 #include "base/alloc.h"
@@ -63,12 +64,21 @@ static status add_step(const plan *p, const plan_group *g, plan_redistribution *
                     &x->segment, e);
 }
 
+static bool reduces(placement before, placement after)
+{
+    const placement_collective c = placement_redistribute(before, after);
+    return c == REDISTRIBUTE_ALL_REDUCE || c == REDISTRIBUTE_REDUCE_SCATTER;
+}
+
 // Reductions over both levels, inner first.
 static status add_reductions(const plan *p, const plan_group *g, plan_redistribution *m,
                              plan_layout from, const placement before[POLICY_LEVELS],
                              const placement after[POLICY_LEVELS], err *e)
 {
     status result = OK;
+    if (plan_joins_levels(&p->o, g) && reduces(before[LEVEL_INNER], after[LEVEL_INNER]) &&
+        reduces(before[LEVEL_OUTER], after[LEVEL_OUTER]))
+        return add_step(p, g, m, plan_group_axes(g), REDISTRIBUTE_ALL_REDUCE, from, from, e);
     for (int l = 0; l < POLICY_LEVELS; l++) {
         const placement_collective collective = placement_redistribute(before[l], after[l]);
         const plan_layout to = collective == REDISTRIBUTE_REDUCE_SCATTER

@@ -123,21 +123,14 @@ static void reshard(schedule_builder *b, int v)
 
 // ---- Gradients
 
-// Whether the visit may write gradients of weights. Every backward visit may, because norms write
-// theirs in dgrad. The forward visit of the block with the loss may too.
-static bool adds_to_gradients(const schedule_builder *b, const schedule_visit *v)
-{
-    return b->s->pass == PASS_TRAIN && (v->kind != PIPE_FORWARD || v->block == b->p->o.blocks - 1);
-}
-
 static void alloc_gradients(schedule_builder *b, const schedule_visit *v)
 {
     const plan *p = b->p;
     const plan_buckets l = plan_buckets_of(p, v->block);
-    for (int i = 0; adds_to_gradients(b, v) && i < l.count; i++) {
+    for (int i = 0; i < l.count; i++) {
         const int k = l.items[i];
         const plan_group *g = plan_group_of(p, k);
-        if (!g->gradient_slots || b->gradient_slot[k] >= 0) continue;
+        if (!visit_writes(b, v, k) || !g->gradient_slots || b->gradient_slot[k] >= 0) continue;
         const int slot = schedule_slot_take(&b->gradients, p->bucket[k].count[LAYOUT_FULL]);
         b->no_memory = b->no_memory || slot < 0;
         b->gradient_slot[k] = slot;
@@ -158,8 +151,10 @@ static void give_gradient_slot(schedule_builder *b, int bucket)
     b->gradient_slot[bucket] = -1;
 }
 
-// Reduces a bucket. `last` says that this is its last reduction in the step.
-static void reduce(schedule_builder *b, int bucket, int micro, bool last)
+// Which reduction of a bucket it is: of a use by itself, of a micro-batch, or the last one of the step.
+typedef enum reduction { REDUCE_SECOND_USE, REDUCE_MICRO, REDUCE_LAST } reduction;
+
+static void reduce(schedule_builder *b, int bucket, int micro, reduction which)
 {
     const bool swapped = is_swapped(b, bucket, PLAN_GRADIENTS);
     const plan_layout shard = plan_group_of(b->p, bucket)->optimizer;
@@ -172,7 +167,8 @@ static void reduce(schedule_builder *b, int bucket, int micro, bool last)
             .micro = micro,
             .slot = b->gradient_slot[bucket],
             .state = {[PLAN_WEIGHTS] = -1, [PLAN_GRADIENTS] = state, [PLAN_OPTIMIZER_STATE] = -1},
-            .last = last});
+            .second_use = which == REDUCE_SECOND_USE,
+            .last = which == REDUCE_LAST});
     if (swapped)
         add(b, (schedule_instr){
                    .kind = SWAP_OUT, .index = bucket, .slot = state, .what = PLAN_GRADIENTS});
@@ -181,21 +177,25 @@ static void reduce(schedule_builder *b, int bucket, int micro, bool last)
 
 // Ends the gradients of the buckets that the visit completes for its micro-batch. They are reduced
 // if this is the last micro-batch or the plan reduces after each; otherwise a sum that is swapped goes
-// back. Buckets with tied weights wait for REDUCE_TIED_GRAD at the end of the step.
+// back. Buckets with tied weights wait for REDUCE_TIED_GRAD at the end of the step. Where the two uses are on
+// one stage and reduced one by one, the last reduction adds their shards.
 static void end_gradients(schedule_builder *b, int number)
 {
     const plan *p = b->p;
     const schedule_visit *v = &b->visit[number];
     const bool last = v->micro == p->o.micros - 1;
     const plan_buckets l = buckets_of(b, number);
-    for (int i = 0; visit_ends_gradients(v) && i < l.count; i++) {
+    for (int i = 0; i < l.count; i++) {
         const int k = l.items[i];
         const plan_group *g = plan_group_of(p, k);
-        const bool due = last || g->gradient != LAYOUT_FULL;
-        if (g->o.frozen) continue;
+        const bool due = last || g->gradient != LAYOUT_FULL, split = p->bucket[k].second_use >= 0;
+        if (g->o.frozen || !visit_writes(b, v, k)) continue;
         if (b->after[b->first_after[number] + (size_t)i] & VISIT_MORE_GRADIENTS) continue;
-        if (due && !(last && plan_bucket_is_tied(p, k))) {
-            reduce(b, k, v->micro, last);
+        if (visit_is_second_use(b, v, k)) {
+            reduce(b, k, v->micro, REDUCE_SECOND_USE);
+        } else if (due && !(last && plan_bucket_is_tied(p, k))) {
+            if (split) reduce(b, k, v->micro, REDUCE_MICRO);
+            if (last || !split) reduce(b, k, v->micro, last ? REDUCE_LAST : REDUCE_MICRO);
         } else if (!due && g->gradient_slots) {
             add(b, (schedule_instr){.kind = SWAP_OUT,
                                     .index = k,
@@ -348,15 +348,6 @@ static void load(schedule_builder *b)
 
 // ---- One visit
 
-static unsigned computes(const schedule_visit *v)
-{
-    static const unsigned what[] = {[PIPE_FORWARD] = COMPUTES_FORWARD,
-                                    [PIPE_BACKWARD] = COMPUTES_DGRAD | COMPUTES_WGRAD,
-                                    [PIPE_BACKWARD_INPUT] = COMPUTES_DGRAD,
-                                    [PIPE_BACKWARD_WEIGHT] = COMPUTES_WGRAD};
-    return what[v->kind];
-}
-
 static void add_visit(schedule_builder *b, int number)
 {
     const schedule_visit *v = &b->visit[number];
@@ -368,7 +359,7 @@ static void add_visit(schedule_builder *b, int number)
     for (int i = 1; i < b->state_slots; i++) swap_in_weights(b, number + i);
     unshard(b, number + 1);
     alloc_gradients(b, v);
-    schedule_instr *x = add(b, (schedule_instr){.kind = instr_computing(computes(v)),
+    schedule_instr *x = add(b, (schedule_instr){.kind = instr_computing(visit_computes(v)),
                                                 .micro = v->micro,
                                                 .index = v->block,
                                                 .slot = v->act,
@@ -391,9 +382,9 @@ static void reduce_tied(schedule_builder *b)
         const plan_group *g = plan_group_of(p, k);
         if (g->o.frozen || !plan_bucket_is_tied(p, k)) continue;
         const bool sharded = g->gradient != LAYOUT_FULL && last > 0;
-        if (sharded) reduce(b, k, last, false);
+        if (sharded) reduce(b, k, last, REDUCE_MICRO);
         add(b, (schedule_instr){.kind = REDUCE_TIED_GRAD, .index = k, .slot = b->gradient_slot[k]});
-        reduce(b, k, last, true);
+        reduce(b, k, last, REDUCE_LAST);
     }
 }
 

@@ -60,6 +60,7 @@ typedef struct schedule_instr {
     int state[PLAN_STATES];
     bool post_forward; // UNSHARD: from the shards that RESHARD_POST_FORWARD kept
     bool last;         // REDUCE_GRAD: the last of this bucket in the step
+    bool second_use;   // REDUCE_GRAD: of the use that the plan's bucket reduces by itself
     bool on_host;      // OPTIMIZER_STEP: the host's processor runs it
     bool full;         // SWAP_IN, SWAP_OUT: full gradients in a gradient slot, not a local shard
     bool with_next;    // messages: starts together with the next instruction

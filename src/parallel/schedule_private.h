@@ -35,7 +35,9 @@ void schedule_slot_give(schedule_slot_pool *p, int slot);
 // Bits that say what follows a visit, for one bucket of its block.
 enum {
     VISIT_NEXT_IS_BACKWARD = 1, // the next visit that uses the bucket is a backward
-    VISIT_MORE_GRADIENTS = 2    // a later visit of the same micro-batch adds to its gradients
+    // A later visit of the same micro-batch adds to its gradients: after a second use one of the same
+    // block, else any.
+    VISIT_MORE_GRADIENTS = 2
 };
 
 // The buckets that the optimizer updates, and the state slots of their updates.
@@ -90,10 +92,15 @@ typedef struct schedule_builder {
     schedule_act_grads act_grad;
 } schedule_builder;
 
-// Does the visit complete the gradients of its block's weights for its micro-batch?
-static inline bool visit_ends_gradients(const schedule_visit *v)
+// What the visit computes (COMPUTES_ bits).
+unsigned visit_computes(const schedule_visit *v);
+// Does the visit add to the gradients of a bucket that its block uses?
+bool visit_writes(const schedule_builder *b, const schedule_visit *v, int bucket);
+// Is the visit of the block whose use of the bucket is reduced by itself?
+static inline bool visit_is_second_use(const schedule_builder *b, const schedule_visit *v,
+                                       int bucket)
 {
-    return v->kind == PIPE_BACKWARD || v->kind == PIPE_BACKWARD_WEIGHT;
+    return b->p->bucket[bucket].second_use == v->block;
 }
 
 // Takes a state slot for `elements` elements: the free slot whose size is nearest, so that one

@@ -112,6 +112,15 @@ static void visit_chunk(schedule_builder *b, const pipeline_op *x, schedule_chun
     if (x->kind == PIPE_BACKWARD_WEIGHT) chunk_slots_give(wgrad, x->micro);
 }
 
+unsigned visit_computes(const schedule_visit *v)
+{
+    static const unsigned what[] = {[PIPE_FORWARD] = COMPUTES_FORWARD,
+                                    [PIPE_BACKWARD] = COMPUTES_DGRAD | COMPUTES_WGRAD,
+                                    [PIPE_BACKWARD_INPUT] = COMPUTES_DGRAD,
+                                    [PIPE_BACKWARD_WEIGHT] = COMPUTES_WGRAD};
+    return what[v->kind];
+}
+
 // ---- Messages
 
 typedef struct schedule_message_row {
@@ -262,6 +271,12 @@ done:
     return result;
 }
 
+bool visit_writes(const schedule_builder *b, const schedule_visit *v, int bucket)
+{
+    return b->s->pass == PASS_TRAIN &&
+           (plan_block_writes(b->p, v->block, bucket) & visit_computes(v)) != 0;
+}
+
 // Fills `after`, from the last visit to the first.
 static status look_ahead(schedule_builder *b, err *e)
 {
@@ -270,9 +285,10 @@ static status look_ahead(schedule_builder *b, err *e)
     const size_t buckets = (size_t)p->buckets;
     size_t count = 0;
     pipeline_pass *next = NULL; // [buckets] the next visit that uses the bucket
-    bool *more = NULL;          // [micros, buckets] a later visit adds to its gradients
+    bool *more = NULL;          // [uses, micros, buckets] a later visit adds to its gradients
     TRY(alloc_array(&next, buckets, sizeof *next, WHAT, e));
-    TRY(alloc_zeroed(&more, buckets * (size_t)p->o.micros, sizeof *more, WHAT, e));
+    const size_t of_use = buckets * (size_t)p->o.micros;
+    TRY(alloc_zeroed(&more, 2 * of_use, sizeof *more, WHAT, e));
     TRY(alloc_zeroed(&b->first_after, (size_t)b->visits, sizeof *b->first_after, WHAT, e));
     for (int v = 0; v < b->visits; v++) {
         b->first_after[v] = count;
@@ -284,12 +300,14 @@ static status look_ahead(schedule_builder *b, err *e)
         const schedule_visit *v = &b->visit[n];
         const plan_buckets l = plan_buckets_of(p, v->block);
         for (int i = 0; i < l.count; i++) {
-            bool *later = &more[(size_t)v->micro * buckets + (size_t)l.items[i]];
+            const bool second_use = visit_is_second_use(b, v, l.items[i]);
+            bool *later =
+                &more[(second_use ? of_use : 0) + (size_t)v->micro * buckets + (size_t)l.items[i]];
             b->after[b->first_after[n] + (size_t)i] =
                 (unsigned char)((next[l.items[i]] != PIPE_FORWARD ? VISIT_NEXT_IS_BACKWARD : 0) |
                                 (*later ? VISIT_MORE_GRADIENTS : 0));
             next[l.items[i]] = v->kind;
-            *later = *later || visit_ends_gradients(v);
+            *later = *later || visit_writes(b, v, l.items[i]);
         }
     }
 done:

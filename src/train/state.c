@@ -69,6 +69,13 @@ float *state_tied_gradient(const trainer *t, const plan_row *r)
     return t->state->tied_grads + r->tied_grad;
 }
 
+float *state_tied_shards(const trainer *t, int bucket)
+{
+    const plan *p = t->plan;
+    const plan_row *r = &p->row[p->order[p->bucket[bucket].first_row]];
+    return t->state->tied_grads + r->tied_shard - r->offset[plan_group_of(p, bucket)->gradient];
+}
+
 bool *state_grad_written(const trainer *t, int row)
 {
     return &t->state->grad_written[row];

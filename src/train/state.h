@@ -19,6 +19,8 @@ char *state_array(const trainer *t, plan_array a);
 char *state_bucket(const trainer *t, plan_array a, int bucket);
 // Row r's tied gradient, [r->count]; the row must have one.
 float *state_tied_gradient(const trainer *t, const plan_row *r);
+// The shards of the second uses of a bucket (plan_bucket.second_use), laid out as those of the first.
+float *state_tied_shards(const trainer *t, int bucket);
 
 // Whether this step has written the gradient of a row. While it has not, the next write overwrites.
 bool *state_grad_written(const trainer *t, int row);

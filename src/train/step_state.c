@@ -188,7 +188,9 @@ static status find_kept_shards(trainer *t, const schedule_instr *x, const plan_r
     char *ptr = NULL;
     out->in_slot = plan_is_swapped(g, PLAN_GRADIENTS) && slot >= 0;
     if (out->in_slot) TRY(tiers_await(t, PLAN_GRADIENTS, slot, STREAM_COMM, &ptr, e));
-    out->ptr = out->in_slot ? (float *)(void *)ptr : gradients_of(t, x->index, -1);
+    out->ptr = out->in_slot    ? (float *)(void *)ptr
+               : x->second_use ? state_tied_shards(t, x->index)
+                               : gradients_of(t, x->index, -1);
     out->adds = x->micro > 0 && g->gradient != LAYOUT_FULL;
     out->arrive = !out->adds && !t->compressor && scatters_to(sum, trainer_gradient_layout(g));
 done:
@@ -233,6 +235,22 @@ done:
     return result;
 }
 
+// Adds the shards of second uses, which were reduced by themselves, to those of the first.
+static void add_second_uses(trainer *t, int bucket, float *gradients)
+{
+    const plan *p = t->plan;
+    const plan_bucket *b = &p->bucket[bucket];
+    const plan_layout l = plan_group_of(p, bucket)->gradient;
+    for (int i = 0; b->second_use >= 0 && i < b->rows; i++) {
+        const plan_row *r = &p->row[p->order[b->first_row + i]];
+        float *const to = trainer_row_ptr(r, gradients, l);
+        const int64_t count = plan_local_shard(p, r, l, p->coord).count;
+        if (count > 0)
+            launch_add(trainer_stream(t, STREAM_COMM), to, to,
+                       trainer_row_ptr(r, state_tied_shards(t, bucket), l), 1, count);
+    }
+}
+
 status run_reduce_grad(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
@@ -240,11 +258,13 @@ status run_reduce_grad(trainer *t, const schedule_instr *x, err *e)
     float *gradients = gradients_of(t, x->index, x->slot);
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
     if (t->pass.inspects) {
+        if (x->slot < 0 && g->gradient != LAYOUT_FULL) return OK; // only reduced shards are left
         if (x->slot >= 0) slots_assign_gradient(t, x->index, -1);
         return trainer_inspect(t, x->index, gradients, e);
     }
     if (x->slot >= 0 || g->gradient == LAYOUT_FULL) TRY(complete(t, x, gradients, e));
     if (x->slot >= 0) return reduce_slot(t, x, gradients, e);
+    add_second_uses(t, x->index, gradients);
     TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, gradients, NULL, e));
     trainer_add_squares(t, x->index, gradients, trainer_stream(t, STREAM_COMM));
 done:

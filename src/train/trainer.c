@@ -99,6 +99,22 @@ static void fill_params(plan_inputs *in, const trainer_options *o, const model *
     }
 }
 
+// The passes of the block that compute the gradient of its parameter i. A parameter that the loss does not
+// depend on counts as one of the backward pass, which leaves it zero.
+static unsigned writes_of(const graph *g, int i)
+{
+    const graph_node_list *lists[] = {&g->forward, &g->backward};
+    unsigned writes = COMPUTES_NOTHING;
+    for (int l = 0; l < 2; l++)
+        for (int n = 0; n < lists[l]->count; n++) {
+            const graph_node *x = lists[l]->node[n];
+            const bool dgrad = g->split.on && n < g->split.dgrad_nodes;
+            if (x->param[0] != i && x->param[1] != i) continue;
+            writes |= l == 0 ? COMPUTES_FORWARD : dgrad ? COMPUTES_DGRAD : COMPUTES_WGRAD;
+        }
+    return writes ? writes : COMPUTES_WGRAD;
+}
+
 static status make_plan(const trainer_options *o, const model *m, plan **out, err *e)
 {
     status result = OK;
@@ -112,7 +128,7 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
         in.cost[b] = model_block_flops(m, b);
         in.in_place[b] = m->block[b].g->input_grad.in_place;
         for (int i = 0; i < m->block[b].g->params; i++)
-            in.use[uses++] = (plan_use){m->block[b].param[i], b};
+            in.use[uses++] = (plan_use){m->block[b].param[i], b, writes_of(m->block[b].g, i)};
     }
     const plan_options options = {.mesh = o->mesh,
                                   .rank = o->place.rank,

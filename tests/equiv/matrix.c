@@ -1,6 +1,6 @@
 // matrix.c -- the table of matrix.h: dimensions, values, legal points, references. The equivalence
 // tests call it. It does not know how a point is run.
-#include "equiv/matrix.h"
+#include "equiv/matrix_pair.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -13,22 +13,29 @@ static const struct {
     [DIM_MODEL] = {"model", {"gpt2", "llama", "llama_tied"}},
     [DIM_REPLICATE] = {"replicate", {"1", "2", "3", "4", "5", "6", "7", "8"}},
     [DIM_SHARD] = {"shard", {"1", "2", "3", "4", "5", "6", "7", "8"}},
-    [DIM_PP] = {"pp", {"1", "2", "4"}},
-    [DIM_CP] = {"cp", {"1", "2", "4"}},
+    [DIM_PP] = {"pp", {"1", "2", "4", "3"}},
+    [DIM_CP] = {"cp", {"1", "2", "4", "3"}},
     [DIM_TP] = {"tp", {"1", "2", "2sp"}},
     [DIM_OUTER] = {"outer", {"ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"}},
     [DIM_INNER] = {"inner", {"ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"}},
     [DIM_SCHEDULE] = {"schedule", {"1f1b", "gpipe", "interleaved", "zb"}},
     [DIM_MICROS] = {"micros", {"4", "1", "3", "8"}},
     [DIM_NO_SYNC] = {"no_sync", {"true", "false"}},
-    [DIM_RESHARD] = {"reshard", {"1", "0"}},
+    [DIM_RESHARD] = {"reshard", {"1", "0", "2"}},
     [DIM_RECOMPUTE] = {"recompute", {"none", "selective", "full"}},
     [DIM_TIER] = {"file",
                   {"-", "o", "og", "ogw", "g", "w", "og_host", "ogw_host_apart",
                    "ogw_host_apart_update", "og_host_apart_update", "ogw_file_apart"}},
     [DIM_PRECISION] = {"precision", {"fp32", "bf16", "fp16"}},
-    [DIM_GROUPS] = {"groups", {"one", "frozen", "settings", "mlp_ddp", "mlp_zero3"}},
+    [DIM_GROUPS] = {"groups",
+                    {"one", "frozen", "settings", "mlp_ddp", "mlp_zero3", "optimizers", "types"}},
 };
+
+int64_t matrix_length(const point *p)
+{
+    // Context-parallel ranks have two chunks of a sequence each.
+    return p->v[DIM_CP] == 3 ? 12 : 8;
+}
 
 const char *matrix_dim(dim d)
 {
@@ -102,7 +109,7 @@ static void set_tiers(const point *p, memory_tier out[PLAN_STATES])
 
 void matrix_options(const point *p, trainer_options *o)
 {
-    static const int pp[] = {1, 2, 4}, cp[] = {1, 2, 4};
+    static const int pp[] = {1, 2, 4, 3}, cp[] = {1, 2, 4, 3}, reshard[] = {1, 0, 2};
     static const dtype precision[] = {F32, BF16, F16};
     static const pipeline_schedule order[] = {PIPE_1F1B, PIPE_GPIPE, PIPE_INTERLEAVED, PIPE_ZB};
     const pipeline_schedule how = order[p->v[DIM_SCHEDULE]];
@@ -111,7 +118,7 @@ void matrix_options(const point *p, trainer_options *o)
         .strategy = {.dp = {*policy_row((size_t)p->v[DIM_OUTER]),
                             *policy_row((size_t)p->v[DIM_INNER])},
                      .no_sync = p->v[DIM_NO_SYNC] == 0 ? NO_SYNC_TRUE : NO_SYNC_FALSE,
-                     .reshard_after_forward = p->v[DIM_RESHARD] == 0,
+                     .reshard_after_forward = reshard[p->v[DIM_RESHARD]],
                      .sequence_parallel = p->v[DIM_TP] == 2,
                      .pipeline = {.schedule = how,
                                   .virtual_stages = how == PIPE_INTERLEAVED ? 2 : 1},
@@ -135,7 +142,15 @@ void matrix_options(const point *p, trainer_options *o)
 
 // ---- Parameter groups
 
-enum { GROUPS_ONE, GROUPS_FROZEN, GROUPS_SETTINGS, GROUPS_MLP_DDP, GROUPS_MLP_ZERO3 };
+enum {
+    GROUPS_ONE,
+    GROUPS_FROZEN,
+    GROUPS_SETTINGS,
+    GROUPS_MLP_DDP,
+    GROUPS_MLP_ZERO3,
+    GROUPS_OPTIMIZERS,
+    GROUPS_TYPES
+};
 
 // The policy that the weights of the MLPs have over dp_shard and cp; NULL: that of all others.
 static const char *policy_of_mlps(const point *p)
@@ -168,6 +183,20 @@ param_groups matrix_groups(const point *p, const trainer_options *o, param_group
         out[count].match = "*.4.*";
         out[count++].optimizer.beta1 = 0.5;
     }
+    if (p->v[DIM_GROUPS] == GROUPS_OPTIMIZERS) {
+        out[count] = base;
+        out[count].match = "*.mlp.*";
+        out[count].optimizer.rule = UPDATE_SGD;
+        out[count++].optimizer.beta1 = 0.9;
+        out[count] = base;
+        out[count].match = "*.wte.*";
+        out[count++].optimizer.rule = UPDATE_LION;
+    }
+    if (p->v[DIM_GROUPS] == GROUPS_TYPES) {
+        out[count] = base;
+        out[count].match = "*.mlp.*";
+        out[count++].precision = o->precision == F32 ? BF16 : F32;
+    }
     if (policy_of_mlps(p)) {
         out[count] = base;
         out[count].match = "*.mlp.*";
@@ -190,7 +219,7 @@ static bool plan_allows(const point *p, const trainer_options *o)
     for (int b = 0; b < BLOCKS; b++) {
         row[b] = (plan_param){.name = "", .rows = 8, .cols = 1};
         cost[b] = 1;
-        use[b] = (plan_use){b, b};
+        use[b] = (plan_use){.param = b, .block = b};
     }
     param_group own[MATRIX_GROUPS];
     plan_group_options group[MATRIX_GROUPS] = {
@@ -267,26 +296,19 @@ bool matrix_legal_apart(const point *p)
 
 // ---- References and tolerances
 
-static bool is_power_of_two(int n)
-{
-    return (n & (n - 1)) == 0;
-}
-
 nearness matrix_nearness(const point *p)
 {
-    const int replicate = p->v[DIM_REPLICATE] + 1, shard = p->v[DIM_SHARD] + 1;
-    // A sum of group sums has the order of one sum over all ranks only if the groups divide into
-    // pairs. Those of cp do.
-    if (replicate > 1 && shard > 1 && !is_power_of_two(shard)) return MATRIX_CLOSE;
-    // Without no_sync the ranks are summed before the micro-batches. The reference does the reverse.
-    return p->v[DIM_NO_SYNC] > 0 ? MATRIX_CLOSE : MATRIX_EXACT;
+    // Where gradients are reduced in each micro-batch, the ranks are summed before the micro-batches. The
+    // reference does the reverse.
+    const point r = matrix_reference(p);
+    return pair_must_equal(p, &r) ? MATRIX_EXACT : MATRIX_CLOSE;
 }
 
 // A tiny difference of fp32 master weights can change a 16-bit weight by a unit in the last place. Over
 // eight micro-batches that changes a gradient norm by up to 1 %.
 double matrix_tolerance(const point *p)
 {
-    return p->v[DIM_PRECISION] == 0 ? 1e-5 : 2e-3;
+    return p->v[DIM_PRECISION] == 0 && p->v[DIM_GROUPS] != GROUPS_TYPES ? 1e-5 : 2e-3;
 }
 
 point matrix_reference(const point *p)

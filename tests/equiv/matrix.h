@@ -53,6 +53,8 @@ bool matrix_legal(const point *p);
 // The same on a device with a memory of its own, where the host tier is swapped whatever the tier says.
 bool matrix_legal_apart(const point *p);
 int matrix_ranks(const point *p);
+// Tokens of a sequence.
+int64_t matrix_length(const point *p);
 // Sets the trainer options that a point determines: policies, mesh, schedule, tiers, batch.
 void matrix_options(const point *p, trainer_options *o);
 // Fills `out` with the point's parameter groups, where they differ from *o. None: count 0.
@@ -75,13 +77,14 @@ point matrix_one_rank(const point *p, int64_t *micro_batch);
 
 // How a point is run. Zeros mean: on the cpu device, one sequence in a micro-batch.
 typedef struct matrix_run {
-    int steps; // 0: MATRIX_STEPS
-    int64_t micro_batch;
-    bool late;        // on the late device
-    bool unkind;      // on the unkind device, over the toy communicator
-    bool p2p;         // with `unkind`: several ranks use the communicator p2p
-    bool cuda;        // on the GPUs of this machine, which ranks take in turn
-    const char *comm; // the communicator of several ranks; NULL: auto
+    int steps;                   // 0: MATRIX_STEPS
+    int64_t micro_batch, length; // of sequences; length 0: that of the point
+    bool processes;              // every rank is a process, not a thread
+    bool late;                   // on the late device
+    bool unkind;                 // on the unkind device, over the toy communicator
+    bool p2p;                    // with `unkind`: several ranks use the communicator p2p
+    bool cuda;                   // on the GPUs of this machine, which ranks take in turn
+    const char *comm;            // the communicator of several ranks; NULL: auto
     int late_order;
     bool toy;                            // several ranks use the toy communicator
     const distant_options *distant;      // wraps the communicator of each rank; NULL: as it is

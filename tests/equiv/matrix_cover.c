@@ -30,12 +30,7 @@ void points_clear(points *l)
 
 // ---- Random points
 
-typedef struct dice {
-    rng_key key;
-    uint64_t thrown;
-} dice;
-
-static int throw(dice * d, int sides)
+int dice_throw(dice *d, int sides)
 {
     return (int)(((uint64_t)rng_word(d->key, d->thrown++) * (uint64_t)sides) >> 32);
 }
@@ -43,8 +38,8 @@ static int throw(dice * d, int sides)
 static int throw_value(dice *d, dim which)
 {
     // Prefers fp32, for which the equivalence is strictest.
-    if (which == DIM_PRECISION && throw(d, 2)) return 0;
-    return throw(d, matrix_values(which));
+    if (which == DIM_PRECISION && dice_throw(d, 2)) return 0;
+    return dice_throw(d, matrix_values(which));
 }
 
 // Sets dimensions that have no effect to 0, unless they are fixed.
@@ -60,8 +55,7 @@ static void drop_idle(point *p, const bool fixed[DIMS])
         if (!fixed[may_be_illegal[i]]) p->v[may_be_illegal[i]] = 0;
 }
 
-// Draws a legal point with the fixed values. Returns false if it finds none.
-static bool draw(dice *d, const point *with, const bool fixed[DIMS], point *out)
+bool points_draw(dice *d, const point *with, const bool fixed[DIMS], point *out)
 {
     for (int i = 0; i < TRIES; i++) {
         *out = *with;
@@ -70,12 +64,12 @@ static bool draw(dice *d, const point *with, const bool fixed[DIMS], point *out)
         // Shrinks axes until the mesh fits, because few meshes of five axes do.
         static const dim sizes[] = {DIM_REPLICATE, DIM_SHARD, DIM_PP, DIM_CP, DIM_TP};
         while (matrix_ranks(out) > MATRIX_RANKS) {
-            const dim k = sizes[throw(d, 5)];
+            const dim k = sizes[dice_throw(d, 5)];
             if (fixed[k]) {
-                if (throw(d, 8) == 0) break;
+                if (dice_throw(d, 8) == 0) break;
                 continue;
             }
-            out->v[k] = throw(d, out->v[k] + 1);
+            out->v[k] = dice_throw(d, out->v[k] + 1);
         }
         drop_idle(out, fixed);
         if (matrix_legal(out)) return true;
@@ -91,7 +85,7 @@ void matrix_sample(points *out, int count, uint64_t seed)
     point p;
     for (int misses = 0; out->count < count && misses < 1000;) {
         const int before = out->count;
-        if (draw(&d, &none, fixed, &p)) points_add(out, &p);
+        if (points_draw(&d, &none, fixed, &p)) points_add(out, &p);
         misses = out->count == before ? misses + 1 : 0;
     }
 }
@@ -133,7 +127,7 @@ static bool best_with(dice *d, const pairs *have, dim a, int x, dim b, int y, po
     fixed[a] = fixed[b] = true;
     with.v[a] = x, with.v[b] = y;
     for (int i = 0; i < CANDIDATES; i++) {
-        if (!draw(d, &with, fixed, &p)) break;
+        if (!points_draw(d, &with, fixed, &p)) break;
         const int n = new_pairs(have, &p);
         if (n <= most) continue;
         most = n;

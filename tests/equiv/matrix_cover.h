@@ -3,6 +3,7 @@
 #ifndef TRIREME_TESTS_MATRIX_COVER_H
 #define TRIREME_TESTS_MATRIX_COVER_H
 
+#include "base/rng.h"
 #include "equiv/matrix.h"
 
 typedef struct points {
@@ -12,6 +13,15 @@ typedef struct points {
 
 void points_add(points *l, const point *p); // ignores a point that the list has
 void points_clear(points *l);
+
+// A sequence of random numbers.
+typedef struct dice {
+    rng_key key;
+    uint64_t thrown;
+} dice;
+int dice_throw(dice *d, int sides); // 0 … sides-1
+// Draws a legal point with the fixed values of `with`. Returns false if it finds none.
+bool points_draw(dice *d, const point *with, const bool fixed[DIMS], point *out);
 
 // Adds points that cover every pair of values of two dimensions that some legal point has.
 void matrix_cover(points *out);

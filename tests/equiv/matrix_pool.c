@@ -26,7 +26,7 @@ typedef struct run {
 // A reference that trials are compared with.
 typedef struct kept {
     point point;
-    int64_t micro_batch;
+    int64_t micro_batch, length;
     outcome *out;
 } kept;
 
@@ -146,13 +146,14 @@ static matrix_run how_of(const pool_options *o)
 
 // ---- References
 
-static const outcome *keep(pool *l, const point *p, int64_t micro_batch)
+static const outcome *keep(pool *l, const point *p, int64_t micro_batch, int64_t length)
 {
     for (int i = 0; i < l->count; i++)
-        if (l->kept[i].micro_batch == micro_batch && !memcmp(&l->kept[i].point, p, sizeof *p))
+        if (l->kept[i].micro_batch == micro_batch && l->kept[i].length == length &&
+            !memcmp(&l->kept[i].point, p, sizeof *p))
             return l->kept[i].out;
     if (l->count == MOST_KEPT) abort();
-    l->kept[l->count] = (kept){*p, micro_batch, shared_outcome()};
+    l->kept[l->count] = (kept){*p, micro_batch, length, shared_outcome()};
     return l->kept[l->count++].out;
 }
 
@@ -161,13 +162,13 @@ static const outcome *one_rank(pool *l, const point *p)
 {
     int64_t micro_batch;
     const point one = matrix_one_rank(p, &micro_batch);
-    return keep(l, &one, micro_batch);
+    return keep(l, &one, micro_batch, matrix_length(p));
 }
 
 static const outcome *reference(pool *l, const point *p)
 {
     const point r = matrix_reference(p);
-    return keep(l, &r, 0);
+    return keep(l, &r, 0, matrix_length(p));
 }
 
 static void next_kept(void *arg, int i, run *r)
@@ -175,6 +176,7 @@ static void next_kept(void *arg, int i, run *r)
     pool *l = arg;
     matrix_run how = how_of(l->o);
     how.micro_batch = l->kept[i].micro_batch;
+    how.length = l->kept[i].length;
     if (r->out) munmap(r->out, sizeof *r->out);
     r->out = shared_outcome();
     start(r, &l->kept[i].point, &how);

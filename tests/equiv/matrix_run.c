@@ -10,10 +10,26 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-enum { LAYERS = 6, HIDDEN = 24, VOCAB = 67, LENGTH = 8, SEED = 11 };
+enum { LAYERS = 6, HIDDEN = 24, VOCAB = 67, LENGTH = 12, SEED = 11 };
+
+// A rank's result, and the outcome that rank 0 fills. They lie in memory that processes share.
+typedef struct rank_result {
+    status got;
+    err why;
+} rank_result;
+
+typedef struct results {
+    outcome outcome;
+    rank_result rank[MATRIX_RANKS];
+} results;
 
 typedef struct setup {
     world *world;
@@ -23,14 +39,15 @@ typedef struct setup {
     dataset *data;
     trainer_options options;
     param_group group[MATRIX_GROUPS]; // of the options
-    outcome *out;
-    pthread_mutex_t lock;
+    results *results;
+    int64_t length; // of a sequence
 } setup;
 
 typedef struct rank_arg {
     setup *s;
     int rank;
     pthread_t thread;
+    pid_t process;
 } rank_arg;
 
 static status make_config(const point *p, model_config *c, err *e)
@@ -59,7 +76,7 @@ static void fill_options(setup *s, trainer_options *o)
     o->strategy.bucket_bytes = 8 << 10; // some buckets hold several blocks, some hold one
     o->strategy.offload.path = s->how->folder;
     if (s->how->micro_batch > 0) o->micro_batch = o->global_batch = s->how->micro_batch;
-    o->seq_len = LENGTH;
+    o->seq_len = s->length;
     o->seed = SEED;
     // Adam divides by the root of the second moment. The true gradient of a key bias is zero, so its
     // computed gradient is only rounding error. A small epsilon would scale that error to a full
@@ -168,7 +185,8 @@ static status run_rank(setup *s, int rank, err *e)
     }
     if (how->opened) how->opened(o.device, rank);
     TRY(trainer_open(&o, &t, e));
-    TRY(run_steps(t, how->steps ? how->steps : MATRIX_STEPS, rank == 0 ? s->out : NULL, e));
+    TRY(run_steps(t, how->steps ? how->steps : MATRIX_STEPS,
+                  rank == 0 ? &s->results->outcome : NULL, e));
     TRY(comm_barrier(o.comm, e));
     TRY(check_rules(how, o.device, e));
 done:
@@ -185,33 +203,61 @@ done:
 static void *rank_thread(void *arg)
 {
     rank_arg *a = arg;
-    setup *s = a->s;
-    err why = {0};
-    const status got = run_rank(s, a->rank, &why);
-    if (got == OK) return NULL;
-    pthread_mutex_lock(&s->lock);
-    // Reports the first cause. E_PEER only follows from another rank's failure.
-    if (s->out->result == OK || (s->out->result == E_PEER && got != E_PEER)) {
-        s->out->result = got;
-        snprintf(s->out->error, sizeof s->out->error, "rank %d: %.200s", a->rank, why.text);
-    }
-    pthread_mutex_unlock(&s->lock);
+    rank_result *r = &a->s->results->rank[a->rank];
+    r->got = run_rank(a->s, a->rank, &r->why);
     return NULL;
 }
 
 // ---- All of them
 
+static void start_rank(rank_arg *a)
+{
+    if (!a->s->how->processes) {
+        if (pthread_create(&a->thread, NULL, rank_thread, a) != 0) abort();
+        return;
+    }
+    // The rank counts as failed until it has ended.
+    rank_result *r = &a->s->results->rank[a->rank];
+    r->got = err_set(&r->why, E_INTERNAL, "its process ended without a result");
+    a->process = fork();
+    if (a->process < 0) abort();
+    if (a->process > 0) return;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    rank_thread(a);
+    _exit(0);
+}
+
+static void await_rank(const rank_arg *a)
+{
+    if (a->s->how->processes)
+        waitpid(a->process, NULL, 0);
+    else
+        pthread_join(a->thread, NULL);
+}
+
+// Reports the first cause. E_PEER only follows from another rank's failure.
+static void take_failure(const results *from, int ranks, outcome *out)
+{
+    for (int r = 0; r < ranks; r++) {
+        const rank_result *x = &from->rank[r];
+        if (x->got == OK || (out->result != OK && (out->result != E_PEER || x->got == E_PEER)))
+            continue;
+        out->result = x->got;
+        snprintf(out->error, sizeof out->error, "rank %d: %.200s", r, x->why.text);
+    }
+}
+
 static status run_all(setup *s, int ranks, err *e)
 {
     status result = OK;
     rank_arg arg[MATRIX_RANKS];
-    TRY(world_open(ranks, true, &s->world, e));
+    TRY(world_open(ranks, !s->how->processes, &s->world, e));
     comm_watchdog_set(s->world->watchdog, s->how->patience_ms);
     for (int r = 0; r < ranks; r++) {
         arg[r] = (rank_arg){.s = s, .rank = r};
-        if (pthread_create(&arg[r].thread, NULL, rank_thread, &arg[r]) != 0) abort();
+        start_rank(&arg[r]);
     }
-    for (int r = 0; r < ranks; r++) pthread_join(arg[r].thread, NULL);
+    for (int r = 0; r < ranks; r++) await_rank(&arg[r]);
 done:
     world_close(s->world);
     return result;
@@ -222,21 +268,25 @@ void matrix_execute(const point *p, const matrix_run *how, outcome *out)
     status result = OK;
     err why = {0}, *e = &why;
     model_config config;
-    setup s = {.point = p, .how = how, .config = &config, .out = out};
-    *out = (outcome){.result = OK};
-    pthread_mutex_init(&s.lock, NULL);
+    setup s = {.point = p, .how = how, .config = &config};
+    s.length = how->length > 0 ? how->length : matrix_length(p);
+    s.results =
+        mmap(NULL, sizeof *s.results, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (s.results == MAP_FAILED) abort();
     TRY(make_config(p, &config, e));
-    TRY(dataset_open(&(dataset_source){.path = "mock", .weight = 1}, 1, LENGTH, VOCAB, SEED, 1000,
+    TRY(dataset_open(&(dataset_source){.path = "mock", .weight = 1}, 1, s.length, VOCAB, SEED, 1000,
                      &s.data, e));
     fill_options(&s, &s.options);
     TRY(run_all(&s, s.options.mesh.ranks, e));
 done:
+    *out = s.results->outcome;
+    take_failure(s.results, MATRIX_RANKS, out);
     if (result != OK) {
         out->result = result;
         snprintf(out->error, sizeof out->error, "%.200s", why.text);
     }
     dataset_close(s.data);
-    pthread_mutex_destroy(&s.lock);
+    munmap(s.results, sizeof *s.results);
 }
 
 // ---- Two outcomes

@@ -88,11 +88,11 @@ static void lists_open(lists *l, const lists_of *x)
         if (b < count)
             params[b] = (plan_param){
                 .name = names[0], .rows = 8, .cols = 4, .decays = true, .group = b < x->second};
-        l->use[b] = (plan_use){b < count ? b : 0, b};
+        l->use[b] = (plan_use){.param = b < count ? b : 0, .block = b};
     }
     for (int b = 0; b < extra; b++) {
         params[count + b] = (plan_param){.name = names[0], .rows = 6, .cols = 4, .group = 1};
-        l->use[blocks + b] = (plan_use){count + b, b};
+        l->use[blocks + b] = (plan_use){.param = count + b, .block = b};
     }
     const plan_group_options group[2] = {lists_group(x, false), lists_group(x, true)};
     plan_options o = {

@@ -123,8 +123,9 @@ static status planned_make(const planned *x, plan **out, err *e)
                                  .decays = q->cols > 0,
                                  .tp_sharded = q->tp_sharded,
                                  .tp_partial = q->tp_partial};
-        use[o.uses++] = (plan_use){i, q->block};
-        if (q->also && q->also != q->block) use[o.uses++] = (plan_use){i, q->also};
+        use[o.uses++] = (plan_use){.param = i, .block = q->block};
+        if (q->also && q->also != q->block)
+            use[o.uses++] = (plan_use){.param = i, .block = q->also};
     }
     const int ranks = size[0] * size[1] * size[2] * size[3] * size[4];
     if (mesh_make(size, ranks, &o.mesh, e) != OK) return E_USAGE;

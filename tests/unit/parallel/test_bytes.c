@@ -28,7 +28,7 @@ static void add(bytes_model *m, int *param, int block, int64_t rows, int64_t col
     m->param[*param] = (plan_param){
         .name = "weight", .rows = rows, .cols = cols > 0 ? cols : 1, .decays = cols > 0};
     m->elements += (double)(rows * (cols > 0 ? cols : 1));
-    m->use[*param] = (plan_use){*param, block};
+    m->use[*param] = (plan_use){.param = *param, .block = block};
     (*param)++;
 }
 
@@ -42,7 +42,7 @@ static bytes_model *make_model(void)
     int param = 0;
     assert_non_null(m);
     add(m, &param, 0, VOCAB, HIDDEN);
-    m->use[PARAMS] = (plan_use){0, BLOCKS - 1}; // the output layer shares it
+    m->use[PARAMS] = (plan_use){.block = BLOCKS - 1}; // the output layer shares it
     add(m, &param, 0, POSITIONS, HIDDEN);
     for (int layer = 0; layer < LAYERS; layer++)
         for (int i = 0; i < EACH; i++) add(m, &param, layer + 1, shape[i][0], shape[i][1]);
@@ -160,7 +160,7 @@ static void no_sync_keeps_full_gradients_until_the_step(void **state)
                          reduced = plan_of(m, 1, 4, "ddp", "zero2", BF16, 2, false);
     // Tied weights then have a second array of gradients.
     expect("no_sync", 4, summed.gradients, 4 * (m->elements + (double)VOCAB * HIDDEN));
-    expect("each reduced", 4, reduced.gradients, 4 * m->elements / 4);
+    expect("each reduced", 4, reduced.gradients, 4 * (m->elements + (double)VOCAB * HIDDEN) / 4);
     free(m);
 }
 

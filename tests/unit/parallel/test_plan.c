@@ -351,8 +351,19 @@ static void test_two_uses_on_a_stage_are_summed_apart_over_micro_batches(void **
     planned x = planned_blocks(4, 8, 4);
     x.param[1].also = 3;
     x.micros = 2;
-    plan *p = planned_open(&x); // gradients are reduced after each micro-batch
-    assert_int_equal(p->tied_grads, 0);
+    x.shard = 2, x.inner = "zero2";
+    plan *p =
+        planned_open(&x); // gradients are reduced after each micro-batch, and shards are summed
+    assert_int_equal(p->row[1].tied_grad, -1);
+    assert_int_equal(p->row[1].tied_shard, 0);
+    assert_int_equal(p->row[0].tied_shard, -1);
+    assert_int_equal(p->tied_grads, 16);
+    assert_int_equal(p->bucket[p->row[1].bucket].second_use, 3);
+    assert_int_equal(p->bucket[p->row[0].bucket].second_use, -1);
+    plan_free(p);
+    x.shard = 0, x.inner = NULL;
+    p = planned_open(&x); // ddp has full sums, whatever no_sync says
+    assert_int_equal(p->row[1].tied_grad, 0);
     plan_free(p);
     x.no_sync = true;
     p = planned_open(&x);

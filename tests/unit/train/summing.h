@@ -88,7 +88,7 @@ static status summer_plan(summer *s, err *e)
 {
     const summing *x = s->x;
     plan_param params[SUM_PARAMS];
-    const plan_use use[SUM_PARAMS] = {{0, 0}, {1, 0}, {2, 1}, {3, 1}};
+    const plan_use use[SUM_PARAMS] = {{0, 0, 0}, {1, 0, 0}, {2, 1, 0}, {3, 1, 0}};
     const double cost[2] = {1, 1};
     const int size[AXES] = {1, x->replicate ? x->replicate : 1, x->shard ? x->shard : 1,
                             x->cp ? x->cp : 1, 1};
