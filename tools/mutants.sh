@@ -1,6 +1,7 @@
 #!/bin/sh
-# Mutants: changes one token of the core at a time, builds, and runs the tests that should fail. Prints every mutant
-# under which all tests pass: either a test is missing, or the change has no effect.
+# Mutants: changes one token of the core at a time, or drops one statement, builds, and runs the tests that should fail.
+# Prints every mutant under which all tests pass: either a test is missing, or the change has no effect. A line is drawn
+# at random, then one of its mutants.
 #   tools/mutants.sh [--count N] [--seed S] [--folder WORK] [--passed] [FILE or FOLDER under src/ ...]
 #   tools/mutants.sh --list FILE             every mutant of a file: line, column, old, new
 #   tools/mutants.sh --only FILE:LINE:COLUMN [--folder WORK] [--passed]     that one
@@ -14,7 +15,7 @@ cd "$root"
 . tools/mutants_tests.sh
 
 usage() {
-    sed -n '4,6s/^#  //p' "$root/tools/mutants.sh" >&2
+    sed -n '5,7s/^#  //p' "$root/tools/mutants.sh" >&2
     exit 2
 }
 
@@ -44,14 +45,22 @@ list() {
                     : defined $2 ? ($2, $swap{$2}) : defined $3 ? ($3, $swap{$3}) : ("!", "");
                 print join("\t", $file, $., $column, $old, $new), "\n";
             }
+            # A call or an assignment that is all of its line. One that frees leaves no trace.
+            next unless $code =~ /^ +((?!free|return|goto)[\w*][\w.>\[\]-]*(?:\(.*\)| [-+|&]?= .*|\+\+|--);) *$/;
+            my ($column, $old) = ($-[1] + 1, substr $line, $-[1], length $1);
+            next unless ($code =~ tr/(//) == ($code =~ tr/)//);
+            # A function that is named is used, as the compiler wants it.
+            my $new = $old =~ /^(?:TRY\()?([a-z][\w.>-]*)\(/ ? "(void)$1;" : "(void)0;";
+            print join("\t", $file, $., $column, $old, $new), "\n";
         }' "$1"
 }
 
-# sample COUNT SEED: of the lines on stdin, so many in random order.
+# sample COUNT SEED: of the mutants on stdin, so many in random order, each of another line.
 sample() {
-    perl -e 'my ($count, $seed) = @ARGV; srand $seed; my @all = <STDIN>;
+    perl -e 'my ($count, $seed) = @ARGV; srand $seed; my (%of, @all);
+        while (<STDIN>) { my ($file, $line) = split /\t/; my $at = "$file:$line"; push @all, $at unless $of{$at}; push @{$of{$at}}, $_ }
         for my $i (reverse 1 .. $#all) { my $k = int rand($i + 1); @all[$i, $k] = @all[$k, $i] }
-        print @all[0 .. ($count < @all ? $count : @all) - 1]' "$1" "$2"
+        print map { $of{$_}[rand @{$of{$_}}] } @all[0 .. ($count < @all ? $count : @all) - 1]' "$1" "$2"
 }
 
 # apply FILE LINE COLUMN OLD NEW: in the copy.
@@ -110,7 +119,7 @@ git ls-files -z | grep -zv '^\.' | tar --null -T - -cf - | tar -C "$work" --skip
 git ls-files | grep -v '^\.' | while read -r file; do cmp -s "$file" "$work/$file" || cp "$file" "$work/$file"; done
 # A mutant may hang; where a test says "Timeout" on a busy machine, look again with --only.
 sed -i 's/TIMEOUT [0-9]*/TIMEOUT 400/' "$work/tests/CMakeLists.txt" "$work/tests/cli/CMakeLists.txt"
-[ -e "$work/build/build.ninja" ] || cmake -S "$work" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+[ -e "$work/build/build.ninja" ] || cmake -S "$work" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTRIREME_CUDA=off >/dev/null
 [ -n "$passed" ] || echo "mutants.sh: building and testing the tree as it is in $work/" >&2
 [ -n "$passed" ] || passes "$(mutant_all)" || {
     echo "mutants.sh: the tree itself does not pass; see $work/build/build.log and $work/build/ctest.log" >&2

@@ -3,16 +3,33 @@
 # Expressions of ctest, one a line; the next ones run where the earlier ones notice nothing.
 mutant_tests() {
     case $1 in
-    src/train/*) echo '^unit/train' ;;
+    src/train/* | src/optim/*) echo '^unit/(optim|train)' ;;
     src/graph/*) echo '^unit/(graph|model|train)' ;;
     src/parallel/*) echo '^unit/(parallel|session)' ;;
-    src/optim/*) echo '^unit/(optim|train)' ;;
     src/comm/*) echo '^unit/(comm|launch)' ;;
-    src/ckpt/*) echo '^unit/ckpt' ;;
-    *) echo "^unit/$(echo "$1" | cut -d / -f 2)" ;;
+    *) echo "^unit/$(echo "$1" | cut -d / -f 2)/" ;;
     esac
-    echo '^(unit/(train|parallel|session|api/test_)|equiv/test_(late|memory|traffic|equiv_controls))'
-    echo '^(equiv/test_(equiv|equiv_late|reshard)$|cli/(equal|resume|reshard|outputs|explain|plan|kill|nonfinite|offload)$)'
+    case $1 in
+    src/launch/*)
+        echo '^cli/(leader_lost|run|run_flags|launchers|launches)$'
+        echo '^cli/(elastic|deepspeed|attach|kill|hosts|recorder)$'
+        ;;
+    src/comm/hosts* | src/comm/network* | src/comm/store* | src/comm/failure.c | src/comm/recorder*)
+        echo '^cli/(leader_lost|attach|kill|recorder|ucx)$'
+        echo '^cli/(hosts|elastic|namespaces)$'
+        ;;
+    src/config/* | src/session/* | src/cmd/*)
+        echo '^unit/(config|session|api/test_)'
+        echo '^cli/(groups|explain|plan|resume|messages)$'
+        ;;
+    src/device/* | src/net/* | src/base/*)
+        echo '^unit/(device|net|base|model|train)'
+        ;;
+    *)
+        echo '^(unit/(train|parallel|session|api/test_)|equiv/test_(late|memory|traffic|equiv_controls))'
+        echo '^(equiv/test_(equiv|equiv_late|reshard)$|cli/(equal|resume|reshard|outputs|explain|plan|kill|nonfinite|offload)$)'
+        ;;
+    esac
 }
 
 mutant_all() {

@@ -86,10 +86,10 @@ typedef struct matrix_run {
     bool cuda;                   // on the GPUs of this machine, which ranks take in turn
     const char *comm;            // the communicator of several ranks; NULL: auto
     int late_order;
-    bool toy;                            // several ranks use the toy communicator
-    const distant_options *distant;      // wraps the communicator of each rank; NULL: as it is
-    const char *folder;                  // of the file tier
-    int64_t patience_ms;                 // longest wait of a rank for another one; 0: no limit
+    bool toy;                       // several ranks use the toy communicator
+    const distant_options *distant; // wraps the communicator of each rank; NULL: as it is
+    const char *folder;             // of the file tier
+    int64_t patience_ms;            // longest wait of a rank for another one; 0: TEST_PATIENCE_MS
     void (*opened)(device *d, int rank); // may replace d->ops until `closing`
     void (*closing)(device *d, int rank);
 } matrix_run;

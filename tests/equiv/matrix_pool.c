@@ -141,7 +141,7 @@ static void run_work(const pool_options *o, const work *w)
 
 static matrix_run how_of(const pool_options *o)
 {
-    return (matrix_run){.folder = o->folder, .patience_ms = (int64_t)(o->limit_s * 500)};
+    return (matrix_run){.folder = o->folder};
 }
 
 // ---- References

@@ -5,6 +5,7 @@
 #include "comm/world.h"
 #include "data/dataset.h"
 #include "late/late_device.h"
+#include "patience.h"
 #include "toy/toy_comm.h"
 #include "unkind/unkind_device.h"
 
@@ -172,7 +173,7 @@ static status run_rank(setup *s, int rank, err *e)
     o.device = o.host = NULL, o.comm = NULL;
     TRY(open_device(how, rank, &o.device, e));
     o.device->is_host_memory = !o.strategy.offload.host_is_apart;
-    const comm_options options = world_options(s->world, rank, o.device, 0);
+    const comm_options options = test_world_options(s->world, rank, o.device);
     if ((how->toy || (how->unkind && !how->p2p)) && options.size > 1)
         TRY(toy_open(&options, how->unkind ? &TOY_UNKIND_DEVICE : &TOY_HOST_DEVICE, &o.comm, e));
     else
@@ -251,8 +252,8 @@ static status run_all(setup *s, int ranks, err *e)
 {
     status result = OK;
     rank_arg arg[MATRIX_RANKS];
-    TRY(world_open(ranks, !s->how->processes, &s->world, e));
-    comm_watchdog_set(s->world->watchdog, s->how->patience_ms);
+    TRY(test_world_open(ranks, !s->how->processes, &s->world, e));
+    if (s->how->patience_ms > 0) comm_watchdog_set(s->world->watchdog, s->how->patience_ms);
     for (int r = 0; r < ranks; r++) {
         arg[r] = (rank_arg){.s = s, .rank = r};
         start_rank(&arg[r]);

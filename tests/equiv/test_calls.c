@@ -148,7 +148,7 @@ static void closing(device *d, int rank)
 // Runs the point as it is, and with the recordings. *same: the two have the same bits.
 static void run_both(const char *name, bool *same)
 {
-    const matrix_run plain = {.steps = STEPS, .folder = pool_folder(), .patience_ms = 300000};
+    const matrix_run plain = {.steps = STEPS, .folder = pool_folder()};
     matrix_run replayed = plain;
     replayed.opened = opened, replayed.closing = closing;
     outcome *want = malloc(sizeof *want), *have = malloc(sizeof *have);

@@ -396,7 +396,7 @@ static outcome *run_point(const point *p, int64_t micro_batch, const fault *f)
     // A broken run may wait for ever. A good run may wait long for a processor.
     const matrix_run how = {.folder = pool_folder(),
                             .micro_batch = micro_batch,
-                            .patience_ms = f ? 1500 : 300000,
+                            .patience_ms = f ? 1500 : 0,
                             .opened = opened,
                             .closing = closing};
     outcome *out = malloc(sizeof *out);

@@ -164,7 +164,7 @@ static outcome *run_without(const point *p, int order, site s)
                             .late_order = order,
                             .folder = pool_folder(),
                             // With all waits in place, a rank may only wait for a processor.
-                            .patience_ms = s.kind < 0 ? LIMIT_S * 500 : PATIENCE_MS,
+                            .patience_ms = s.kind < 0 ? 0 : PATIENCE_MS,
                             .opened = opened,
                             .closing = closing};
     outcome *out = malloc(sizeof *out);

@@ -5,6 +5,7 @@
 #include "late/late_device.h"
 
 #include "comm/world.h"
+#include "patience.h"
 
 #include <pthread.h>
 
@@ -167,7 +168,7 @@ static void *rank_thread(void *arg)
     comm_close(g.comm);
     device_close(g.device);
     g.device = open_device(a->order);
-    if (comm_open("auto", world_options(a->world, a->rank, g.device, 0), &g.comm, NULL) == OK)
+    if (comm_open("auto", test_world_options(a->world, a->rank, g.device), &g.comm, NULL) == OK)
         run_steps(&g, F32, &a->out);
     else
         a->out.failed = true;
@@ -180,7 +181,7 @@ static void run_ranks(int order, outcome out[RANKS])
     world *w = NULL;
     pthread_t thread[RANKS];
     rank_arg arg[RANKS];
-    CHECK(world_open(RANKS, true, &w, e));
+    CHECK(test_world_open(RANKS, true, &w, e));
     for (int r = 0; r < RANKS; r++) {
         arg[r] = (rank_arg){.world = w, .rank = r, .order = order};
         assert_int_equal(pthread_create(&thread[r], NULL, rank_thread, &arg[r]), 0);

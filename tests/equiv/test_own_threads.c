@@ -188,8 +188,7 @@ static int run_held(const held *h, bool own_thread, outcome *out)
 {
     point p;
     const distant_options o = {.own_thread = own_thread, .before = hold};
-    const matrix_run how = {
-        .steps = 1, .patience_ms = 0, .distant = &o, .opened = opened, .closing = closing};
+    const matrix_run how = {.steps = 1, .distant = &o, .opened = opened, .closing = closing};
     now = h;
     atomic_store(waited, 0);
     if (!matrix_parse(h->point, &p) || !matrix_legal(&p)) fail_msg("%s is no point", h->point);

@@ -12,6 +12,7 @@
 #include "comm/world.h"
 #include "model/config.h"
 #include "own_text.h"
+#include "patience.h"
 #include "train/trainer_private.h"
 
 #include <pthread.h>
@@ -326,7 +327,7 @@ static void *work(void *arg)
     const device_options threads = {.threads = 1};
     TRY(device_open("cpu", &threads, &d, e));
     TRY(device_open("cpu", &threads, &host, e));
-    TRY(comm_open("auto", world_options(r->world, rank, d, 0), &c, e));
+    TRY(comm_open("auto", test_world_options(r->world, rank, d), &c, e));
     param_group group[GROUPS];
     trainer_options o = make_options(r, d, c, group);
     o.host = host;
@@ -349,7 +350,7 @@ static void run_ranks(run *r, const layout *l, const moment *from, moment *out)
     r->l = l, r->from = from, r->out = out;
     // A run that resumes starts from other weights, so that weights that are not read show.
     r->config.init_std = from ? 0.2 : 0.1;
-    CHECK(world_open(layout_ranks(l), true, &r->world, e));
+    CHECK(test_world_open(layout_ranks(l), true, &r->world, e));
     for (int i = 0; i < layout_ranks(l); i++) {
         arg[i] = (member){r, i};
         assert_int_equal(pthread_create(&thread[i], NULL, work, &arg[i]), 0);

@@ -137,8 +137,7 @@ static const char *const POINTS[] = {
 
 static void run_point(const char *name)
 {
-    const matrix_run how = {
-        .folder = pool_folder(), .patience_ms = 300000, .opened = opened, .closing = closing};
+    const matrix_run how = {.folder = pool_folder(), .opened = opened, .closing = closing};
     outcome *out = malloc(sizeof *out);
     point p;
     assert_non_null(out);

@@ -8,6 +8,7 @@
 #include "comm/trace.h"
 #include "comm/world.h"
 #include "distant/distant_comm.h"
+#include "patience.h"
 #include "toy/toy_comm.h"
 #include "unkind/unkind_device.h"
 
@@ -168,7 +169,7 @@ static inline status worker_group_work(worker_group *all, int rank, err *e)
         TRY(device_describe("cuda", NULL, &about, e));
         TRY(device_open("cuda", &(device_options){.index = rank % about.count}, &g.device, e));
     }
-    const comm_options options = world_options(all->world, rank, g.device, 0);
+    const comm_options options = test_world_options(all->world, rank, g.device);
     const bool toy = all->s->toy || (all->s->unkind && !all->s->p2p);
     if (toy && workers_ranks(all->s) > 1)
         TRY(toy_open(&options, all->s->unkind ? &WORKERS_UNKIND : &TOY_HOST_DEVICE, &g.comm, e));
@@ -215,7 +216,7 @@ static inline void workers_run(const char *name, const scenario *s, bool traced,
     const int ranks = workers_ranks(s);
     strcpy(all.folder, "/tmp/trireme-workers.XXXXXX");
     assert_non_null(mkdtemp(all.folder));
-    CHECK(world_open(ranks, true, &all.world, e));
+    CHECK(test_world_open(ranks, true, &all.world, e));
     pthread_barrier_init(&all.barrier, NULL, (unsigned)ranks);
     for (int r = 0; r < ranks; r++) {
         all.member[r].all = &all;

@@ -53,7 +53,8 @@ static inline trm_job *new_job(void)
     trm_job *job = NULL;
     ACCEPT(trm_job_open(NULL, &job, &error));
     SET(job, "launch.as", "threads", "launch.ranks", "2", "launch.threads_per_rank", "1",
-        "train.steps", "4", "train.global_batch", "8", "train.out", "run");
+        "train.steps", "4", "train.global_batch", "8", "train.out", "run", "checks.watchdog",
+        "30s");
     return job;
 }
 

@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-enum { LIMIT_S = 200, OPEN_MS = 60000, PATIENCE_MS = 60000, FAR_HOSTS = 16 };
+enum { LIMIT_S = 200, OPEN_MS = TEST_PATIENCE_MS, PATIENCE_MS = TEST_PATIENCE_MS, FAR_HOSTS = 16 };
 
 // ---- What ranks run
 
@@ -109,7 +109,7 @@ typedef struct far_result {
     err error;
 } far_result;
 
-static const net_secret FAR_SECRET = {.key = "of all far ranks"};
+static const net_secret FAR_SECRET = {.given = true, .key = "of all far ranks"};
 
 // Memory that the test and all ranks share.
 typedef struct far_shared {

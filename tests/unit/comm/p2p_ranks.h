@@ -7,6 +7,7 @@
 #include "comm/p2p.h"
 #include "comm/world.h"
 #include "device/kernels.h"
+#include "patience.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -46,9 +47,9 @@ typedef struct group_state {
     int order;        // of work, for open_device
     const char *name; // of the communicator; NULL: auto, which is p2p
     bool any_order;
-    bool compares;  // ranks compare their calls (comm/recorder.h)
-    bool processes; // ranks are not threads
-    int64_t patience_ms;
+    bool compares;       // ranks compare their calls (comm/recorder.h)
+    bool processes;      // ranks are not threads
+    int64_t patience_ms; // 0: TEST_PATIENCE_MS
     rank_fn fn;
     world *world;
     rank_state rank[MOST];
@@ -62,7 +63,7 @@ static status run_rank(rank_state *s, err *e)
     TRY(open_device(s->rank, s->all->order, &s->device, e));
     for (int k = 0; k < STREAMS; k++)
         TRY(s->device->ops->stream_open(s->device, (device_stream_kind)k, false, &s->stream[k], e));
-    comm_options o = world_options(s->all->world, s->rank, s->device, 0);
+    comm_options o = test_world_options(s->all->world, s->rank, s->device);
     o.any_order = s->all->any_order;
     TRY(comm_open(s->all->name ? s->all->name : "auto", o, &s->comm, e));
     if (strcmp(s->comm->ops->name, s->all->name ? s->all->name : "p2p") != 0)
@@ -127,8 +128,8 @@ static void run_ranks(group_state *g, int ranks, rank_fn fn)
     alarm(LIMIT_S);
     g->ranks = ranks;
     g->fn = fn;
-    assert_int_equal(world_open(ranks, !g->processes, &g->world, &e), OK);
-    comm_watchdog_set(g->world->watchdog, g->patience_ms);
+    assert_int_equal(test_world_open(ranks, !g->processes, &g->world, &e), OK);
+    if (g->patience_ms > 0) comm_watchdog_set(g->world->watchdog, g->patience_ms);
     assert_int_equal(world_record(g->world, 0, g->compares, &e), OK);
     for (int r = 0; r < ranks; r++) g->rank[r] = (rank_state){.all = g, .rank = r};
     if (g->processes)

@@ -4,6 +4,7 @@
 #define TESTS_COMM_RANKS_H
 
 #include "comm/world.h"
+#include "patience.h"
 #include "streams.h"
 
 #include <stdio.h>
@@ -52,7 +53,7 @@ static inline void *worker_main(void *arg)
     status result = d.ops->stream_open(&d, STREAM_COMM, false, &s.stream, e);
     if (result == OK)
         result = comm_open(k->communicator ? k->communicator : "auto",
-                           world_options(k->world, r->rank, &d, 0), &s.comm, e);
+                           test_world_options(k->world, r->rank, &d), &s.comm, e);
     if (result == OK) result = k->fn(&s, e);
     if (result != OK) comm_failure_set(k->world->failure, r->rank, e);
     if (s.stream) d.ops->stream_close(s.stream);
@@ -75,7 +76,7 @@ static inline int workers_run(workers *k)
     memset(k->results, 0, sizeof k->results);
     memset(k->errors, 0, sizeof k->errors);
     memset(&k->failure, 0, sizeof k->failure);
-    if (world_open(k->ranks, k->as_threads, &k->world, &e) != OK ||
+    if (test_world_open(k->ranks, k->as_threads, &k->world, &e) != OK ||
         world_record(k->world, k->records, k->compares, &e) != OK)
         return -1;
     fflush(NULL);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "comm/store.h"
+#include "patience.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -17,7 +18,7 @@
 
 #include <cmocka.h>
 
-enum { LONG_MS = 120000, SOON_S = 60 };
+enum { LONG_MS = TEST_PATIENCE_MS, SOON_S = 60 };
 
 static comm_store *open_store(void);
 static void close_store(comm_store *s);

@@ -2,6 +2,7 @@
 // are forked here, but each opens the world for itself. tests/cli/attach.sh starts programs.
 #include "comm/attach.h"
 #include "comm/peers.h"
+#include "patience.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +15,7 @@
 
 #include <cmocka.h>
 
-enum { RANKS = 4, LONG_MS = 100000, SHORT_MS = 1500 };
+enum { RANKS = 4, LONG_MS = TEST_PATIENCE_MS, SHORT_MS = 1500 };
 
 typedef struct process {
     comm_place place;
@@ -116,6 +117,7 @@ static void test_processes_share_memory(void **state)
     for (int r = 0; r < RANKS; r++) {
         assert_int_equal(all[r].result, OK);
         assert_int_equal(all[r].sum, RANKS * (RANKS + 1) / 2);
+        assert_true(all[r].secret.given);
         assert_memory_equal(&all[r].secret, &all[0].secret, sizeof(net_secret));
     }
     munmap(all, RANKS * sizeof *all);

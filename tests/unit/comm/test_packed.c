@@ -20,7 +20,7 @@ enum { MOST = 8, AS_PREPARED = 0, WRONG_OFFSET, SMALL_WORKSPACE, STALE_LIST, TRA
 typedef struct rig {
     int ranks;
     bool late;
-    int64_t limit_ms; // of the watchdog
+    int64_t limit_ms; // of the watchdog; 0: TEST_PATIENCE_MS
     rank_fn fn;
     int way;
     world *world;
@@ -43,7 +43,7 @@ static status open_rank(const rig *g, int rank, test_rank *s, err *e)
     else
         TRY(device_open("cpu", &(device_options){.threads = 1}, &s->device, e));
     TRY(s->device->ops->stream_open(s->device, STREAM_COMM, false, &s->stream, e));
-    const comm_options o = world_options(g->world, rank, s->device, 0);
+    const comm_options o = test_world_options(g->world, rank, s->device);
     TRY(toy_open(&o, &TOY_HOST_DEVICE, &s->comm, e));
     if (g->way == TRACED) {
         inner = s->comm;
@@ -78,8 +78,8 @@ static int rig_run(rig *g)
     rig_rank ranks[MOST];
     int bad = 0;
     err e;
-    if (world_open(g->ranks, true, &g->world, &e) != OK) fail_msg("%s", e.text);
-    comm_watchdog_set(g->world->watchdog, g->limit_ms);
+    if (test_world_open(g->ranks, true, &g->world, &e) != OK) fail_msg("%s", e.text);
+    if (g->limit_ms > 0) comm_watchdog_set(g->world->watchdog, g->limit_ms);
     for (int r = 0; r < g->ranks; r++) {
         ranks[r] = (rig_rank){g, r};
         pthread_create(&threads[r], NULL, rank_main, &ranks[r]);

@@ -222,11 +222,15 @@ static void test_files_have_every_field(void **state)
     for (int rank = 0; rank < 2; rank++) {
         json_t *root = load(prefix, rank);
         const json_t *entries = json_object_get(root, "entries");
-        const json_t *group = json_object_get(json_object_get(root, "pg_config"), "1");
+        const json_t *groups = json_object_get(root, "pg_config");
+        const json_t *all = json_object_get(groups, "0"), *group = json_object_get(groups, "1");
         const json_t *progress = json_object_get(json_object_get(root, "pg_status"), "1");
         const json_t *newest = json_array_get(entries, RECORDS - 1);
         check_keys(root, KEYS);
         check_entries(entries, 2 * RECORDS + 2 + (rank == 0));
+        assert_int_equal(json_object_size(groups), 2); // those that there are, and no others
+        assert_int_equal(json_object_size(json_object_get(root, "pg_status")), 2);
+        assert_string_equal(word(all, "ranks"), "[0, 1]");
         assert_string_equal(word(group, "desc"), "dp \"quoted\"");
         assert_string_equal(word(group, "ranks"), "[1, 0]");
         assert_int_equal(number(progress, "last_enqueued_collective"), 2 * RECORDS + (rank == 0));

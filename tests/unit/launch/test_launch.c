@@ -2,6 +2,7 @@
 // left behind.
 #include "base/clock.h"
 #include "launch/launch.h"
+#include "patience.h"
 #include "unit/comm/streams.h"
 
 #include <setjmp.h>
@@ -41,7 +42,8 @@ static void page_close(launch_page *p)
 static void attach(world *w, int rank, device *d, comm **c)
 {
     d->ops = &test_device_ops;
-    comm_open("auto", world_options(w, rank, d, 0), c, NULL);
+    comm_watchdog_set(w->watchdog, TEST_PATIENCE_MS);
+    comm_open("auto", test_world_options(w, rank, d), c, NULL);
 }
 
 static status mark(world *w, int rank, int ranks, void *arg, err *e)

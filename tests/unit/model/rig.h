@@ -16,6 +16,7 @@
 #include "comm/world.h"
 #include "graph/execute.h"
 #include "model/model.h"
+#include "patience.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -258,7 +259,7 @@ static status rig_run(rig_rank *r, err *e)
     o.splits_backward = r->o->backward != RIG_ONE_CALL;
     TRY(device_open("cpu", &options, &r->device, e));
     o.needs = r->device->needs;
-    TRY(comm_open("auto", world_options(r->world, r->rank, r->device, 0), &r->all, e));
+    TRY(comm_open("auto", test_world_options(r->world, r->rank, r->device), &r->all, e));
     TRY(comm_split(r->all, o.cp.rank, o.tp.rank, &r->tp, e));
     TRY(comm_split(r->all, o.tp.rank, o.cp.rank, &r->cp, e));
     TRY(trace_comm_open(r->cp, &r->cp, e));
@@ -357,7 +358,7 @@ static void rig(const rig_options *o, rig_result *out)
     rig_rank *ranks = calloc(RIG_RANKS, sizeof *ranks);
     pthread_t threads[RIG_RANKS];
     const int count = o->ranks * rig_cp_ranks(o);
-    if (world_open(count, true, &w, &e) != OK) fail_msg("%s", e.text);
+    if (test_world_open(count, true, &w, &e) != OK) fail_msg("%s", e.text);
     for (int k = 0; k < count; k++) {
         ranks[k] = (rig_rank){.o = o, .world = w, .rank = k};
         pthread_create(&threads[k], NULL, rig_main, &ranks[k]);

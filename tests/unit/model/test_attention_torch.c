@@ -10,6 +10,7 @@
 
 #include "comm/world.h"
 #include "graph/execute.h"
+#include "patience.h"
 #include "store/safetensors.h"
 
 #include <math.h>
@@ -156,7 +157,7 @@ static void *rank_main(void *arg)
     err *e = &x->error;
     status result = OK;
     TRY(device_open("cpu", &options, &d, e));
-    TRY(comm_open("auto", world_options(x->world, x->rank, d, 0), &cp, e));
+    TRY(comm_open("auto", test_world_options(x->world, x->rank, d), &cp, e));
     TRY(d->ops->stream_open(d, STREAM_COMPUTE, false, &on, e));
     TRY(attend(x, d, cp, on, e));
 done:
@@ -173,7 +174,7 @@ static void check_case(const attention_case *c, int ranks)
     pthread_t thread[MOST_RANKS];
     rank_run run[MOST_RANKS];
     world *w = NULL;
-    assert_int_equal(world_open(ranks, true, &w, NULL), OK);
+    assert_int_equal(test_world_open(ranks, true, &w, NULL), OK);
     for (int i = 0; i < ranks; i++) {
         run[i] = (rank_run){.c = c, .world = w, .ranks = ranks, .rank = i};
         assert_int_equal(pthread_create(&thread[i], NULL, rank_main, &run[i]), 0);

@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "comm/world.h"
+#include "patience.h"
 #include "train/compress.h"
 #include "train/redistribute.h"
 
@@ -157,7 +158,7 @@ static status summer_open(summer *s, err *e)
     if (s->x->spied) spy_watch(s->device);
     s->bytes = s->device->bytes_now;
     TRY(s->device->ops->stream_open(s->device, STREAM_COMM, false, &s->on, e));
-    TRY(comm_open("auto", world_options(s->world, s->rank, s->device, 0), &s->all, e));
+    TRY(comm_open("auto", test_world_options(s->world, s->rank, s->device), &s->all, e));
     TRY(summer_split(s, e));
     s->whole_bytes = sizeof(float) * (size_t)whole_first(p, p->buckets);
     s->kept_bytes = p->array_bytes[ARRAY_GRADIENTS];
@@ -303,7 +304,7 @@ static void sum_run(summing *x)
     err e = {0};
     memset(s, 0, sizeof s);
     if (!x->summand) x->summand = random_summand;
-    if (world_open(ranks, true, &w, &e) != OK) fail_msg("%s", e.text);
+    if (test_world_open(ranks, true, &w, &e) != OK) fail_msg("%s", e.text);
     for (int r = 0; r < ranks; r++) {
         s[r].x = x, s[r].world = w, s[r].rank = r;
         pthread_create(&threads[r], NULL, summer_main, &s[r]);

@@ -4,6 +4,7 @@
 #include "golden.h"
 
 #include "comm/world.h"
+#include "patience.h"
 #include "train/trainer_private.h"
 
 #include <pthread.h>
@@ -94,7 +95,7 @@ static void *member_main(void *arg)
     golden_open(&g, s->model, 1);
     comm_close(g.comm);
     g.comm = NULL;
-    TRY(comm_open("auto", world_options(m->r->world, m->rank, g.device, 0), &g.comm, e));
+    TRY(comm_open("auto", test_world_options(m->r->world, m->rank, g.device), &g.comm, e));
     trainer_options o = golden_options(&g, UPDATE_ADAMW, F32, MICRO);
     o.mesh.size[AXIS_DP_REPLICATE] = 1;
     o.mesh.size[AXIS_CP] = s->cp, o.mesh.size[AXIS_TP] = s->tp;
@@ -125,7 +126,7 @@ static void train_shape(const shape *s, results *out)
     pthread_t thread[MOST_RANKS];
     member arg[MOST_RANKS];
     const int ranks = s->cp * s->tp;
-    CHECK(world_open(ranks, true, &r.world, e));
+    CHECK(test_world_open(ranks, true, &r.world, e));
     for (int i = 0; i < ranks; i++) {
         arg[i] = (member){&r, i};
         assert_int_equal(pthread_create(&thread[i], NULL, member_main, &arg[i]), 0);

@@ -8,6 +8,7 @@
 #include "golden.h"
 
 #include "comm/world.h"
+#include "patience.h"
 #include "train/trainer_private.h"
 
 #include <pthread.h>
@@ -174,7 +175,7 @@ static void *work(void *arg)
     golden_open(&g, m->r->model, 1);
     comm_close(g.comm);
     g.comm = NULL;
-    TRY(comm_open("auto", world_options(m->r->world, m->rank, g.device, 0), &g.comm, e));
+    TRY(comm_open("auto", test_world_options(m->r->world, m->rank, g.device), &g.comm, e));
     trainer_options o = golden_options(&g, UPDATE_ADAMW, F32, 1);
     o.mesh.size[AXIS_DP_REPLICATE] = 1;
     o.mesh.size[AXIS_DP_SHARD] = m->r->ranks;
@@ -197,7 +198,7 @@ static int compare_with_fsdp2(const char *folder, int ranks)
     run r = {.model = folder, .ranks = ranks, .lock = PTHREAD_MUTEX_INITIALIZER};
     pthread_t thread[MOST_RANKS];
     member arg[MOST_RANKS];
-    CHECK(world_open(ranks, true, &r.world, e));
+    CHECK(test_world_open(ranks, true, &r.world, e));
     for (int i = 0; i < ranks; i++) {
         arg[i] = (member){&r, i};
         assert_int_equal(pthread_create(&thread[i], NULL, work, &arg[i]), 0);
