@@ -5,9 +5,9 @@
 #include "cmd/bench_comm_flags.h"
 
 #include "base/file.h"
-#include "cmd/bench_attach.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "cmd/join.h"
 #include "launch/launch.h"
 
 #include <stdio.h>
@@ -19,8 +19,7 @@ static int cmd_bench_comm(int argc, char **argv)
 {
     status result = OK;
     err failure = {0}, *e = &failure;
-    launcher_place place;
-    world *attached = NULL;
+    cmd_join join;
     bool failed = false;
     size_t bytes = 0;
     bench_request q = {.what = BENCH_COLLECTIVES,
@@ -34,11 +33,11 @@ static int cmd_bench_comm(int argc, char **argv)
                        .comm = "auto",
                        .average = AVERAGE_MEAN};
     while (strcmp(argv[0], q.what->name) != 0) q.what++;
-    TRY(launcher_find(&place, e));
-    TRY(bench_comm_parse(argc, argv, &place, &q, e));
+    TRY(join_open(&join, argc, argv, e));
+    TRY(bench_comm_parse(argc, argv, &join.place, &q, e));
     // A file that cannot be written is known before anything is measured.
     err why = {0};
-    if (place.rank > 0) q.output.path = NULL;
+    if (join_follows(&join)) q.output.path = NULL;
     if (q.output.path && file_replace(q.output.path, "", 0, &why) != OK)
         FAIL(E_USAGE, "bench: -J: %s", why.text);
     bytes = sizeof *q.board + (size_t)q.ranks * sizeof *q.board->ranks;
@@ -48,17 +47,15 @@ static int cmd_bench_comm(int argc, char **argv)
         result = err_errno(e, "bench: cannot map the ranks' figures");
         goto done;
     }
-    if (q.attached) TRY(bench_attach(&place, argc, argv, &attached, e));
-    const launch_options o = {.ranks = q.ranks,
-                              .as_threads = q.as_threads,
-                              .attached = attached,
-                              .starter = place.starter};
-    TRY(launch_ranks(&o, bench_comm_run, &q, NULL, e));
+    TRY(join_attach(&join, e));
+    TRY(join_same(&join, NULL, e));
+    const launch_options o = {.ranks = q.ranks, .as_threads = q.as_threads};
+    TRY(join_run(&join, &o, bench_comm_run, &q, e));
     failed = q.board->wrong != 0 || bench_comm_is_slow(&q);
 done:
-    world_close(attached);
     if (q.board) munmap(q.board, bytes);
-    return result != OK ? cmd_fail(e) : failed;
+    const int code = join_end(&join, result, e);
+    return code ? code : failed;
 }
 
 #define COLLECTIVE(word, sentence)                                                                 \

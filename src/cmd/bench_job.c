@@ -46,9 +46,23 @@ status bench_job_open(const bench_job *b, const text *settings, int count, job *
             all[n++] = (char *)b->defaults[i];
     for (int i = 0; i < b->count; i++) all[n++] = b->args[i];
     for (int i = 0; i < count; i++) all[n++] = settings[i].chars;
-    TRY(job_open(b->path, n, all, out, e));
+    TRY(job_open_own(b->path, n, all, &b->own, out, e));
 done:
     free(all);
+    return result;
+}
+
+status bench_job_join(const bench_job *b, const text *settings, int count, const cmd_join *c,
+                      job **out, session_inputs *in, err *e)
+{
+    status result = OK;
+    if (!join_follows(c)) {
+        TRY(bench_job_open(b, settings, count, out, e));
+        TRY(session_inputs_open(*out, in, e));
+    }
+    TRY(join_same(c, out, e));
+    if (join_follows(c)) TRY(session_inputs_open_to_plan(*out, in, e));
+done:
     return result;
 }
 

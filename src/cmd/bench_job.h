@@ -4,7 +4,7 @@
 #define TRIREME_CMD_BENCH_JOB_H
 
 #include "base/text.h"
-#include "config/job.h"
+#include "cmd/join.h"
 
 // All borrowed. Start with bench_job_arguments.
 typedef struct bench_job {
@@ -12,6 +12,7 @@ typedef struct bench_job {
     char **args;      // [count] arguments of the job
     int count;
     const char *const *defaults; // "--key=value", ended by NULL
+    job_own own;                 // what another launcher decides; zero: nothing
 } bench_job;
 
 // argv as flags_take leaves it: argv[0] is the command.
@@ -22,6 +23,11 @@ bool bench_job_gives(const bench_job *b, const char *key);
 // which win. A job file names its model, data and batch, so defaults of model.*, data.* and
 // train.global_batch are then left out. The caller closes the job.
 status bench_job_open(const bench_job *b, const text *settings, int count, job **out, err *e);
+
+// The same with the job's inputs, for processes that another launcher has started: rank 0's opens the job, and the others
+// take it (join_same). Collective over the starting processes. The caller closes both.
+status bench_job_join(const bench_job *b, const text *settings, int count, const cmd_join *c,
+                      job **out, session_inputs *in, err *e);
 
 enum { BENCH_LIST = 8 };
 // Reads "4,8,16": at most BENCH_LIST numbers from 1 to `most`. E_USAGE names the flag and shows the example.

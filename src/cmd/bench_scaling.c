@@ -5,10 +5,8 @@
 #include "cmd/bench_job.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "comm/peers.h"
 #include "device/device.h"
-
-#include "launch/launch.h"
-#include "session/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +36,7 @@ typedef struct bench_board {
 } bench_board;
 
 typedef struct bench_scaling_request {
+    cmd_join join;
     bench_job given;
     const char *list; // --ranks
     int ranks[BENCH_LIST], rows;
@@ -90,21 +89,44 @@ done:
     return result;
 }
 
+static void close_row(bench_row *x)
+{
+    session_inputs_close(&x->inputs);
+    job_close(x->job);
+    x->job = NULL;
+}
+
+// Where another launcher has started the ranks, the first of them run the row, and the others wait for one that they are in.
+static status run_row(bench_scaling_request *q, int64_t round, int i, err *e)
+{
+    status result = OK;
+    cmd_join part;
+    bool takes_part;
+    bench_row *x = &q->row[i];
+    TRY(join_part(&q->join, q->ranks[i], (int)round * q->rows + i, &part, &takes_part, e));
+    if (!takes_part) goto done;
+    TRY(join_same(&part, &x->job, e));
+    if (join_follows(&part)) TRY(session_inputs_open_to_plan(x->job, &x->inputs, e));
+    const int64_t steps = x->job->train.steps;
+    const launch_options o = {.ranks = q->ranks[i], .as_threads = x->job->launch.as_threads};
+    q->now = x;
+    TRY(join_run(&part, &o, rank_bench, q, e));
+    if (join_follows(&part)) goto done;
+    for (int64_t k = 0; k < steps; k++) x->seconds[round * steps + k] = q->board->seconds[k];
+    x->tokens_per_s = q->board->tokens; // of a step, until all rounds are done
+done:
+    result = join_fail(&part, result, e);
+    if (join_follows(&part)) close_row(x);
+    join_close(&part);
+    return result;
+}
+
 static status run_all(bench_scaling_request *q, err *e)
 {
     status result = OK;
     for (int64_t round = 0; round < q->rounds; round++)
-        for (int i = 0; i < q->rows; i++) {
-            bench_row *x = &q->row[i];
-            const int64_t steps = x->job->train.steps;
-            const launch_options o = {.ranks = q->ranks[i],
-                                      .as_threads = x->job->launch.as_threads};
-            q->now = x;
-            TRY(launch_ranks(&o, rank_bench, q, NULL, e));
-            for (int64_t k = 0; k < steps; k++)
-                x->seconds[round * steps + k] = q->board->seconds[k];
-            x->tokens_per_s = q->board->tokens; // of a step, until all rounds are done
-        }
+        for (int i = 0; i < q->rows; i++) TRY(run_row(q, round, i, e));
+    if (join_follows(&q->join)) goto done;
     for (int i = 0; i < q->rows; i++) {
         bench_row *x = &q->row[i];
         const int64_t count = q->rounds * x->job->train.steps;
@@ -174,15 +196,18 @@ static void print_all(const bench_scaling_request *q)
 
 // ---- Jobs
 
-// Powers of two up to the devices of this machine that compute at once.
+// Powers of two up to the devices of this machine that compute at once, or the ranks that another launcher has started.
 static status default_ranks(bench_scaling_request *q, err *e)
 {
     status result = OK;
     job *j = NULL;
     device_description d;
-    TRY(bench_job_open(&q->given, NULL, 0, &j, e));
-    TRY(device_describe(j->launch.device, NULL, &d, e));
-    const int most = d.is_host_memory ? proc_usable_cores() : d.count;
+    int most = q->join.place.ranks;
+    if (!most) {
+        TRY(bench_job_open(&q->given, NULL, 0, &j, e));
+        TRY(device_describe(j->launch.device, NULL, &d, e));
+        most = d.is_host_memory ? proc_usable_cores() : d.count;
+    }
     for (int ranks = 1; q->rows < BENCH_LIST && (ranks <= most || ranks <= 2); ranks *= 2)
         q->ranks[q->rows++] = ranks;
 done:
@@ -197,8 +222,15 @@ static status open_row(bench_scaling_request *q, int i, err *e)
     status result = OK;
     text settings[3] = {{0}};
     bench_row *x = &q->row[i];
-    const int threads = proc_usable_cores() / q->ranks[q->rows - 1];
+    const launcher_place *p = &q->join.place;
+    const int most = q->ranks[q->rows - 1], here = p->local_ranks < most ? p->local_ranks : most;
+    const int threads = proc_usable_cores() / (p->launcher ? here : most);
     int count = 0;
+    if (p->launcher) {
+        q->given.own = q->join.own;
+        q->given.own.ranks = q->ranks[i];
+        q->given.own.local_ranks = q->ranks[i] < p->local_ranks ? q->ranks[i] : p->local_ranks;
+    }
     text_addf(&settings[count++], "--launch.ranks=%d", q->ranks[i]);
     if (!bench_job_gives(&q->given, "--launch.threads_per_rank"))
         text_addf(&settings[count++], "--launch.threads_per_rank=%d", threads > 1 ? threads : 1);
@@ -218,7 +250,6 @@ done:
 static status open_all(bench_scaling_request *q, err *e)
 {
     status result = OK;
-    TRY(launcher_check(e));
     for (int i = 0; i < q->rows; i++) TRY(open_row(q, i, e));
     q->board = mmap(
         NULL, sizeof *q->board + (size_t)q->row[0].job->train.steps * sizeof *q->board->seconds,
@@ -231,8 +262,7 @@ done:
 static void close_all(bench_scaling_request *q)
 {
     for (int i = 0; i < q->rows; i++) {
-        session_inputs_close(&q->row[i].inputs);
-        job_close(q->row[i].job);
+        close_row(&q->row[i]);
         free(q->row[i].seconds);
     }
 }
@@ -264,6 +294,24 @@ static status read_arguments(bench_scaling_request *q, int argc, char **argv, er
     for (int i = 1; i < q->rows; i++)
         if (q->ranks[i] <= q->ranks[i - 1])
             FAIL(E_USAGE, "--ranks: found '%s'; valid are rising numbers as 1,2,4", q->list);
+    if (q->join.place.launcher && q->ranks[q->rows - 1] > q->join.place.ranks)
+        FAIL(E_USAGE,
+             "--ranks: found %d; valid: at most %d, the ranks of the run that %s has started",
+             q->ranks[q->rows - 1], q->join.place.ranks, q->join.place.launcher);
+done:
+    return result;
+}
+
+// All processes of another launcher learn whether rank 0's can open the jobs.
+static status meet(bench_scaling_request *q, err *e)
+{
+    status result = OK;
+    TRY(join_attach(&q->join, e));
+    if (!join_follows(&q->join)) TRY(open_all(q, e));
+    TRY(join_same(&q->join, NULL, e));
+    if (q->join.world) comm_peers_leave(q->join.world);
+    world_close(q->join.world);
+    q->join.world = NULL;
 done:
     return result;
 }
@@ -273,13 +321,14 @@ static int cmd_bench_scaling(int argc, char **argv)
     status result = OK;
     err error = {0}, *e = &error;
     bench_scaling_request q = {.rows = 0};
+    TRY(join_open(&q.join, argc, argv, e));
     TRY(read_arguments(&q, argc, argv, e));
-    TRY(open_all(&q, e));
+    TRY(meet(&q, e));
     TRY(run_all(&q, e));
-    print_all(&q);
+    if (!join_follows(&q.join)) print_all(&q);
 done:
     close_all(&q);
-    return result == OK ? 0 : cmd_fail(e);
+    return join_end(&q.join, result, e);
 }
 
 const command command_bench_scaling = {
@@ -295,7 +344,8 @@ const command command_bench_scaling = {
         "has the same number of threads: the cores, divided among the most ranks. The speed-up is "
         "in "
         "tokens per second, of the first row, and the efficiency is the speed-up divided by the "
-        "growth in ranks. The guide's figures are those of PyTorch on as many GPUs as the article "
+        "growth in ranks. Where another launcher has started ranks, the first of them run each "
+        "row. The guide's figures are those of PyTorch on as many GPUs as the article "
         "\"Multi-GPU Training Setup\" gives them.",
     .flags = flags,
     .flag_count = FLAGS,

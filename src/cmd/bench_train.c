@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
-#include "launch/launch.h"
 #include "session/session.h"
 
 #include <math.h>
@@ -190,10 +189,13 @@ static int cmd_bench_train(int argc, char **argv)
     status result = OK;
     err error = {0}, *e = &error;
     bench_train_request q = {.began = clock_seconds(), .memory_within = INFINITY};
+    cmd_join join;
+    TRY(join_open(&join, argc, argv, e));
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
-    const bench_job given = bench_job_arguments(argc, argv, defaults);
-    TRY(bench_job_open(&given, NULL, 0, &q.job, e));
-    TRY(session_inputs_open(q.job, &q.inputs, e));
+    TRY(join_attach(&join, e));
+    bench_job given = bench_job_arguments(argc, argv, defaults);
+    given.own = join.own;
+    TRY(bench_job_join(&given, NULL, 0, &join, &q.job, &q.inputs, e));
     if (!(q.memory_within >= 0))
         FAIL(E_USAGE, "--memory-within: found %g; valid: a number of percent from 0",
              q.memory_within);
@@ -204,11 +206,11 @@ static int cmd_bench_train(int argc, char **argv)
              q.job->launch.device);
     TRY(read_free_bytes(q.job, &q.free_bytes, e));
     launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};
-    TRY(launch_ranks(&o, rank_bench, &q, NULL, e));
+    TRY(join_run(&join, &o, rank_bench, &q, e));
 done:
     session_inputs_close(&q.inputs);
     job_close(q.job);
-    return result == OK ? 0 : cmd_fail(e);
+    return join_end(&join, result, e);
 }
 
 const command command_bench_train = {
@@ -218,7 +220,8 @@ const command command_bench_train = {
     .help = "Measures the speed and memory of training steps.",
     .about =
         "Runs train.steps steps of the job (default 10) on its data, or on random tokens; the "
-        "first 2 are not counted. Prints tokens per second, the median time of a step, the mfu "
+        "first 2 are not counted. Ranks that another launcher has started take part, as for train. "
+        "Prints tokens per second, the median time of a step, the mfu "
         "(the step's FLOP/s as a share of the measured matmul peak), and the memory of a rank "
         "beside the plan's.",
     .flags = flags,

@@ -3,9 +3,9 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
+#include "cmd/join.h"
 
 #include "data/tokens.h"
-#include "launch/launch.h"
 #include "session/session.h"
 
 #include <math.h>
@@ -115,23 +115,19 @@ static int cmd_eval(int argc, char **argv)
     status result = OK;
     err error = {0}, *e = &error;
     eval_request q = {0};
+    cmd_join join;
+    TRY(join_open(&join, argc, argv, e));
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     if (!q.folder) FAIL(E_USAGE, "eval: --model DIR is missing");
-    TRY(cmd_open_job(argc, argv, &q.job, e));
-    TRY(cmd_use_model(q.job, q.folder, e));
-    TRY(session_inputs_open(q.job, &q.inputs, e));
-    cmd_warn(q.inputs.warnings.chars);
-    if (!q.inputs.valid) {
-        q.inputs.valid = q.inputs.train;
-        q.inputs.train = NULL;
-    }
+    TRY(join_attach(&join, e));
+    TRY(join_open_model(&join, argc, argv, q.folder, &q.job, &q.inputs, e));
     TRY(text_size(&q, e));
     launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};
-    TRY(launch_ranks(&o, rank_eval, &q, NULL, e));
+    TRY(join_run(&join, &o, rank_eval, &q, e));
 done:
     session_inputs_close(&q.inputs);
     job_close(q.job);
-    return result == OK ? 0 : cmd_fail(e);
+    return join_end(&join, result, e);
 }
 
 const command command_eval = {
@@ -140,7 +136,9 @@ const command command_eval = {
     .usage = "JOB.yaml --model DIR [--key value ...] [--json]",
     .help = "Evaluates a model folder on a job's validation data.",
     .about =
-        "Takes data.valid of the job (data.train when it has none), on the job's ranks. Prints "
+        "Takes data.valid of the job (data.train when it has none), on the job's ranks, or on "
+        "those that "
+        "another launcher has started, as for train. Prints "
         "the loss (mean over tokens, in nats), the perplexity, and bits per byte when the "
         "shard knows the size of its text; of vectors it prints the loss (mean over samples, or "
         "over "

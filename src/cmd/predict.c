@@ -4,10 +4,10 @@
 #include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "cmd/join.h"
 
 #include "base/file.h"
 #include "base/text.h"
-#include "launch/launch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +97,7 @@ done:
 }
 
 // Opens the job of the arguments, with --data as data.valid.
-static status open_job(predict_request *q, int argc, char **argv, err *e)
+static status open_job(predict_request *q, const cmd_join *c, int argc, char **argv, err *e)
 {
     status result = OK;
     text data = {0};
@@ -109,14 +109,7 @@ static status open_job(predict_request *q, int argc, char **argv, err *e)
         TRY(text_check(&data, e));
         all[argc++] = data.chars;
     }
-    TRY(cmd_open_job(argc, all, &q->job, e));
-    TRY(cmd_use_model(q->job, q->folder, e));
-    TRY(session_inputs_open(q->job, &q->inputs, e));
-    cmd_warn(q->inputs.warnings.chars);
-    if (!q->inputs.valid) {
-        q->inputs.valid = q->inputs.train;
-        q->inputs.train = NULL;
-    }
+    TRY(join_open_model(c, argc, all, q->folder, &q->job, &q->inputs, e));
 done:
     text_clear(&data);
     free(all);
@@ -205,18 +198,22 @@ static int cmd_predict(int argc, char **argv)
     status result = OK;
     err error = {0}, *e = &error;
     predict_request q = {0};
+    cmd_join join;
+    TRY(join_open(&join, argc, argv, e));
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     TRY(check_request(&q, e));
-    TRY(open_job(&q, argc, argv, e));
+    TRY(join_attach(&join, e));
+    TRY(open_job(&q, &join, argc, argv, e));
+    if (join_follows(&join)) q.writer.path = NULL; // rank 0 writes
     TRY(predict_write_open(&q.writer, e));
     const launch_options o = {
         .ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads, .own_terminal = true};
-    TRY(launch_ranks(&o, rank_predict, &q, NULL, e));
+    TRY(join_run(&join, &o, rank_predict, &q, e));
 done:
     predict_write_close(&q.writer, result == OK);
     session_inputs_close(&q.inputs);
     job_close(q.job);
-    return result == OK ? 0 : cmd_fail(e);
+    return join_end(&join, result, e);
 }
 
 const command command_predict = {
@@ -227,7 +224,9 @@ const command command_predict = {
     .help = "Prints logits, classes or vectors for a data set.",
     .about =
         "Predicts once for every sample of the job's data.valid (data.train where it has none), in "
-        "the order of the data set, on the job's ranks. A class is the one with the largest logit: "
+        "the order of the data set, on the job's ranks, or on those that another launcher has "
+        "started, as "
+        "for train. A class is the one with the largest logit: "
         "for a language model the most likely next token of each position. Vectors are the "
         "predicted targets of a model with squared error, else the input of the last linear layer. "
         "Where labels are classes, the accuracy is printed. A rank has memory for one micro-batch, "

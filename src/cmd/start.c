@@ -1,7 +1,5 @@
-// start.c -- prepares a run of `trireme train` in the starting process: attaches to the processes that another
-// launcher has started, opens the job, checks all
-// inputs and the run's folder, and chooses the checkpoint to resume from. Only then it writes into
-// the folder. Called by cmd_train.
+// start.c -- prepares a run of `trireme train` in the starting process: opens the job, checks all inputs and the run's
+// folder, and chooses the checkpoint to resume from. Only then it writes into the folder. Called by cmd_train.
 #include "cmd/train_run.h"
 
 #include "base/clock.h"
@@ -183,11 +181,31 @@ done:
     return result;
 }
 
-// The only process, or that of rank 0.
-static status decide(train_start *s, int argc, char **argv, const job_own *own, err *e)
+// What rank 0's process tells the others of a run. Behind it stands the folder of the checkpoint; nothing: there is none.
+typedef struct told_start {
+    uint64_t resume_step;
+    bool is_done;
+} told_start;
+
+static status tell(const train_start *s, err *e)
 {
     status result = OK;
-    TRY(cmd_open_job_own(argc, argv, own, &s->job, e));
+    text data = {0};
+    const told_start head = {.resume_step = s->resume_step, .is_done = s->is_done};
+    text_add_bytes(&data, (const char *)&head, sizeof head);
+    if (s->resume) text_add(&data, s->resume);
+    TRY(text_check(&data, e));
+    TRY(join_tell(&s->join, s->job, !s->is_done, data.chars, data.bytes, e));
+done:
+    text_clear(&data);
+    return result;
+}
+
+// The only process, or that of rank 0.
+static status decide(train_start *s, int argc, char **argv, err *e)
+{
+    status result = OK;
+    TRY(cmd_open_job_own(argc, argv, &s->join.own, &s->job, e));
     TRY(session_inputs_open(s->job, &s->inputs, e));
     cmd_warn(s->inputs.warnings.chars);
     if (file_is_directory(s->job->train.out)) TRY(blame_train_out(lock_directory(s, e), e));
@@ -201,26 +219,36 @@ static status decide(train_start *s, int argc, char **argv, const job_own *own, 
     } else if (s->job->resume ==
                RESUME_AUTO) // the link `latest` may be old if the last save was killed
         TRY(blame_train_out(folder_resume(s->job->train.out, s->resume, NULL, e), e));
-    if (s->attached) TRY(train_start_tell(s, e));
+    TRY(tell(s, e));
 done:
     return result;
 }
 
-status train_start_open(train_start *s, int argc, char **argv, int *first_rank, err *e)
+// Takes what rank 0's process has decided.
+static status follow(train_start *s, err *e)
 {
     status result = OK;
-    launcher_place place;
-    TRY(launcher_find(&place, e));
-    const job_own own = {
-        .launcher = place.launcher, .ranks = place.ranks, .local_ranks = place.local_ranks};
-    s->rank = place.rank;
-    s->starter = place.starter;
-    if (place.launcher) TRY(launch_attach(&place, TRIREME_VERSION, &s->attached, e));
-    if (s->rank > 0)
-        result = train_start_follow(s, &own, e);
-    else
-        result = decide(s, argc, argv, &own, e);
-    if (result != OK && s->attached) result = launch_fail(s->attached, first_rank, e);
+    text data = {0};
+    told_start head;
+    TRY(join_hear(&s->join, &s->job, &data, e));
+    if (!s->job || data.bytes < sizeof head) FAIL(E_IO, "what rank 0 tells is damaged");
+    memcpy(&head, data.chars, sizeof head);
+    s->is_done = head.is_done;
+    s->resume_step = head.resume_step;
+    if (s->is_done) goto done;
+    TRY(session_inputs_open_to_plan(s->job, &s->inputs, e));
+    if (data.bytes > sizeof head) TRY(text_copy(data.chars + sizeof head, &s->resume, e));
+done:
+    text_clear(&data);
+    return result;
+}
+
+status train_start_open(train_start *s, int argc, char **argv, err *e)
+{
+    status result = OK;
+    TRY(join_open(&s->join, argc, argv, e));
+    TRY(join_attach(&s->join, e));
+    TRY(join_follows(&s->join) ? follow(s, e) : decide(s, argc, argv, e));
 done:
     return result;
 }
@@ -242,14 +270,15 @@ status train_start_check_folder(const train_start *s, err *e)
     return err_set(e, E_IO, "train.out: %s was removed during the run", s->job->train.out);
 }
 
-void train_start_log_error(const train_start *s, int rank, const err *why)
+void train_start_log_error(const train_start *s, const err *why)
 {
     log_file *l = NULL;
     if (!s->opened || why->code == E_INTERRUPTED || why->code == E_USAGE) return;
     // The log is then another run's, or gone.
     if (train_start_check_folder(s, NULL) != OK) return;
     // An unwritable log must not hide the error that is about to be printed.
-    if (log_open(s->log_path, &l, NULL) == OK && log_error(l, -1, rank, why->text, NULL) == OK)
+    if (log_open(s->log_path, &l, NULL) == OK &&
+        log_error(l, -1, s->join.first_rank, why->text, NULL) == OK)
         (void)log_end(l, -1, "failed", (float)(clock_seconds() - s->began), NULL);
     log_close(l);
 }
@@ -261,5 +290,4 @@ void train_start_close(train_start *s)
     free(s->resume);
     free(s->log_path);
     job_close(s->job);
-    world_close(s->attached);
 }

@@ -50,31 +50,29 @@ static int cmd_train(int argc, char **argv)
     err error = {0}, *e = &error;
     train_start s = {.lock = -1};
     text prefix = {0};
-    int first_rank = -1;
     s.began = clock_seconds();
-    TRY(train_start_open(&s, argc, argv, &first_rank, e));
+    TRY(train_start_open(&s, argc, argv, e));
     if (s.is_done) {
-        if (s.rank == 0) train_start_print_done(&s);
+        if (!join_follows(&s.join)) train_start_print_done(&s);
         goto done;
     }
     job_record_prefix(s.job, &prefix);
     TRY(text_check(&prefix, e));
-    launch_options o = {.ranks = s.job->launch.ranks,
-                        .as_threads = s.job->launch.as_threads,
-                        .own_terminal = true,
-                        .record = {.calls = (int)s.job->checks.record_calls,
-                                   .compares = s.job->checks.desync,
-                                   .prefix = prefix.chars,
-                                   .within = s.job->checks.record_prefix ? NULL : s.job->train.out},
-                        .attached = s.attached,
-                        .starter = s.starter};
-    TRY(launch_ranks(&o, rank_train, &s, &first_rank, e));
+    launch_options o = {
+        .ranks = s.job->launch.ranks,
+        .as_threads = s.job->launch.as_threads,
+        .own_terminal = true,
+        .record = {.calls = (int)s.job->checks.record_calls,
+                   .compares = s.job->checks.desync,
+                   .prefix = prefix.chars,
+                   .within = s.job->checks.record_prefix ? NULL : s.job->train.out}};
+    TRY(join_run(&s.join, &o, rank_train, &s, e));
 done:
-    if (result != OK) train_start_log_error(&s, first_rank, e);
-    const bool is_silent = result == E_INTERRUPTED && s.rank > 0; // rank 0 says it
+    result = join_fail(&s.join, result, e);
+    if (result != OK) train_start_log_error(&s, e);
     train_start_close(&s);
     text_clear(&prefix);
-    return result == OK ? 0 : is_silent ? status_exit_code(result) : cmd_fail(e);
+    return join_end(&s.join, result, e);
 }
 
 // job_open reads these flags with the keys of the job (config/job.c), so they have no offsets.

@@ -1,9 +1,9 @@
-// train_run.h -- one run of `trireme train`: its start in the starting process (start.c, follow.c), and its
+// train_run.h -- one run of `trireme train`: its start in the starting process (start.c), and its
 // log, progress, evaluations and checkpoints on each rank (train_run.c).
 #ifndef TRIREME_CMD_TRAIN_RUN_H
 #define TRIREME_CMD_TRAIN_RUN_H
 
-#include "launch/launch.h"
+#include "cmd/join.h"
 #include "monitor/log.h"
 #include "monitor/progress.h"
 #include "session/session.h"
@@ -22,26 +22,20 @@ typedef struct train_start {
     int lock;          // descriptor that holds the lock of the run's folder; -1: none
     bool counts_links; // its file system counts links: a folder with none was removed
     bool opened;       // this process may write into the run's folder
-    world *attached;   // of launch_attach; NULL: this process starts all ranks
-    launch_starter starter;
-    int rank; // that this process starts, where another launcher has started it
+    cmd_join join;     // with the processes of another launcher
 } train_start;
 
 // Finds the place of this process and attaches to the others, where another launcher has started it. Then the process
 // of rank 0, or the only one, reads the job, checks all inputs, chooses the checkpoint to resume from, and only
-// then writes to the run's folder. Errors leave the folder as it was. The other processes follow it. *first_rank is
-// the rank whose failure *e is, where another process may have failed. Collective over all starting processes.
-status train_start_open(train_start *s, int argc, char **argv, int *first_rank, err *e);
-// Rank 0 tells the other processes what it has decided, and these take it (follow.c).
-status train_start_tell(const train_start *s, err *e);
-status train_start_follow(train_start *s, const job_own *own, err *e);
+// then writes to the run's folder. Errors leave the folder as it was. The other processes follow it. Collective over all
+// starting processes.
+status train_start_open(train_start *s, int argc, char **argv, err *e);
 // Prints that the run has all its steps already.
 void train_start_print_done(const train_start *s);
 // E_IO when the run's folder was removed, because everything written from now on would be lost, and when another run
 // has begun to write there.
 status train_start_check_folder(const train_start *s, err *e);
-void train_start_log_error(const train_start *s, int rank,
-                           const err *why); // the error event of log.jsonl
+void train_start_log_error(const train_start *s, const err *why); // the error event of log.jsonl
 void train_start_close(train_start *s);
 
 // One rank of the run. Rank 0 writes the log and the progress.

@@ -148,5 +148,5 @@ exec "$0" bench all_reduce --device cpu -b 1K -e $((1024 * (1 + RANK)))
 END
 run "$trireme" run --nproc-per-node 2 --no-python sh -c "$(cat differ.sh)" "$trireme"
 expect_exit 1
-expect_line '^trireme: rank 1: bench: this process and that of rank 0 have different arguments; valid: the same ones for all$' stderr
+expect_line '^trireme: rank 1: all_reduce: this process and that of rank 0 have different arguments; valid: the same ones for all$' stderr
 finish
