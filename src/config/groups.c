@@ -379,10 +379,8 @@ static void describe_origin(const job *j, int i, const job_key *k, text *from)
     const job_group *g = &j->group[i];
     const char *key = key_in_entry(k);
     const bool of_rule = k->inherits && strncmp(k->inherits, "optimizer.", 10) == 0;
-    char name[NAME_BYTES];
-    name_key(name, i, key);
     const yaml_node *n = key_node(j, i, key);
-    const setting s = setting_item(settings_of(j->values, "groups"), i, n->line, name);
+    const setting s = setting_item(settings_of(j->values, "groups"), i, n->line, NULL);
     if (g->given & bit_of(k))
         setting_describe(j->values, &s, from);
     else if (strcmp(key, "decay") == 0 && gives(g, "groups.weight_decay"))

@@ -111,9 +111,12 @@ static status record(const test_rank *s, err *e)
     const int rank = s->comm->rank;
     comm *pair = NULL;
     char x[4] = {0};
+    float two[2] = {0}, four[4] = {0};
     TRY(comm_split(s->comm, 0, -rank, &pair, e));
     comm_set_label(pair, "dp \"quoted\"");
-    for (int i = 0; i < 2 * RECORDS; i++) TRY(sum(s, pair, e));
+    for (int i = 0; i < 2 * RECORDS - 2; i++) TRY(sum(s, pair, e));
+    TRY(comm_all_gather(pair, two, four, 2, F32, s->stream, e));
+    TRY(comm_reduce_scatter(pair, four, two, 2, F32, REDUCE_SUM, s->stream, e));
     show_activity(s, 5);
     if (rank == 0)
         TRY(comm_send(s->comm, x, 4, 1, s->stream, e));
@@ -194,17 +197,36 @@ static void check_entries(const json_t *entries, int64_t last)
     }
 }
 
+static int64_t elements(const json_t *x, const char *key)
+{
+    return json_integer_value(json_array_get(json_array_get(json_object_get(x, key), 0), 0));
+}
+
 static void check_message(const json_t *x, const char *name)
 {
     assert_string_equal(word(x, "profiling_name"), name);
     assert_true(json_is_true(json_object_get(x, "is_p2p")));
     assert_int_equal(number(x, "p2p_seq_id"), 1);
     assert_string_equal(word(x, "state"), "completed");
-    assert_int_equal(
-        json_integer_value(json_array_get(json_array_get(json_object_get(x, "input_sizes"), 0), 0)),
-        4);
+    assert_int_equal(elements(x, "input_sizes"), 4);
     assert_string_equal(word(json_array_get(json_object_get(x, "frames"), 0), "name"),
                         "REDUCE_GRAD bucket 5");
+}
+
+// Of two ranks, in both of which the first of these calls stands at `first`.
+static void check_sizes(const json_t *entries, size_t first)
+{
+    static const struct {
+        const char *name;
+        int64_t input, output;
+    } calls[] = {
+        {"local:all_reduce", 1, 1}, {"local:all_gather", 2, 4}, {"local:reduce_scatter", 4, 2}};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        const json_t *x = json_array_get(entries, first + i);
+        assert_string_equal(word(x, "profiling_name"), calls[i].name);
+        assert_int_equal(elements(x, "input_sizes"), calls[i].input);
+        assert_int_equal(elements(x, "output_sizes"), calls[i].output);
+    }
 }
 
 // Rank 0 waits in its last sum, to which rank 1, which was killed, did not come.
@@ -236,6 +258,7 @@ static void test_files_have_every_field(void **state)
         assert_int_equal(number(progress, "last_enqueued_collective"), 2 * RECORDS + (rank == 0));
         assert_int_equal(number(progress, "last_started_collective"), 2 * RECORDS + (rank == 0));
         assert_int_equal(number(progress, "last_completed_collective"), 2 * RECORDS);
+        check_sizes(entries, RECORDS - 5 - (rank == 0));
         check_message(json_array_get(entries, RECORDS - 2 - (rank == 0)),
                       rank ? "local:recv" : "local:send");
         assert_string_equal(word(newest, "state"), rank ? "completed" : "started");
@@ -245,6 +268,47 @@ static void test_files_have_every_field(void **state)
     }
     assert_int_equal(remove(below), 0);
     assert_int_equal(remove(folder), 0);
+}
+
+// Element types as PyTorch names them.
+static const struct {
+    dtype type;
+    const char *name;
+} NAMES[] = {{F32, "Float"}, {BF16, "BFloat16"}, {F16, "Half"}, {F64, "Double"}, {I64, "Long"}};
+enum { TYPES = sizeof NAMES / sizeof *NAMES };
+
+// Rank 0 writes its own file, though rank 1 has recorded calls, too.
+static status write_own(const test_rank *s, err *e)
+{
+    status result = OK;
+    double x[2] = {0};
+    for (int i = 0; i < TYPES; i++)
+        TRY(comm_all_reduce(s->comm, x, 2, NAMES[i].type, REDUCE_MAX, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    TRY(comm_barrier(s->comm, e));
+    if (s->comm->rank == 0) TRY(comm_recorder_dump(s->world->recorder, 0, 1, s->arg, e));
+done:
+    return result;
+}
+
+static void test_a_process_writes_the_files_of_its_ranks_only(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/trireme-recorder-XXXXXX", prefix[80];
+    assert_non_null(mkdtemp(folder));
+    snprintf(prefix, sizeof prefix, "%s/rank_", folder);
+    workers k = {.ranks = 2, .fn = write_own, .records = RECORDS, .arg = prefix};
+    assert_int_equal(run(&k), 0);
+    json_t *root = load(prefix, 0);
+    for (size_t i = 0; i < TYPES; i++) {
+        const json_t *x = json_array_get(json_object_get(root, "entries"), i);
+        const json_t *in = json_object_get(x, "input_dtypes"),
+                     *out = json_object_get(x, "output_dtypes");
+        assert_string_equal(json_string_value(json_array_get(in, 0)), NAMES[i].name);
+        assert_string_equal(json_string_value(json_array_get(out, 0)), NAMES[i].name);
+    }
+    json_decref(root);
+    assert_int_equal(remove(folder), 0); // so it is empty
 }
 
 static void test_a_run_without_calls_leaves_no_file(void **state)
@@ -319,6 +383,7 @@ int main(void)
         cmocka_unit_test(test_a_rank_that_leaves_is_named),
         cmocka_unit_test(test_ranks_that_agree_run),
         cmocka_unit_test(test_files_have_every_field),
+        cmocka_unit_test(test_a_process_writes_the_files_of_its_ranks_only),
         cmocka_unit_test(test_a_run_without_calls_leaves_no_file),
         cmocka_unit_test(test_a_stopped_rank_is_named),
     };
