@@ -98,7 +98,7 @@ const flag BENCH_COMM_FLAGS[] = {
     {"--device", FLAG_TEXT, AT(device), "auto|cpu|cuda",
      "Chooses the device of the buffers; ranks take the GPUs of this machine in turn (default: "
      "auto)."},
-    {"--comm", FLAG_TEXT, AT(comm), "auto|local|p2p|nccl|ucx|hier|mpi",
+    {"--comm", FLAG_TEXT, AT(comm), "auto|local|p2p|nccl|hier|tls|ucx|mpi",
      "Chooses the communicator, as launch.comm does (default: auto)."},
     {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
 };

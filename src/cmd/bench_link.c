@@ -38,7 +38,7 @@ static const flag flags[] = {
      "Sets the number of messages of a row (default: 64 MiB of them, but 10 to 1000)."},
     {"-w, --warmup_iters", FLAG_COUNT, AT(plan.warm_up), "N",
      "Sets the number of round trips before each row that are not counted (default: 10)."},
-    {"--comm", FLAG_TEXT, AT(comm), "auto|local|p2p|ucx|hier|tcp",
+    {"--comm", FLAG_TEXT, AT(comm), "auto|local|p2p|hier|tls|ucx|tcp",
      "Chooses what moves messages between two ranks of this machine: a communicator, as "
      "launch.comm "
      "does, or a plain TCP socket (default: auto)."},

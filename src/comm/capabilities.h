@@ -15,6 +15,7 @@ typedef struct comm_capabilities {
     bool sends_wait;      // a send waits for its receive, also from memory of comm_alloc
     bool own_thread;      // calls wait for a network: streams should run on threads of their own
     bool device_memory;   // calls work on memory that the host cannot address
+    bool open_ports;      // its ports take any connection, so that the network must be trusted
     bool can_be_recorded; // a device may record calls and replay them (device.h: capture_begin)
     size_t own_bytes; // memory that a communicator of several ranks takes when it opens, at most
 } comm_capabilities;

@@ -5,8 +5,14 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "comm/solo.h"
+#include "comm/tls.h"
+#ifdef TRIREME_UCX
+#include "comm/ucx.h"
+#endif
+#include "net/interface.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const comm_ops hier_ops;
 static const char WHAT[] = "a communicator";
@@ -75,7 +81,7 @@ static status hier_broadcast(comm *c, void *inout, size_t bytes, int root, devic
     return issue(c, shape, inout, inout, on, e);
 }
 
-// Calls that block the host meet over ucx. On one host they follow the collectives, as local has one queue.
+// Calls that block the host meet over the network. On one host they follow the collectives, as local has one queue.
 static status meet(comm *base, status (*call)(comm *c, err *e), err *e)
 {
     status result = OK;
@@ -227,6 +233,7 @@ static status group_open(hier_rank *own, comm *near, comm *all, hier_seat **seat
     TRY(alloc_zeroed(&c, 1, sizeof *c, WHAT, e));
     c->base = (comm){
         .ops = &hier_ops, .rank = group->rank, .size = group->size, .can = HIER_CAPABILITIES};
+    c->base.can.open_ports = own->root && own->root->can.open_ports;
     c->own = own;
     own->users++;
     c->near = near;
@@ -297,6 +304,24 @@ static const comm_ops hier_ops = {
     .add_route = hier_add_route,
 };
 
+// ---- Between hosts
+
+// ucx where this host has RDMA devices, which NCCL_IB_DISABLE=1 leaves out; else tls. TRIREME_TRANSPORT names one.
+static status open_root(const comm_options *o, comm **out, err *e)
+{
+    const char *named = getenv("TRIREME_TRANSPORT");
+    const bool is_auto = !named || strcmp(named, "auto") == 0;
+    if (is_auto ? !net_interface_has_rdma() : strcmp(named, "tls") == 0) return tls_open(o, out, e);
+#ifdef TRIREME_UCX
+    if (is_auto || strcmp(named, "ucx") == 0) return ucx_open(o, out, e);
+    return err_set(e, E_USAGE, "TRIREME_TRANSPORT: found %s; valid: auto, tls and ucx", named);
+#else
+    if (is_auto) return tls_open(o, out, e);
+    return err_set(e, E_USAGE,
+                   "TRIREME_TRANSPORT: found %s; valid: auto and tls; ucx is not built in", named);
+#endif
+}
+
 static void progress(void *root)
 {
     network_progress(root);
@@ -339,7 +364,7 @@ status hier_open(const comm_options *o, comm **out, err *e)
     own->rank = o->rank;
     own->local_rank = o->local_rank;
     own->host = o->rank - o->local_rank;
-    if (o->size > o->local_size) TRY(ucx_open(o, &own->root, e));
+    if (o->size > o->local_size) TRY(open_root(o, &own->root, e));
     if (o->local_size > 1) TRY(local_open_near(o, &near, e));
     if (near && own->root) local_set_idle(near, progress, own->root);
     result = group_open(own, near, own->root, &seats, out, e);

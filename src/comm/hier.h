@@ -1,8 +1,8 @@
 // hier.h -- the communicator of ranks of several hosts, of which the ranks of each host share memory: `local` inside
-// of a host, `ucx` between hosts. Sums have the order of comm.h, so results have the bits of one host with all ranks.
+// of a host; between hosts `ucx` over RDMA devices, else `tls`. Sums have the order of comm.h, so results have the bits of one host with all ranks.
 //
 // A communicator has one of three layouts (hier_private.h), which it finds when it is opened or split off. Calls are
-// made of calls of local and of ucx; messages go by local between ranks of one host, and else by ucx.
+// made of calls of local and of the network's communicator; messages go by local between ranks of one host.
 #ifndef TRIREME_COMM_HIER_H
 #define TRIREME_COMM_HIER_H
 

@@ -5,7 +5,7 @@
 
 #include "comm/hier.h"
 #include "comm/local.h"
-#include "comm/ucx.h"
+#include "comm/network.h"
 
 enum {
     HIER_WORK_BYTES = 4 << 20,
@@ -16,9 +16,9 @@ enum {
 // How the ranks of a group lie on hosts. It decides of what all collectives are made.
 typedef enum hier_layout {
     HIER_ONE_HOST, // of local
-    HIER_EVEN, // of local, then of ucx between the ranks with one number in their hosts, then of local: each host
+    HIER_EVEN, // of local, then of the network between the ranks with one number in their hosts, then of local: each host
     // has the same number of adjacent ranks, a power of two above 1. A host's sum is then a subtree.
-    HIER_ANY, // of ucx over all ranks
+    HIER_ANY, // of the network over all ranks
 } hier_layout;
 
 typedef struct hier_comm hier_comm;
@@ -38,7 +38,7 @@ typedef struct hier_later {
 typedef struct hier_rank {
     int users; // communicators
     world *world;
-    comm *root;                 // ucx over all ranks; NULL: they are on one host
+    comm *root;                 // the network, over all ranks; NULL: they are on one host
     int rank, local_rank, host; // among all ranks, and of this host; the host's first rank
     bool grouped;
     int laters;
@@ -49,10 +49,10 @@ struct hier_comm {
     comm base;
     hier_rank *own;
     hier_layout layout;
-    comm *near;       // local: the ranks of this host; NULL: this one is alone there
-    comm *all;        // ucx: all ranks; NULL: they are on one host
-    comm *far;        // ucx: the ranks with this one's number in their hosts; NULL: not HIER_EVEN
-    int *place;       // [size] number of a rank in near; -1: it is on another host
+    comm *near; // local: the ranks of this host; NULL: this one is alone there
+    comm *all;  // the network: all ranks; NULL: they are on one host
+    comm *far;  // the network: the ranks with this one's number in their hosts; NULL: not HIER_EVEN
+    int *place; // [size] number of a rank in near; -1: it is on another host
     uint64_t *sends;  // [size] messages that were sent to each rank
     comm_queue queue; // of the collectives
     doorbell_limits limits;

@@ -1,5 +1,5 @@
 // network.c -- opens, splits and closes communicators over a transport (network.h), and holds their table. A call
-// becomes work on a stream. They have no calls over segments, so comm.c packs shards. Called by ucx.c and mpi.c.
+// becomes work on a stream. They have no calls over segments, so comm.c packs shards. Called by tls.c, ucx.c and mpi.c.
 #include "comm/network_private.h"
 
 #include "base/alloc.h"
@@ -188,6 +188,7 @@ static status member_open(network_rank *own, const comm_rendezvous *meeting, con
                      .rank = meeting->rank,
                      .size = meeting->size,
                      .can = NETWORK_CAPABILITIES};
+    c->base.can.open_ports = own->open_ports;
     c->own = own;
     c->meeting = *meeting;
     TRY(alloc_array(&c->ranks, size, sizeof *c->ranks, what, e));

@@ -1,5 +1,5 @@
 // network.h -- communicators whose ranks exchange parts of their calls over a transport, which moves bytes between two
-// ranks: ucx (ucx.h) and mpi (mpi.h). Algorithms, messages, waits and failures are common to them. A call is work of
+// ranks: tls (tls.h), ucx (ucx.h) and mpi (mpi.h). Algorithms, messages, waits and failures are common to them. A call is work of
 // the caller's stream, which runs the algorithm there and waits.
 //
 // Threads that wait make progress in turn: one of them sleeps on the events of the transport, the others wait for it.

@@ -1,5 +1,5 @@
 // network_private.h -- the inside of communicators whose ranks exchange parts over a transport (network.h): the table
-// of a transport, the structs, and what the files call of each other. Only network*.c, ucx*.c and mpi*.c include it.
+// of a transport, the structs, and what the files call of each other. Only network*.c, tls*.c, ucx*.c and mpi*.c include it.
 #ifndef TRIREME_COMM_NETWORK_PRIVATE_H
 #define TRIREME_COMM_NETWORK_PRIVATE_H
 
@@ -127,6 +127,7 @@ struct network_rank {
     pthread_mutex_t lock;                   // of the transport and all below
     pthread_cond_t changed;
     bool sleeps;       // a thread waits for events
+    bool open_ports;   // the transport's (comm_capabilities)
     bool has_told;     // the others know of the failure
     const char **lost; // [size]: why the rank cannot be reached; NULL: it can
     bool grouped;

@@ -4,14 +4,15 @@
 // Called by session/ and by programs that measure. Of a communicator it knows no more than its row.
 #include "comm/registry.h"
 
+#include "comm/hier.h"
 #include "comm/local.h"
 #include "comm/mpi.h"
 #include "comm/nccl.h"
 #include "comm/network.h"
 #include "comm/p2p.h"
 #include "comm/solo.h"
+#include "comm/tls.h"
 #ifdef TRIREME_UCX
-#include "comm/hier.h"
 #include "comm/ucx.h"
 #endif
 #include "comm/world.h"
@@ -44,9 +45,10 @@ static const registry_row ROWS[] = {
     {"local", &LOCAL_CAPABILITIES, 2, 0, MEMORY_OF_HOST, false, false, local_open},
     {"p2p", &P2P_CAPABILITIES, 2, KERNEL_REDUCE_RANKS, MEMORY_ANY, false, false, p2p_open},
     {"nccl", &NCCL_CAPABILITIES, 2, NCCL_RANKS, MEMORY_APART, true, false, nccl_open},
-#ifdef TRIREME_UCX
     {"hier", &HIER_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, false, hier_open},
-    {"ucx", &NETWORK_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, false, ucx_open},
+    {"tls", &NETWORK_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, true, tls_open},
+#ifdef TRIREME_UCX
+    {"ucx", &NETWORK_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, true, ucx_open},
 #endif
     {"mpi", &NETWORK_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, true, mpi_open},
 };
@@ -55,15 +57,19 @@ enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
 #ifdef TRIREME_UCX
 #define NOT_BUILT ""
 #else
-#define NOT_BUILT "; ucx and hier are not built in"
+#define NOT_BUILT "; ucx is not built in"
 #endif
 static const char VALID[] =
     "auto, solo (one rank), local (ranks of one machine), p2p (ranks of one machine whose devices "
-    "have memory of their own), nccl (GPUs of any hosts, one for each rank), ucx (ranks on any "
-    "hosts), hier (ranks of several hosts: local in each, ucx between them), and mpi (ranks that "
-    "mpirun has started)" NOT_BUILT;
+    "have memory of their own), nccl (GPUs of any hosts, one for each rank), hier (ranks of "
+    "several "
+    "hosts: local in each; between them ucx over RDMA devices, else tls), tls (ranks on any "
+    "hosts), "
+    "ucx (ranks on any hosts of a trusted network), and mpi (ranks that mpirun has "
+    "started)" NOT_BUILT;
 
-const char *const COMM_WORDS[] = {"auto", "local", "p2p", "nccl", "ucx", "hier", "mpi", NULL};
+const char *const COMM_WORDS[] = {"auto", "local", "p2p", "nccl", "hier",
+                                  "tls",  "ucx",   "mpi", NULL};
 
 static bool can_have(const registry_row *row, int size)
 {
@@ -102,7 +108,7 @@ static status find(const char *name, int size, bool is_far, bool host_memory,
         return err_set(
             e, E_USAGE,
             "communicator %s: ranks are on several machines; valid are nccl, for GPUs, and "
-            "hier and ucx, where they are built in, for devices whose memory the host can "
+            "hier, tls and, where it is built in, ucx, for devices whose memory the host can "
             "address",
             name);
     if (!row) return err_set(e, E_USAGE, "communicator %s: valid are %s", name, VALID);

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/size.h"
+#include "comm/hosts.h"
 #include "net/interface.h"
 
 #include <stdlib.h>
@@ -15,7 +16,6 @@
 // CLOSE_NS bounds the flush of what was sent when a rank closes.
 static const int64_t CLOSE_NS = 5000000000;
 enum { NAP_US = 200 };
-static const char RDMA_DEVICES[] = "/sys/class/infiniband";
 
 static status ucx_error(const char *what, ucs_status_t how, err *e)
 {
@@ -79,23 +79,37 @@ static ucs_status_t widen_segments(ucp_config_t *config)
 static ucs_status_t allow_eager(ucp_config_t *config, bool *copies)
 {
     text devices = {0};
-    net_interface_list_rdma(RDMA_DEVICES, &devices);
+    net_interface_list_rdma(NET_RDMA_DEVICES, &devices);
     *copies = devices.bytes == 0 && !devices.failed;
     text_clear(&devices);
     if (!*copies || getenv("UCX_RNDV_SEND_NBR_THRESH")) return UCS_OK;
     return ucp_config_modify(config, "RNDV_SEND_NBR_THRESH", "inf");
 }
 
+// Ranks whose hosts met on loopback, and ranks of one machine, reach each other there.
+static bool is_on_loopback(const network_rank *own)
+{
+    const char *variable;
+    const comm_hosts *hosts = own->world->hosts;
+    return !net_interface_rule(&variable) && (!hosts || net_address_is_loopback(&hosts->address));
+}
+
 // Interfaces and RDMA devices by NCCL's variables. UCX's setting is of the network alone: ranks of one machine keep their
 // shared memory.
-static status choose_interfaces(ucp_config_t *config, err *e)
+static status choose_interfaces(network_rank *own, ucp_config_t *config, err *e)
 {
     status result = OK;
     text names = {0};
+    own->open_ports = true;
     if (getenv("UCX_NET_DEVICES")) return OK;
-    result = net_interface_list_allowed(RDMA_DEVICES, &names, e);
-    if (result != OK) err_prefix(e, "communicator ucx: ");
-    TRY(result);
+    if (is_on_loopback(own)) {
+        own->open_ports = false;
+        text_add(&names, "lo");
+    } else {
+        result = net_interface_list_allowed(NET_RDMA_DEVICES, &names, e);
+        if (result != OK) err_prefix(e, "communicator ucx: ");
+        TRY(result);
+    }
     TRY(text_check(&names, e));
     const ucs_status_t how =
         names.bytes ? ucp_config_modify(config, "NET_DEVICES", names.chars) : UCS_OK;
@@ -115,7 +129,7 @@ static status open_context(network_rank *own, err *e)
     ucp_config_t *config = NULL;
     ucs_status_t how = ucp_config_read(NULL, NULL, &config);
     if (how != UCS_OK) return ucx_error("read its settings", how, e);
-    TRY(choose_interfaces(config, e));
+    TRY(choose_interfaces(own, config, e));
     how = widen_segments(config);
     if (how == UCS_OK) how = allow_eager(config, &ucx_worker_of(own)->copies);
     if (how == UCS_OK) how = ucp_init(&params, config, &ucx_worker_of(own)->context);

@@ -16,8 +16,8 @@ typedef enum variable_effect {
     EFFECT_NONE, // none; `why` says why
     EFFECT_NCCL, // none but over the communicator nccl, whose library reads it; `why` is of the others
     EFFECT_NCCL_SUMS, // none but over nccl, where that adds itself
-    EFFECT_NETWORK,   // none but over the communicators nccl, ucx and hier
-    EFFECT_UCX,       // none but over the communicators ucx and hier
+    EFFECT_NETWORK,   // none but over the communicators nccl, hier, tls and ucx
+    EFFECT_UCX,       // none but over the communicators hier, tls and ucx
     EFFECT_LEVEL,     // chooses messages (debug.h)
     EFFECT_SAME,      // is the value
     EFFECT_SECONDS,   // is a number of seconds
@@ -167,9 +167,9 @@ static const char *where_it_acts(variable_effect effect)
     case EFFECT_NCCL_SUMS:
         return "nccl";
     case EFFECT_NETWORK:
-        return "nccl, ucx and hier";
+        return "nccl, hier, tls and ucx";
     case EFFECT_UCX:
-        return "ucx and hier";
+        return "hier, tls and ucx";
     default:
         return NULL;
     }

@@ -131,7 +131,7 @@ bool net_address_is_loopback(const net_address *a)
     return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)&a->raw)->sin6_addr);
 }
 
-static bool same_host(const net_address *a, const struct sockaddr *b)
+bool net_address_is_host(const net_address *a, const struct sockaddr *b)
 {
     if (!b || b->sa_family != a->raw.ss_family) return false;
     net_address other = {0};
@@ -147,7 +147,8 @@ bool net_address_is_own(const net_address *a)
     struct ifaddrs *all = NULL;
     bool own = net_address_is_loopback(a);
     if (own || getifaddrs(&all) != 0) return own;
-    for (const struct ifaddrs *i = all; i && !own; i = i->ifa_next) own = same_host(a, i->ifa_addr);
+    for (const struct ifaddrs *i = all; i && !own; i = i->ifa_next)
+        own = net_address_is_host(a, i->ifa_addr);
     freeifaddrs(all);
     return own;
 }

@@ -41,6 +41,8 @@ void net_address_set_any(net_address *a);
 void net_address_set_loopback(net_address *a);
 // Is it an address that only this machine reaches?
 bool net_address_is_loopback(const net_address *a);
+// Does b, which may be NULL, have the host of a? Ports do not matter.
+bool net_address_is_host(const net_address *a, const struct sockaddr *b);
 // Does it belong to an interface of this machine? Loopback addresses do.
 bool net_address_is_own(const net_address *a);
 

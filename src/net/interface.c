@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 const char *net_interface_rule(const char **variable)
 {
@@ -95,6 +97,40 @@ status net_interface_find(const char *rule, net_interface *out, err *e)
     return result;
 }
 
+// A socket for datagrams gets an address of this machine without sending anything.
+static status address_toward(const net_address *remote, net_address *out, err *e)
+{
+    char name[NET_ADDRESS_TEXT];
+    net_address to = *remote;
+    if (net_address_port(&to) == 0) net_address_set_port(&to, 9); // any will do
+    const int fd = socket(to.raw.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    status result = OK;
+    *out = (net_address){.bytes = sizeof out->raw};
+    if (fd < 0 || connect(fd, (const struct sockaddr *)&to.raw, to.bytes) != 0 ||
+        getsockname(fd, (struct sockaddr *)&out->raw, &out->bytes) != 0) {
+        net_address_print_host(remote, name);
+        result = err_errno(e, "no interface of this machine leads to %s", name);
+    }
+    if (fd >= 0) close(fd);
+    net_address_set_port(out, 0);
+    return result;
+}
+
+status net_interface_toward(const net_address *remote, net_interface *out, err *e)
+{
+    status result = OK;
+    struct ifaddrs *all = NULL;
+    *out = (net_interface){.name = "lo"}; // has all of 127.0.0.0/8
+    TRY(address_toward(remote, &out->address, e));
+    if (getifaddrs(&all) != 0) FAIL(E_IO, "cannot list the interfaces of this machine");
+    for (const struct ifaddrs *i = all; i; i = i->ifa_next)
+        if (is_usable(i) && net_address_is_host(&out->address, i->ifa_addr))
+            snprintf(out->name, sizeof out->name, "%s", i->ifa_name);
+    freeifaddrs(all);
+done:
+    return result;
+}
+
 status net_interface_list(const char *rule, text *out, err *e)
 {
     struct ifaddrs *all = NULL;
@@ -153,4 +189,15 @@ status net_interface_list_allowed(const char *folder, text *out, err *e)
     if (result != OK) err_prefix(e, "%s: ", rule ? variable : "NCCL_IB_DISABLE");
     if (result == OK && !without_rdma) net_interface_list_rdma(folder, out);
     return result;
+}
+
+bool net_interface_has_rdma(void)
+{
+    const char *disable = getenv("NCCL_IB_DISABLE");
+    text ports = {0};
+    if (disable && strcmp(disable, "1") == 0) return false;
+    net_interface_list_rdma(NET_RDMA_DEVICES, &ports);
+    const bool found = ports.bytes > 0;
+    text_clear(&ports);
+    return found;
 }

@@ -7,6 +7,8 @@
 
 enum { NET_INTERFACE_TEXT = 16 };
 
+#define NET_RDMA_DEVICES "/sys/class/infiniband"
+
 typedef struct net_interface {
     char name[NET_INTERFACE_TEXT];
     net_address address; // without a port
@@ -21,14 +23,18 @@ bool net_interface_matches(const char *rule, const char *name);
 // The first interface that is up and that the rule chooses. One of several hosts is preferred to loopback, and IPv4 to
 // IPv6. NULL or "": any. E_USAGE names the rule and the interfaces that are there.
 status net_interface_find(const char *rule, net_interface *out, err *e);
+// The interface by which this machine sends to an address. E_IO where it has no way there.
+status net_interface_toward(const net_address *remote, net_interface *out, err *e);
 // Appends the names of all interfaces that are up and that the rule chooses, with commas. E_USAGE as above.
 status net_interface_list(const char *rule, text *out, err *e);
 // Appends the devices that the environment leaves to a library of networks: interfaces by the rule, and RDMA devices below
 // `folder`, less these where NCCL_IB_DISABLE is 1, as in NCCL. Appends nothing where it leaves all. E_USAGE names the
 // variable, and the interfaces that are there.
 status net_interface_list_allowed(const char *folder, text *out, err *e);
-// Appends the active ports of RDMA devices below `folder`, which is /sys/class/infiniband, as UCX names them:
+// Appends the active ports of RDMA devices below `folder`, which is NET_RDMA_DEVICES, as UCX names them:
 // "mlx5_0:1", with a comma before each where `out` has text. Appends nothing where there is no such folder.
 void net_interface_list_rdma(const char *folder, text *out);
+// Has this machine an active RDMA device, which NCCL_IB_DISABLE=1 does not leave out?
+bool net_interface_has_rdma(void);
 
 #endif

@@ -104,13 +104,18 @@ static status await(int fd, short events, int64_t deadline_ns, const char *what,
 }
 
 // One try. *refused: the address answered that nobody listens, or did not answer.
-static status try_connect(const net_address *a, int64_t deadline_ns, int *fd, bool *refused, err *e)
+static status try_connect(const net_address *from, const net_address *a, int64_t deadline_ns,
+                          int *fd, bool *refused, err *e)
 {
     status result = OK;
     int why = 0;
     socklen_t bytes = sizeof why;
+    net_address bound;
     *refused = false;
-    TRY(open_socket(a, fd, e));
+    if (from)
+        TRY(bind_socket(from, fd, &bound, e));
+    else
+        TRY(open_socket(a, fd, e));
     if (connect(*fd, (const struct sockaddr *)&a->raw, a->bytes) != 0) {
         why = errno;
         if (why == EINPROGRESS) {
@@ -133,14 +138,25 @@ done:
 
 status net_connect(const net_address *a, int64_t deadline_ns, int *fd, err *e)
 {
+    return net_connect_from(NULL, a, deadline_ns, fd, e);
+}
+
+status net_connect_from(const net_address *from, const net_address *a, int64_t deadline_ns, int *fd,
+                        err *e)
+{
     char text[NET_ADDRESS_TEXT];
+    net_address any_port;
     err why = {0};
+    if (from) {
+        any_port = *from;
+        net_address_set_port(&any_port, 0);
+    }
     net_address_print(a, text);
     for (;;) {
         bool refused = false;
-        const status got = try_connect(a, deadline_ns, fd, &refused, &why);
+        const status got = try_connect(from ? &any_port : NULL, a, deadline_ns, fd, &refused, &why);
         if (got == OK) return OK;
-        if (!refused) return err_set(e, got, "%s: %s", text, why.text);
+        if (!refused && got != E_PEER) return err_set(e, got, "%s: %s", text, why.text);
         if (clock_ns() + (int64_t)AGAIN_MS * MS_NS >= deadline_ns)
             return err_set(e, E_PEER, "%s: nobody was there in time (%s)", text, why.text);
         poll(NULL, 0, AGAIN_MS);

@@ -19,6 +19,9 @@ status net_listen(const net_address *a, int *fd, net_address *bound, err *e);
 status net_reserve_port(const net_address *a, int *fd, int *port, err *e);
 // Connects. As long as nobody listens it tries again until the deadline. The caller closes *fd.
 status net_connect(const net_address *a, int64_t deadline_ns, int *fd, err *e);
+// The same from an address of this machine, whose port does not matter.
+status net_connect_from(const net_address *from, const net_address *a, int64_t deadline_ns, int *fd,
+                        err *e);
 // Sets the options of a connection that was accepted: no delay of small messages, and a peer that is gone
 // without a word is noticed after NET_SILENT_S seconds.
 enum { NET_SILENT_S = 4 };

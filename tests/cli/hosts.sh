@@ -140,7 +140,7 @@ expect_like_one_host sagemaker_gpus
 
 # ---- Refused before anything is written
 start_4 torchrun --launch.comm local
-all_say 'communicator local: ranks are on several machines; valid are nccl, for GPUs, and hier and ucx' 2 0 1 2 3
+all_say 'communicator local: ranks are on several machines; valid are nccl, for GPUs, and hier, tls and' 2 0 1 2 3
 start_4 torchrun --train.stepz 3
 all_say 'train.stepz: unknown option' 2 0 1 2 3
 start cyclic 0 4 2

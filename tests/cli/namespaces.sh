@@ -34,7 +34,6 @@ done
 make_data
 make_job 'family: gpt2, layers: 2, hidden: 16, heads: 2, vocab: 320, max_seq: 16, drop_embed: 0.1, drop_attention: 0, drop_residual: 0'
 sed -i '/^launch:/d' job.yaml
-export UCX_TLS=tcp,self # else UCX finds that the memory is that of one machine
 export NCCL_SOCKET_IFNAME==net
 export TRIREME_ATTACH_TIMEOUT=60s lacks= hidden=data
 umask 077
@@ -109,7 +108,7 @@ done
 rm -rf far
 quiet= NCCL_DEBUG=INFO start_4 --train.steps 1 --train.out far
 for r in 0 1 2 3; do ended $r 0; done
-expect_line '^trireme: communicator hier: 4 ranks; rank 1 by local; rank 2 by tcp/net \(10.77.0.1\)' stderr.0
+expect_line '^trireme: communicator hier: 4 ranks; rank 1 by local; rank 2 by tls/net \(10.77.0.1\)' stderr.0
 
 # ---- A slow network: the same bits, and no rank is taken for lost. Bytes of the run fill the queue of each host, and the
 # store's wait in it. A kernel may lack the token bucket filter.

@@ -27,9 +27,10 @@ static void test_names_are_described_before_ranks_start(void **state)
     static const char valid[] =
         "communicator gloo: valid are auto, solo (one rank), local (ranks of "
         "one machine), p2p (ranks of one machine whose devices have memory "
-        "of their own), nccl (GPUs of any hosts, one for each rank), ucx (ranks on any hosts), "
-        "hier (ranks of several hosts: local in each, ucx between them), and mpi (ranks that "
-        "mpirun has started)";
+        "of their own), nccl (GPUs of any hosts, one for each rank), hier (ranks of "
+        "several hosts: local in each; between them ucx over RDMA devices, else tls), tls (ranks "
+        "on any hosts), ucx (ranks on any hosts of a trusted network), and mpi (ranks that mpirun "
+        "has started)";
     assert_memory_equal(e.text, valid, sizeof valid - 1); // which are not built in may follow
     assert_int_equal(comm_describe("solo", 2, false, true, &d, &e), E_USAGE);
     assert_string_equal(e.text, "communicator solo: found 2 ranks; valid are 1");
@@ -50,17 +51,13 @@ static void test_ranks_on_several_machines(void **state)
     comm_description d;
     err e;
     static const char *const here[] = {"local", "p2p"};
-#ifdef TRIREME_UCX
     assert_int_equal(comm_describe("auto", 4, true, true, &d, &e), OK);
     assert_string_equal(d.name, "hier");
-#else
-    assert_int_equal(comm_describe("auto", 4, true, true, &d, &e), E_USAGE);
-#endif
     for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
         assert_int_equal(comm_describe(here[i], 4, true, true, &d, &e), E_USAGE);
         assert_non_null(strstr(e.text,
                                "ranks are on several machines; valid are nccl, for GPUs, and "
-                               "hier and ucx"));
+                               "hier, tls and, where it is built in, ucx"));
     }
     assert_int_equal(comm_describe("auto", 4, true, false, &d, &e), OK);
     assert_string_equal(d.name, "nccl");

@@ -107,11 +107,11 @@ static void wrong_values_name_the_variable(void **state)
     "NCCL_ALGO=Ring\\n has no effect but over nccl with train.deterministic false: sums have one " \
     "fixed order\n"
 #define IGNORED_NCCL_INTERFACE                                                                     \
-    "NCCL_SOCKET_IFNAME=eth has no effect but over nccl, ucx and hier: ranks of one machine "      \
+    "NCCL_SOCKET_IFNAME=eth has no effect but over nccl, hier, tls and ucx: ranks of one machine " \
     "share "                                                                                       \
     "memory\n"
 #define IGNORED_GLOO_INTERFACE                                                                     \
-    "GLOO_SOCKET_IFNAME=^lo has no effect but over ucx and hier: ranks of one machine share "      \
+    "GLOO_SOCKET_IFNAME=^lo has no effect but over hier, tls and ucx: ranks of one machine share " \
     "memory\n"
 
 // A variable is named where it has no effect, and not over a communicator that heeds it.
