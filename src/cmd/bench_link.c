@@ -9,6 +9,7 @@
 #include "launch/launch.h"
 #include "net/interface.h"
 #include "net/socket.h"
+#include "net/user_secret.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ typedef struct link_request {
     char title[160];
 } link_request;
 
+#define SERVER     "a benchmark's server"
 #define AT(member) offsetof(link_request, member)
 static const flag flags[] = {
     {"-b, --minbytes", FLAG_COUNT, AT(plan.least), "BYTES",
@@ -110,12 +112,6 @@ done:
 
 // ---- One end
 
-static status read_secret(link_request *q, err *e)
-{
-    const char *file = q->secret_file ? q->secret_file : getenv("TRIREME_SECRET_FILE");
-    return file && *file ? net_secret_read(file, &q->tcp.secret, e) : OK;
-}
-
 static status find_address(const link_request *q, net_address *out, err *e)
 {
     status result = OK;
@@ -150,9 +146,8 @@ static status run_server(link_request *q, err *e)
     char address[NET_ADDRESS_TEXT];
     bench_link l = {.timeout_s = q->timeout_s, .fd = -1};
     q->tcp.listener = -1;
-    TRY(read_secret(q, e));
     TRY(find_address(q, &q->tcp.address, e));
-    TRY(net_secret_check(&q->tcp.secret, &q->tcp.address, "a benchmark's server", e));
+    TRY(net_secret_find(q->secret_file, &q->tcp.address, SERVER, &q->tcp.secret, e));
     TRY(net_listen(&q->tcp.address, &q->tcp.listener, &bound, e));
     net_address_print(&bound, address);
     printf("listening on %s\n", address);
@@ -170,11 +165,11 @@ static status run_client(link_request *q, err *e)
     status result = OK;
     net_endpoint where;
     bench_link l = {.plan = q->plan, .json = q->json, .timeout_s = q->timeout_s, .fd = -1};
-    TRY(read_secret(q, e));
     TRY(net_endpoint_parse(q->server, &where, e));
     if (!where.has_port || !where.port)
         FAIL(E_USAGE, "bench link: found '%s', without a port; valid is ADDRESS:PORT", q->server);
     TRY(net_address_resolve(where.host, where.port, &q->tcp.address, e));
+    TRY(net_secret_find(q->secret_file, &q->tcp.address, SERVER, &q->tcp.secret, e));
     TRY(bench_link_connect(&l, &q->tcp, e));
 done:
     return result;

@@ -1,6 +1,5 @@
 // bench_link_tcp.c -- `trireme bench link` over a TCP socket: the server and the client. After the greeting of
 // net/greet.h the client sends its plan with its seal, and then both run it.
-#define _GNU_SOURCE // accept4
 #include "cmd/bench_link.h"
 #include "cmd/console.h"
 
@@ -8,14 +7,12 @@
 #include "base/clock.h"
 #include "net/socket.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { GREET_S = 5, NS = 1000000000 };
+enum { MOST_SAID = 8, NS = 1000000000 };
 
 // The client's first frame; the seal follows.
 typedef struct tcp_plan {
@@ -87,35 +84,14 @@ done:
 
 // ---- The server
 
-// Waits for the next client.
-static status accept_one(int listener, int64_t deadline_ns, int *fd, net_address *from, err *e)
-{
-    status result = OK;
-    for (;;) {
-        struct pollfd p = {.fd = listener, .events = POLLIN};
-        const int64_t left = deadline_ns - clock_ns();
-        if (left <= 0) FAIL(E_PEER, "no client came in time");
-        const int ready = poll(&p, 1, (int)(left / 1000000 + 1));
-        if (ready < 0 && errno != EINTR) return err_errno(e, "cannot wait for a client");
-        from->bytes = sizeof from->raw;
-        *fd = ready > 0 ? accept4(listener, (struct sockaddr *)&from->raw, &from->bytes,
-                                  SOCK_NONBLOCK | SOCK_CLOEXEC)
-                        : -1;
-        if (*fd >= 0) break;
-    }
-    TRY(net_prepare(*fd, e));
-done:
-    return result;
-}
-
 static status read_plan(bench_link *l, net_session *s, int64_t deadline_ns, err *e)
 {
     status result = OK;
     unsigned char frame[sizeof(tcp_plan) + NET_MAC_BYTES];
     tcp_plan given;
-    TRY(net_read(l->fd, frame, sizeof given + net_seal_bytes(s), deadline_ns, e));
+    TRY(net_read(l->fd, frame, sizeof frame, deadline_ns, e));
     memcpy(&given, frame, sizeof given);
-    if (s->secured && !net_seal_check(s, frame, sizeof given, frame + sizeof given))
+    if (!net_seal_check(s, frame, sizeof given, frame + sizeof given))
         FAIL(E_IO, "its plan was changed on its way");
     const bench_link_plan *p = &given.plan;
     if (memcmp(given.magic, MAGIC, sizeof MAGIC) != 0 || p->least < 1 || p->least > p->most ||
@@ -128,24 +104,31 @@ done:
     return result;
 }
 
+// The first few are said.
+static void say_refused(void *owner, const char *from, const char *why)
+{
+    int *said = owner;
+    if (*said < MOST_SAID) console_say("warning: bench link: %s was refused: %s", from, why);
+    if (++*said == MOST_SAID)
+        console_say("warning: bench link: others that are refused are not said");
+}
+
 // A stranger does not end the server.
 static status await_client(bench_link *l, const bench_link_tcp *t, char peer[NET_ADDRESS_TEXT],
                            err *e)
 {
     const int64_t deadline_ns = deadline_of(l);
+    int said = 0;
     for (;;) {
-        net_address from;
-        net_session session;
+        net_greeted came;
         err why = {0};
-        const status came = accept_one(t->listener, deadline_ns, &l->fd, &from, e);
-        if (came != OK) return came;
-        net_address_print(&from, peer);
-        int64_t greeted_ns = clock_ns() + (int64_t)GREET_S * NS;
-        if (greeted_ns > deadline_ns) greeted_ns = deadline_ns;
-        if (net_greet_client(l->fd, &t->secret, greeted_ns, &session, &why) == OK &&
-            read_plan(l, &session, greeted_ns, &why) == OK)
-            return OK;
-        console_say("warning: bench link: %s was refused: %s", peer, why.text);
+        const status got =
+            net_greet_client(t->listener, &t->secret, deadline_ns, say_refused, &said, &came, e);
+        if (got != OK) return got;
+        memcpy(peer, came.from, sizeof came.from);
+        l->fd = came.fd;
+        if (read_plan(l, &came.session, deadline_ns, &why) == OK) return OK;
+        say_refused(&said, peer, why.text);
         close(l->fd);
         l->fd = -1;
     }
@@ -177,8 +160,8 @@ static status send_plan(bench_link *l, net_session *s, err *e)
     tcp_plan mine = {.plan = l->plan};
     memcpy(mine.magic, MAGIC, sizeof MAGIC);
     memcpy(frame, &mine, sizeof mine);
-    if (s->secured) net_seal(s, frame, sizeof mine, frame + sizeof mine);
-    TRY(net_write(l->fd, frame, sizeof mine + net_seal_bytes(s), deadline_of(l), e));
+    net_seal(s, frame, sizeof mine, frame + sizeof mine);
+    TRY(net_write(l->fd, frame, sizeof frame, deadline_of(l), e));
 done:
     return result;
 }

@@ -56,6 +56,7 @@ static const command *const COMMANDS[] = {
     &command_curve,
     &command_bench,
     &command_help,
+    &command_version,
     &command_completion,
     &command_run,
     &command_torchrun,

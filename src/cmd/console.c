@@ -12,7 +12,9 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 // open returns the lowest free number, so the order matters. stdout is opened for reading: what is
@@ -84,6 +86,15 @@ int console_close(int code)
     }
     console_say("%s", e.text);
     return status_exit_code(result);
+}
+
+int console_columns(void)
+{
+    struct winsize size;
+    const char *given = getenv("COLUMNS");
+    const int columns = given ? atoi(given) : 0;
+    if (columns > 0) return columns;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 // One fwrite for the line, so that lines of several processes do not mix.

@@ -21,6 +21,9 @@ int console_close(int code);
 // line by line, and by ranks, whose buffer console_close does not see.
 status console_flush(err *e);
 
+// The width of the terminal behind stdout, or what the variable COLUMNS says; 0: there is no terminal.
+int console_columns(void);
+
 // Prints "trireme: " and one line to stderr; control characters and line breaks in it are escaped.
 void console_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Prints one line and a line break to stdout; escapes in the same way.

@@ -47,6 +47,7 @@ static status explain(job *j, explain_request *q, err *e)
     session_inputs in = {0};
     TRY(session_inputs_open_to_explain(j, &in, e));
     cmd_warn(in.warnings.chars);
+    cmd_warn(in.train_warnings.chars);
     TRY(check_request(q, j, e));
     if (q->svg) q->o.svg = &picture;
     TRY(session_explain(j, &in, &q->o, &out, e));

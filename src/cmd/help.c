@@ -221,7 +221,7 @@ static status help(const flag_texts *words, err *e)
         help_command(c, title, stdout);
     else if (job_help_find(topic) || strchr(topic, '.') || !c->subcommands)
         TRY(help_topic(c, title, topic, 1, NULL, e));
-    else
+    else if (c != &command_trireme || !help_search_word(topic, stdout))
         result = command_unknown(c, title, topic, e);
 done:
     return result;
@@ -246,8 +246,10 @@ done:
 const command command_help = {
     .name = "help",
     .run = cmd_help,
-    .usage = "[COMMAND | KEY] [--man]",
+    .usage = "[COMMAND | KEY | WORD] [--man]",
     .help = "Lists the commands, or explains one command or one key of the job file.",
+    .about = "A word that is neither is searched: help lists the keys, with their aliases, and the "
+             "commands that speak of it.",
     .flags = flags,
     .flag_count = FLAGS,
 };

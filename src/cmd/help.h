@@ -12,6 +12,8 @@ void help_command(const command *c, const char *title, FILE *out);
 // job that cannot be opened.
 status help_topic(const command *c, const char *title, const char *word, int argc, char **argv,
                   err *e);
+// Lists the keys of the job file and the commands that speak of a word. Returns false where none does.
+bool help_search_word(const char *word, FILE *out);
 // Prints the manual page trireme(1) as troff.
 void help_manual(FILE *out);
 

@@ -29,7 +29,9 @@ static int cmd_plan(int argc, char **argv)
     TRY(cmd_open_job(argc, argv, &j, e));
     TRY(session_inputs_open_to_plan(j, &in, e));
     cmd_warn(in.warnings.chars);
-    TRY(session_plan(j, &in, r.json, &out, e));
+    cmd_warn(in.train_warnings.chars);
+    TRY(session_plan(j, &in, &(session_plan_options){.json = r.json, .columns = console_columns()},
+                     &out, e));
     console_print(out.chars, out.bytes);
 done:
     text_clear(&out);

@@ -170,7 +170,6 @@ static status open_meeting(const run_nodes *n, run_options *o, err *e)
 {
     status result = OK;
     agent_meeting *m = &o->agent.meeting;
-    const char *secret = n->secret_file ? n->secret_file : getenv("TRIREME_SECRET_FILE");
     m->node = -1;
     m->is_leader = -1;
     m->local_host = n->local_addr;
@@ -179,7 +178,6 @@ static status open_meeting(const run_nodes *n, run_options *o, err *e)
     TRY(read_conf(n->conf, m, e));
     if (n->master_port > 65535)
         FAIL(E_USAGE, "--master-port: found %lld; valid are 0 to 65535", (long long)n->master_port);
-    if (secret && *secret) TRY(net_secret_read(secret, &m->secret, e));
     if (n->standalone) {
         m->least = m->most = 1;
         m->node = 0;

@@ -208,6 +208,7 @@ static status decide(train_start *s, int argc, char **argv, err *e)
     TRY(cmd_open_job_own(argc, argv, &s->join.own, &s->job, e));
     TRY(session_inputs_open(s->job, &s->inputs, e));
     cmd_warn(s->inputs.warnings.chars);
+    cmd_warn(s->inputs.train_warnings.chars);
     if (file_is_directory(s->job->train.out)) TRY(blame_train_out(lock_directory(s, e), e));
     TRY(check_directory(s, e));
     TRY(find_checkpoint(s, e));

@@ -7,6 +7,7 @@
 #include "comm/store_tcp.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,16 +30,28 @@ size_t comm_hosts_pack(int rank, const err *why, host_failure *out)
     return sizeof *out - sizeof out->text + strlen(out->text) + 1;
 }
 
+static bool is_failure(const world *w, const host_failure *f, size_t bytes)
+{
+    const size_t head = offsetof(host_failure, text);
+    return bytes > head + 1 && memchr(f->text, 0, bytes - head) == f->text + (bytes - head - 1) &&
+           f->code > OK && f->code <= E_INTERNAL && f->rank >= -1 && f->rank < w->all_ranks;
+}
+
 status comm_hosts_take(world *w, int64_t wait_ms, err *e)
 {
     status result = OK;
     char key[STORE_KEY_BYTES];
     host_failure f = {0};
     err why = {.code = OK};
+    size_t bytes = 0;
     comm_hosts_key(w->hosts, "failure", 0, key);
-    TRY(comm_store_get(w->hosts->store, key, &f, sizeof f, NULL, wait_ms, e));
-    const bool is_code = f.code > OK && f.code <= E_INTERNAL;
-    err_set(&why, is_code ? (status)f.code : E_PEER, "%.*s", (int)sizeof f.text - 1, f.text);
+    TRY(comm_store_get(w->hosts->store, key, &f, sizeof f, &bytes, wait_ms, e));
+    if (is_failure(w, &f, bytes)) {
+        err_set(&why, (status)f.code, "%s", f.text);
+    } else {
+        f.rank = -1;
+        err_set(&why, E_PEER, "another host has failed, and the record of its failure is damaged");
+    }
     comm_failure_set_told(w->failure, f.rank, &why);
 done:
     return result;
@@ -97,16 +110,21 @@ status comm_hosts_leave_will(world *w, const comm_host *own, int64_t silent_ms, 
 static status check_host(const world *w, const comm_meeting *m, const comm_host *own,
                          const comm_host *h, int first, err *e)
 {
-    if (strncmp(h->version, own->version, sizeof own->version) != 0)
-        return err_set(e, E_USAGE, "host %.*s has Trireme %.*s, host %s has %s; valid: one version",
-                       COMM_HOST_BYTES, h->name, (int)sizeof h->version, h->version, own->name,
-                       m->version);
-    if (h->first != first || h->ranks < 1 || first + h->ranks > w->all_ranks)
+    if (!h->name[0] || !memchr(h->name, 0, sizeof h->name) ||
+        !memchr(h->version, 0, sizeof h->version))
         return err_set(e, E_USAGE,
-                       "host %.*s has ranks %d to %d, host %s %d to %d of %d; valid: hosts whose "
-                       "ranks follow each other",
-                       COMM_HOST_BYTES, h->name, h->first, h->first + h->ranks - 1, own->name,
-                       own->first, own->first + own->ranks - 1, w->all_ranks);
+                       "the record of the host of rank %d is damaged; valid: one version of "
+                       "Trireme on all hosts",
+                       first);
+    if (strncmp(h->version, own->version, sizeof own->version) != 0)
+        return err_set(e, E_USAGE, "host %s has Trireme %s, host %s has %s; valid: one version",
+                       h->name, h->version, own->name, m->version);
+    if (h->first != first || h->ranks < 1 || h->ranks > w->all_ranks - first)
+        return err_set(e, E_USAGE,
+                       "host %s has %d ranks from rank %d on, host %s %d from rank %d on, of %d; "
+                       "valid: hosts whose ranks follow each other",
+                       h->name, h->ranks, h->first, own->name, own->ranks, own->first,
+                       w->all_ranks);
     return OK;
 }
 
@@ -127,7 +145,7 @@ static status read_table(world *w, const comm_meeting *m, const comm_host *own, 
             FAIL(E_PEER, "the host of rank %d of %d did not come within %.3g s (%s)", next,
                  w->all_ranks, (double)m->deadline_ms * 1e-3, m->run);
         if (result != OK) FAIL(result, "%s", why.text);
-        if (bytes != sizeof *h) FAIL(E_IO, "the record of the host of rank %d is damaged", next);
+        if (bytes != sizeof *h) memset(h, 0, sizeof *h); // no record of a host
         TRY(check_host(w, m, own, h, next, e));
         next += h->ranks;
     }
@@ -258,17 +276,22 @@ status comm_hosts_hear(world *w, void **out, size_t *bytes, err *e)
     status result = OK;
     char key[STORE_KEY_BYTES], *data = NULL;
     uint64_t length = 0;
+    size_t got = 0;
     *out = NULL;
     comm_hosts_key(w->hosts, "bytes", 0, key);
-    TRY(await(w, key, &length, sizeof length, NULL, 0, e));
-    if (length > MOST_TOLD)
-        FAIL(E_IO, "rank 0 tells %llu bytes; valid are 0 to %d", (unsigned long long)length,
-             MOST_TOLD);
+    TRY(await(w, key, &length, sizeof length, &got, 0, e));
+    if (got != sizeof length || length > MOST_TOLD)
+        FAIL(E_IO, "what rank 0 tells is damaged: found %llu bytes; valid are 0 to %d",
+             (unsigned long long)length, MOST_TOLD);
     *bytes = (size_t)length;
     TRY(alloc_zeroed(&data, 1, *bytes + 1, "what rank 0 tells", e));
     for (size_t at = 0, i = 0; at < *bytes; at += STORE_VALUE_BYTES, i++) {
         comm_hosts_key(w->hosts, "part", (int64_t)i, key);
-        TRY(await(w, key, data + at, *bytes - at, NULL, 0, e));
+        const size_t left = *bytes - at, part = left < STORE_VALUE_BYTES ? left : STORE_VALUE_BYTES;
+        TRY(await(w, key, data + at, part, &got, 0, e));
+        if (got != part)
+            FAIL(E_IO, "what rank 0 tells is damaged: part %zu has %zu bytes; valid are %zu", i,
+                 got, part);
     }
     *out = data;
     data = NULL;

@@ -213,7 +213,7 @@ static status remove_keys(const comm_rendezvous *r, err *e)
     for (int rank = 0; rank < r->size; rank++) {
         split_key own;
         name_key(name, r, "rank", rank);
-        TRY(comm_store_get(r->store, name, &own, sizeof own, NULL, CALL_MS, e));
+        TRY(get_from(r, name, rank, &own, sizeof own, CALL_MS, e));
         TRY(comm_store_remove(r->store, name, CALL_MS, e));
         name_key(name, r, "color", own.color);
         TRY(comm_store_remove(r->store, name, CALL_MS, e));

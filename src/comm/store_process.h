@@ -15,7 +15,7 @@ typedef struct store_process {
 } store_process;
 
 // Starts a process whose store listens at `a`, with a port. As long as another one listens there it tries again, at
-// most deadline_ms. The caller must have no threads. E_USAGE and E_IO as store_server_open.
+// most deadline_ms. The caller must have no threads. E_IO as store_server_open.
 status store_process_open(const net_address *a, const net_secret *secret, int64_t deadline_ms,
                           store_process *out, err *e);
 // Waits until no client is left, at most a few seconds. Safe on a zeroed one.

@@ -18,14 +18,11 @@ static void reply(store_client *c, store_verdict verdict, int64_t number, store_
     unsigned char frame[STORE_REPLY_MOST];
     const store_reply head = {
         .verdict = (uint8_t)verdict, .value_bytes = (uint16_t)v.bytes, .number = number};
-    size_t bytes = sizeof head + v.bytes;
+    const size_t bytes = sizeof head + v.bytes;
     memcpy(frame, &head, sizeof head);
     if (v.bytes) memcpy(frame + sizeof head, v.data, v.bytes);
-    if (c->session.secured) {
-        net_seal(&c->session, frame, bytes, frame + bytes);
-        bytes += NET_MAC_BYTES;
-    }
-    bufferevent_write(c->io, frame, bytes);
+    net_seal(&c->session, frame, bytes, frame + bytes);
+    bufferevent_write(c->io, frame, bytes + NET_MAC_BYTES);
 }
 
 static void end_wait(store_client *c)
@@ -152,8 +149,7 @@ bool store_serve_ready(store_client *c, bool *valid)
     if (evbuffer_copyout(in, &head, sizeof head) < (ev_ssize_t)sizeof head) return false;
     *valid = is_valid(&head);
     const size_t bytes = length_of(&head);
-    if (!*valid || evbuffer_get_length(in) < bytes + net_seal_bytes(&c->session)) return false;
-    if (!c->session.secured) return true;
+    if (!*valid || evbuffer_get_length(in) < bytes + NET_MAC_BYTES) return false;
     const unsigned char *frame = evbuffer_pullup(in, (ev_ssize_t)(bytes + NET_MAC_BYTES));
     *valid = frame && net_seal_check(&c->session, frame, bytes, frame + bytes);
     return *valid;
@@ -171,7 +167,7 @@ void store_serve(store_client *c)
     request q = {0};
     struct evbuffer *in = bufferevent_get_input(c->io);
     evbuffer_copyout(in, &q.head, sizeof q.head);
-    evbuffer_remove(in, frame, length_of(&q.head) + net_seal_bytes(&c->session));
+    evbuffer_remove(in, frame, length_of(&q.head) + NET_MAC_BYTES);
     const unsigned char *next = frame + sizeof q.head;
     memcpy(q.key, next, q.head.key_bytes), next += q.head.key_bytes;
     q.value = (store_value){next, q.head.value_bytes};

@@ -7,7 +7,7 @@
 #include "base/alloc.h"
 #include "base/proc.h"
 #include "comm/store_serve.h"
-#include "net/greet.h"
+#include "net/owner.h"
 #include "net/socket.h"
 
 #include <errno.h>
@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 struct store_server {
@@ -127,6 +128,24 @@ static void on_silence(evutil_socket_t fd, short what, void *client)
     store_serve_silent(client);
 }
 
+// Tells a process of another user of this machine why the connection ends.
+static void refuse_foreign(int fd)
+{
+    net_hello hello;
+    net_hello_refuse(&hello);
+    (void)send(fd, &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);
+    close(fd);
+}
+
+// A client shows the secret at once, and strangers that say nothing must not keep it out: the oldest one gives way.
+static void drop_oldest_stranger(store_server *s)
+{
+    store_client *oldest = NULL;
+    for (store_client *c = s->clients; c; c = c->next)
+        if (!c->known) oldest = c;
+    if (oldest) drop(oldest);
+}
+
 static void on_client(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *from,
                       int bytes, void *server)
 {
@@ -134,7 +153,9 @@ static void on_client(struct evconnlistener *l, evutil_socket_t fd, struct socka
     store_server *s = server;
     const struct timeval greet_time = {.tv_sec = STORE_GREET_MS / 1000};
     store_client *c = NULL;
-    if (s->strangers >= STORE_STRANGERS || net_prepare(fd, NULL) != OK ||
+    if (net_peer_is_foreign(fd)) return refuse_foreign(fd);
+    if (s->strangers >= STORE_STRANGERS) drop_oldest_stranger(s);
+    if (net_prepare(fd, NULL) != OK ||
         alloc_zeroed(&c, 1, sizeof *c, "a client of the store", NULL) != OK) {
         close(fd);
         return;
@@ -144,8 +165,7 @@ static void on_client(struct evconnlistener *l, evutil_socket_t fd, struct socka
     c->io = bufferevent_socket_new(s->base, fd, BEV_OPT_CLOSE_ON_FREE);
     c->late = evtimer_new(s->base, on_late, c);
     c->will.silence = evtimer_new(s->base, on_silence, c);
-    if (!c->io || !c->late || !c->will.silence ||
-        net_hello_make(&s->secret, &c->hello, NULL) != OK) {
+    if (!c->io || !c->late || !c->will.silence || net_hello_make(&c->hello, NULL) != OK) {
         if (!c->io) close(fd);
         close_client(c);
         return;
@@ -218,7 +238,6 @@ status store_server_open(const net_address *a, const net_secret *secret, store_s
     status result = OK;
     store_server *s = NULL;
     *out = NULL;
-    TRY(net_secret_check(secret, a, "a store", e));
     TRY(alloc_zeroed(&s, 1, sizeof *s, "a store", e));
     s->end_fd = -1;
     s->secret = *secret;

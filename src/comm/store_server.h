@@ -2,7 +2,7 @@
 //
 // Opened by the leading agent, or by rank 0 where there is no agent. It does not know what keys mean. It
 // trusts no client: what it reads before a client has shown the secret is of fixed size, such clients are few and
-// have STORE_GREET_MS, a frame has a longest length, a client has one request under way, and keys are
+// have STORE_GREET_MS, the oldest of them gives way to a new one, other users of the machine are refused, a frame has a longest length, a client has one request under way, and keys are
 // bounded. Bad bytes close the connection that sent them.
 #ifndef TRIREME_COMM_STORE_SERVER_H
 #define TRIREME_COMM_STORE_SERVER_H
@@ -16,7 +16,7 @@ enum { STORE_GREET_MS = 10000, STORE_STRANGERS = 256, STORE_KEYS = 1 << 20 };
 typedef struct store_server store_server;
 
 // Listens on `a` (port 0: a free one) and starts the thread. *bound is the address with its port. The secret is
-// copied. E_USAGE where `a` is no loopback address and no secret is given.
+// copied. E_IO.
 status store_server_open(const net_address *a, const net_secret *secret, store_server **out,
                          net_address *bound, err *e);
 // How many clients that have shown the secret are connected. Any thread may call it.

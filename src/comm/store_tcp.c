@@ -10,6 +10,7 @@
 #include "net/greet.h"
 #include "net/socket.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 
 // A reply is awaited for the call's own deadline and this long. A client that has left a will gives up before the server
 // takes it for lost: then it can still end what nobody else may do twice.
-enum { REPLY_MS = 20000, WILL_SHARE = 2 };
+enum { REPLY_MS = 20000, WILL_SHARE = 2, AGAIN_MS = 20 };
 
 typedef struct store_tcp {
     comm_store base;
@@ -59,11 +60,8 @@ static size_t write_request(store_tcp *t, const store_call *c,
     if (c->value.bytes) memcpy(next, c->value.data, c->value.bytes), next += c->value.bytes;
     if (c->expected.bytes)
         memcpy(next, c->expected.data, c->expected.bytes), next += c->expected.bytes;
-    if (t->session.secured) {
-        net_seal(&t->session, out, (size_t)(next - out), next);
-        next += NET_MAC_BYTES;
-    }
-    return (size_t)(next - out);
+    net_seal(&t->session, out, (size_t)(next - out), next);
+    return (size_t)(next - out) + NET_MAC_BYTES;
 }
 
 static status read_reply(store_tcp *t, store_call *c, int64_t deadline_ns, err *e)
@@ -75,9 +73,8 @@ static status read_reply(store_tcp *t, store_call *c, int64_t deadline_ns, err *
     const size_t value = c->reply.value_bytes, bytes = sizeof c->reply + value;
     if (value > STORE_VALUE_BYTES || c->reply.verdict > STORE_NO_NUMBER)
         FAIL(E_IO, "a reply that is no reply of a store");
-    TRY(net_read(t->fd, frame + sizeof c->reply, value + net_seal_bytes(&t->session), deadline_ns,
-                 e));
-    if (t->session.secured && !net_seal_check(&t->session, frame, bytes, frame + bytes))
+    TRY(net_read(t->fd, frame + sizeof c->reply, value + NET_MAC_BYTES, deadline_ns, e));
+    if (!net_seal_check(&t->session, frame, bytes, frame + bytes))
         FAIL(E_IO, "a reply that was changed on its way");
     memcpy(c->got, frame + sizeof c->reply, value);
 done:
@@ -233,6 +230,25 @@ static const comm_store_ops tcp_ops = {
     .compare = tcp_compare,
 };
 
+// A server that many connect to at once may let the connection go before it has answered: then the client comes again.
+static status connect_server(store_tcp *t, const net_address *a, const net_secret *secret,
+                             int64_t deadline_ns, err *e)
+{
+    for (;;) {
+        status got = net_connect(a, deadline_ns, &t->fd, e);
+        if (got != OK) return got;
+        got = net_greet_server(t->fd, secret, deadline_ns, &t->session, e);
+        if (got == OK) return OK;
+        close(t->fd);
+        t->fd = -1;
+        if (got != E_IO || clock_ns() + (int64_t)AGAIN_MS * 1000000 >= deadline_ns) {
+            err_prefix(e, "%s: ", t->address);
+            return got;
+        }
+        poll(NULL, 0, AGAIN_MS);
+    }
+}
+
 status comm_store_tcp_open(const net_address *a, const net_secret *secret, int64_t deadline_ms,
                            comm_store **out, err *e)
 {
@@ -246,12 +262,7 @@ status comm_store_tcp_open(const net_address *a, const net_secret *secret, int64
     t->reply_ms = REPLY_MS;
     pthread_mutex_init(&t->turn, NULL);
     net_address_print(a, t->address);
-    TRY(net_connect(a, deadline_ns, &t->fd, e));
-    result = net_greet_server(t->fd, secret, deadline_ns, &t->session, e);
-    if (result != OK) {
-        err_prefix(e, "%s: ", t->address);
-        goto done;
-    }
+    TRY(connect_server(t, a, secret, deadline_ns, e));
     *out = &t->base;
 done:
     if (result != OK && t) tcp_close(&t->base);

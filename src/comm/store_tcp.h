@@ -6,9 +6,9 @@
 #include "net/address.h"
 #include "net/secret.h"
 
-// Connects to the server at `a`, and waits for it to start if necessary. `secret` is the job's, or one that is
-// not given. The caller closes *out with comm_store_close. E_PEER when nobody listens there in time,
-// E_USAGE when the secrets differ. Not collective.
+// Connects to the server at `a`, and waits for it to start if necessary. The caller closes *out with comm_store_close.
+// E_PEER when nobody listens there in time, E_IO when the server lets the connection go until then, E_USAGE when the
+// secrets differ. Not collective.
 status comm_store_tcp_open(const net_address *a, const net_secret *secret, int64_t deadline_ms,
                            comm_store **out, err *e);
 // The address of this end of the connection: the one from which this host reaches the server's. Not collective.

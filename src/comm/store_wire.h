@@ -5,8 +5,8 @@
 // requests, one at a time, and the server replies to each:
 //   request   head, key [key_bytes], value [value_bytes], expected [expected_bytes], code
 //   reply     head, value [value_bytes], code
-// code is the seal of net/secret.h over all bytes before it; it is missing without a secret. Numbers are
-// little-endian, as on every machine that Trireme runs on.
+// code is the seal of net/secret.h over all bytes before it. Numbers are little-endian, as on every machine that
+// Trireme runs on.
 #ifndef TRIREME_COMM_STORE_WIRE_H
 #define TRIREME_COMM_STORE_WIRE_H
 

@@ -63,8 +63,8 @@ void optimizer_set_defaults(optim_config *c)
     c->weight_decay = r->weight_decay;
 }
 
-// Sets every key from its setting or its default. optimizer.name comes first, because defaults of
-// other keys depend on it.
+// Sets every key from its setting or its default. optimizer.name and lr_schedule.name come first, because
+// defaults of other keys depend on them.
 static status set_all(job *j, err *e)
 {
     status result = OK;
@@ -72,6 +72,8 @@ static status set_all(job *j, err *e)
     scaler_defaults(&j->train.fp16);
     TRY(set_row(j, "optimizer.name", e));
     optimizer_set_defaults(&j->optimizer);
+    TRY(set_row(j, "lr_schedule.name", e));
+    if (j->lr.name == LR_CONSTANT) j->lr.warmup_steps = 0;
     TRY(set_default_out(j, e));
     for (int i = 0; i < JOB_KEY_COUNT; i++) TRY(set_row(j, JOB_KEYS[i].path, e));
     if (!j->train.steps && j->train.epochs == 0 && !j->train.tokens) j->train.steps = 1000;
@@ -204,6 +206,7 @@ void job_close(job *j)
     settings_free(j->values);
     free((int *)j->strategy.pipeline.chunk_blocks);
     free(j->resume_from);
+    free(j->launch.passed);
     text_clear(&j->warnings);
     text_clear(&j->notes);
     free(j);

@@ -118,6 +118,7 @@ typedef struct job {
         int threads_per_rank; // auto: cores / ranks; at least 1 and at most the cores
         bool as_threads;
         char *device;     // a name: `auto` is resolved
+        char *passed;     // why `auto` has passed over a device, in one line; NULL: it has not
         char *comm;       // a word of comm_open, for several ranks
         bool cuda_graphs; // a step is recorded and replayed where the device can
     } launch;

@@ -3,6 +3,7 @@
 #include "base/proc.h"
 #include "config/private.h"
 #include "device/device.h"
+#include "device/hardware.h"
 
 #include <string.h>
 
@@ -141,13 +142,15 @@ done:
     return result;
 }
 
-// Replaces the word of launch.device by the name of a device.
+// Replaces the word of launch.device by the name of a device. A user who has no GPU is not told of one.
 static status resolve_device(job *j, err *e)
 {
     status result = OK;
     err why = {.code = OK};
     const char *name = device_resolve(j->launch.device, &why);
-    if (why.code != OK) text_addf(&j->notes, "%s; launch.device auto takes %s\n", why.text, name);
+    if (why.code != OK) TRY(text_copy(why.text, &j->launch.passed, e));
+    if (why.code != OK && hardware_has_nvidia(""))
+        text_addf(&j->notes, "%s; launch.device auto takes %s\n", why.text, name);
     free(j->launch.device);
     j->launch.device = NULL;
     TRY(text_copy(name, &j->launch.device, e));

@@ -82,6 +82,8 @@ static void add_row(const job *j, const job_key *k, lines *all)
                                   : k->fallback && strcmp(k->fallback, "auto") == 0;
     if (can_be_auto && setting_is_auto(s) && strcmp(value.chars, "auto") != 0)
         text_add(&from, " (auto)");
+    if (strcmp(k->path, "launch.device") == 0 && j->launch.passed)
+        text_addf(&from, "; %s", j->launch.passed);
     add_line(all, path, value, from);
 }
 

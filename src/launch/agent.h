@@ -11,7 +11,6 @@
 #include "launch/binding.h"
 #include "launch/worker_failure.h"
 #include "net/address.h"
-#include "net/secret.h"
 
 #include <signal.h>
 
@@ -26,8 +25,7 @@ typedef struct agent_meeting {
     const char *id;        // of the run, the same on every host
     const char
         *local_host; // this host's address for the others; NULL: the one that reaches the store
-    net_secret secret;
-    const char *secret_file; // of which workers read it; NULL: as this process does
+    const char *secret_file; // of the meeting, which workers read, too; NULL: see net_secret_find
     int least, most;         // nodes
     int node;                // static: this node's number, 0 to most-1; -1: in the order of arrival
     int is_leader; // 1, 0, or -1: this host is the leader where the endpoint is its own address

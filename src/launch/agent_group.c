@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "base/proc.h"
-#include "net/greet.h"
 #include "net/socket.h"
+#include "net/user_secret.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -40,11 +40,6 @@ static void node_key(char out[STORE_KEY_BYTES], int round, int node)
     snprintf(out, STORE_KEY_BYTES, "%d/node/%d", round, node);
 }
 
-void agent_group_end_key(const agent_round *r, char out[STORE_KEY_BYTES])
-{
-    round_key(out, r->number, "end");
-}
-
 // ---- waiting for other nodes ----
 
 static bool must_stop(const agent_group *g)
@@ -67,15 +62,34 @@ static bool waits_on(const agent_group *g, int64_t end_ns, status *got, err *e)
     return false;
 }
 
-// Copies the value [bytes] of a key that another node sets.
-static status await_value(agent_group *g, const char *key, void *out, size_t bytes, int64_t wait_ms,
-                          err *e)
+// Copies the value of a key that another node sets to out [room].
+static status await_key(agent_group *g, const char *key, void *out, size_t room, size_t *bytes,
+                        int64_t wait_ms, err *e)
 {
     const int64_t end = clock_ns() + wait_ms * 1000000;
     status got;
-    do got = comm_store_get(g->store, key, out, bytes, NULL, SLICE_MS, e);
+    do got = comm_store_get(g->store, key, out, room, bytes, SLICE_MS, e);
     while (waits_on(g, end, &got, e));
     return got;
+}
+
+static status refuse_record(const char *key, err *e)
+{
+    return err_set(e, E_IO, "the record %s of another agent is damaged", key);
+}
+
+// The same for a record, which has a fixed length.
+static status await_record(agent_group *g, const char *key, void *out, size_t bytes,
+                           int64_t wait_ms, err *e)
+{
+    status result = OK;
+    char value[STORE_VALUE_BYTES];
+    size_t found = 0;
+    TRY(await_key(g, key, value, sizeof value, &found, wait_ms, e));
+    if (found != bytes) return refuse_record(key, e);
+    memcpy(out, value, bytes);
+done:
+    return result;
 }
 
 // Waits until the leading agent listens.
@@ -83,7 +97,7 @@ static status connect_store(agent_group *g, int64_t wait_ms, err *e)
 {
     const int64_t end = clock_ns() + wait_ms * 1000000;
     status got;
-    do got = comm_store_tcp_open(&g->address, &g->meeting->secret, SLICE_MS, &g->store, e);
+    do got = comm_store_tcp_open(&g->address, &g->secret, SLICE_MS, &g->store, e);
     while (waits_on(g, end, &got, e));
     return got;
 }
@@ -100,15 +114,23 @@ done:
     return result;
 }
 
-// All hosts of one run say the same id, so that a host of another run does not join by mistake.
+// The store of this host alone has clients in this process only.
+static status find_secret(agent_group *g, err *e)
+{
+    if (!g->meeting->endpoint.host[0]) return net_secret_draw(&g->secret, e);
+    return net_secret_find(g->meeting->secret_file, &g->address, "a store", &g->secret, e);
+}
+
+// All hosts of one run say the same id, so that a host of another run does not join by mistake. It is that of the agent
+// which keeps the store.
 static status check_id(agent_group *g, err *e)
 {
     status result = OK;
     char found[STORE_VALUE_BYTES];
     const char *id = g->meeting->id;
     size_t bytes = 0;
-    TRY(comm_store_compare(g->store, "id", (store_value){0}, (store_value){id, strlen(id)}, found,
-                           sizeof found, &bytes, CALL_MS, e));
+    if (g->server) return comm_store_set(g->store, "id", id, strlen(id), CALL_MS, e);
+    TRY(await_key(g, "id", found, sizeof found, &bytes, CALL_MS, e));
     if (bytes != strlen(id) || memcmp(found, id, bytes) != 0)
         FAIL(E_USAGE,
              "the run is called \"%s\" on this host and \"%.*s\" on another; valid: one --rdzv-id "
@@ -143,7 +165,7 @@ static status lead(const agent_meeting *m, agent_group *g, err *e)
     const bool is_own = net_address_is_own(&g->address);
     err why = {0};
     if (!is_own) net_address_set_any(&any);
-    if (store_server_open(&any, &m->secret, &g->server, &bound, &why) == OK) {
+    if (store_server_open(&any, &g->secret, &g->server, &bound, &why) == OK) {
         if (!is_own) net_address_set_loopback(&bound);
         g->address = bound;
         return OK;
@@ -161,7 +183,7 @@ status agent_group_open(const agent_meeting *m, int signals, agent_group *g, err
     *g = (agent_group){.meeting = m, .signals = signals, .reserved = -1};
     proc_host_name(g->host, sizeof g->host);
     TRY(find_endpoint(m, &g->address, &own, e));
-    TRY(net_secret_check(&m->secret, &g->address, "a store", e));
+    TRY(find_secret(g, e));
     if (own) TRY(lead(m, g, e));
     if (!g->store) TRY(connect_store(g, m->join_ms, e));
     TRY(check_id(g, e));
@@ -236,6 +258,11 @@ static status refuse_node(const agent_meeting *m, const char *other, err *e)
         m->node, other, m->most - 1);
 }
 
+static bool is_node(const node_record *r)
+{
+    return r->workers > 0 && r->host[0] && memchr(r->host, 0, sizeof r->host);
+}
+
 // Writes this node's record. A static node has its number, others take the next free one.
 static status claim(agent_group *g, int round, const node_record *own, int *node, err *e)
 {
@@ -251,7 +278,7 @@ static status claim(agent_group *g, int round, const node_record *own, int *node
     node_key(record, round, *node);
     TRY(comm_store_compare(g->store, record, (store_value){0}, (store_value){own, sizeof *own},
                            &found, sizeof found, &bytes, CALL_MS, e));
-    if (bytes != sizeof found) FAIL(E_IO, "the record of node %d is damaged", *node);
+    if (bytes != sizeof found || !is_node(&found)) return refuse_record(record, e);
     if (memcmp(&found, own, sizeof found) != 0) TRY(refuse_node(g->meeting, found.host, e));
     if (g->meeting->node >= 0) TRY(comm_store_add(g->store, key, 1, &sum, CALL_MS, e));
 done:
@@ -299,7 +326,9 @@ static status count_ranks(agent_group *g, agent_round *r, err *e)
     r->ranks = r->first_rank = 0;
     for (int node = 0; node < r->nodes; node++) {
         node_key(key, r->number, node);
-        TRY(await_value(g, key, &record, sizeof record, g->meeting->join_ms, e));
+        TRY(await_record(g, key, &record, sizeof record, g->meeting->join_ms, e));
+        if (!is_node(&record) || record.workers > INT32_MAX - r->ranks)
+            return refuse_record(key, e);
         if (node < r->node) r->first_rank += record.workers;
         r->ranks += record.workers;
     }
@@ -328,8 +357,9 @@ static status find_master(agent_group *g, const agent_options *o, agent_round *r
         }
         TRY(comm_store_set(g->store, key, &master, sizeof master, CALL_MS, e));
     }
-    TRY(await_value(g, key, &master, sizeof master, g->meeting->join_ms, e));
-    master.host[sizeof master.host - 1] = 0;
+    TRY(await_record(g, key, &master, sizeof master, g->meeting->join_ms, e));
+    if (!memchr(master.host, 0, sizeof master.host) || master.port < 1 || master.port > 65535)
+        return refuse_record(key, e);
     strcpy(r->master, master.host);
     r->master_port = master.port;
 done:
@@ -363,7 +393,10 @@ static status await_round(agent_group *g, const agent_options *o, const node_rec
         TRY(agent_group_leave_will(g, g->store, r, g->meeting->silent_ms, e));
         if (g->server) TRY(close_round(g, r, e));
         round_key(key, r->number, "closed");
-        TRY(await_value(g, key, &start, sizeof start, wait_ms, e));
+        TRY(await_record(g, key, &start, sizeof start, wait_ms, e));
+        if (start.nodes < SKIPPED || start.nodes > g->meeting->most || start.restarts < 0 ||
+            start.left < 0)
+            return refuse_record(key, e);
         if (r->node < start.nodes) break;
         if (start.nodes == 0) FAIL(E_PEER, "the run has ended, and needed no further node");
         if (start.nodes == SKIPPED) continue;
@@ -405,39 +438,6 @@ done:
     return result;
 }
 
-// ---- the end of a round ----
-
-static status publish_end(agent_group *g, const agent_round *r, store_value v, err *e)
-{
-    char key[STORE_KEY_BYTES], found[STORE_VALUE_BYTES];
-    agent_group_end_key(r, key);
-    return comm_store_compare(g->store, key, (store_value){0}, v, found, sizeof found, NULL,
-                              CALL_MS, e);
-}
-
-status agent_group_fail(agent_group *g, const agent_round *r, const worker_failure *f, err *e)
-{
-    status result = OK;
-    char packed[STORE_VALUE_BYTES];
-    size_t bytes = 0;
-    TRY(worker_failure_pack(f, packed, &bytes, e));
-    TRY(publish_end(g, r, (store_value){packed, bytes}, e));
-done:
-    return result;
-}
-
-status agent_group_finish(agent_group *g, const agent_round *r, err *e)
-{
-    status result = OK;
-    char key[STORE_KEY_BYTES];
-    int64_t nodes = 0;
-    round_key(key, r->number, "finished");
-    TRY(comm_store_add(g->store, key, 1, &nodes, CALL_MS, e));
-    if (nodes == r->nodes) TRY(publish_end(g, r, (store_value){"done", 4}, e));
-done:
-    return result;
-}
-
 status agent_group_admit(agent_group *g, const agent_round *r, err *e)
 {
     status result = OK;
@@ -448,32 +448,7 @@ status agent_group_admit(agent_group *g, const agent_round *r, err *e)
     TRY(find_next(g, &next, e));
     round_key(key, next, "nodes");
     TRY(comm_store_add(g->store, key, 0, &waiting, CALL_MS, e));
-    if (waiting > 0) TRY(publish_end(g, r, (store_value){"join", 4}, e));
-done:
-    return result;
-}
-
-void agent_group_lost(const agent_group *g, int node, const char *what, worker_failure *out)
-{
-    *out = (worker_failure){
-        .rank = -1, .local_rank = -1, .node = node, .pid = (int)getpid(), .time_s = time(NULL)};
-    snprintf(out->host, sizeof out->host, "%s", g->host);
-    snprintf(out->what, sizeof out->what, "%.*s", TEXT_CUT(what, sizeof out->what - 1));
-}
-
-status agent_group_leave_will(const agent_group *g, comm_store *s, const agent_round *r,
-                              int64_t silent_ms, err *e)
-{
-    status result = OK;
-    worker_failure lost;
-    char packed[STORE_VALUE_BYTES], key[STORE_KEY_BYTES];
-    size_t bytes = 0;
-    agent_group_lost(g, r->node, "its agent ended, or its host does not answer", &lost);
-    TRY(worker_failure_pack(&lost, packed, &bytes, e));
-    agent_group_end_key(r, key);
-    // No network can cut the leader off from the store that it keeps itself.
-    TRY(comm_store_tcp_will(s, key, (store_value){packed, bytes}, g->server ? 0 : silent_ms, e));
-    if (g->server) comm_store_tcp_wait_long(s);
+    if (waiting > 0) TRY(agent_group_publish(g, r, (store_value){"join", 4}, e));
 done:
     return result;
 }

@@ -21,7 +21,8 @@ typedef struct agent_group {
     const agent_meeting *meeting;
     store_server *server; // NULL: another host keeps the store
     comm_store *store;
-    net_address address;        // of the store
+    net_address address; // of the store
+    net_secret secret;
     char host[HOST_BYTES];      // this host's name
     char own[NET_ADDRESS_TEXT]; // this host's address for the others
     int round;                  // the last one
@@ -46,6 +47,8 @@ void agent_group_close(agent_group *g);
 
 // Joins the next round with so many workers. All nodes then have the leader's restarts. Collective over the agents.
 status agent_group_join(agent_group *g, const agent_options *o, agent_round *r, err *e);
+// Publishes what ends a round. Where there is such a record already, it stays.
+status agent_group_publish(agent_group *g, const agent_round *r, store_value v, err *e);
 // Publishes the first failure of a round. Where there is one already, it stays.
 status agent_group_fail(agent_group *g, const agent_round *r, const worker_failure *f, err *e);
 // All workers of this node have succeeded. The last node ends the round.

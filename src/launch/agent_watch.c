@@ -23,8 +23,12 @@ static void read_end(agent_watch *w, const char *value, size_t bytes)
     err why = {0};
     w->done = bytes == 4 && memcmp(value, "done", 4) == 0;
     w->joins = bytes == 4 && memcmp(value, "join", 4) == 0;
-    if (!w->done && !w->joins && worker_failure_unpack(value, bytes, &w->failure, &why) != OK)
-        w->failure = (worker_failure){.rank = -1, .node = -1};
+    if (w->done || w->joins) return;
+    worker_failure told;
+    if (worker_failure_unpack(value, bytes, &told, &why) == OK)
+        w->failure = told;
+    else // it stays that of this agent
+        snprintf(w->failure.what, sizeof w->failure.what, "%.*s", TEXT_CUT(why.text, 300));
 }
 
 static void lose_leader(agent_watch *w, const err *why)
@@ -61,7 +65,7 @@ status agent_watch_open(const agent_group *g, const agent_round *r, agent_watch 
     w->look_ms = look_ms(g);
     w->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->ended < 0) return err_errno(e, "cannot watch the other nodes");
-    TRY(comm_store_tcp_open(&g->address, &g->meeting->secret, CALL_MS, &w->store, e));
+    TRY(comm_store_tcp_open(&g->address, &g->secret, CALL_MS, &w->store, e));
     TRY(agent_group_leave_will(g, w->store, r, g->meeting->silent_ms, e));
     proc_block_signals(&before);
     errno = pthread_create(&w->thread, NULL, watch, w);

@@ -8,6 +8,7 @@
 #include "comm/attach.h"
 #include "comm/hosts.h"
 #include "launch/workers.h"
+#include "net/user_secret.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,16 +47,15 @@ static void dump_record(const launch_options *o, const world *w, err *why)
 static status open_meeting(const launcher_place *p, comm_meeting *m, err *e)
 {
     status result = OK;
-    const char *host = p->meeting.host, *secret = getenv("TRIREME_SECRET_FILE");
+    const char *host = p->meeting.host;
     TRY(net_address_resolve(host, p->meeting.port, &m->address, e));
-    if (secret && *secret) TRY(net_secret_read(secret, &m->secret, e));
-    if (p->rank > 0) goto done;
     net_address own = m->address;
     const bool is_named =
         strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0 && strcmp(host, "localhost") != 0;
-    if (!net_address_is_own(&own) || (net_address_is_loopback(&own) && is_named))
+    if (p->rank == 0 && (!net_address_is_own(&own) || (net_address_is_loopback(&own) && is_named)))
         net_address_set_any(&own);
-    TRY(store_process_open(&own, &m->secret, STORE_PORT_MS, m->kept, e));
+    TRY(net_secret_find(NULL, &own, "a store", &m->secret, e));
+    if (p->rank == 0) TRY(store_process_open(&own, &m->secret, STORE_PORT_MS, m->kept, e));
 done:
     return result;
 }

@@ -6,6 +6,7 @@
 #include "base/file.h"
 
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,18 +37,28 @@ static void copy_text(char *out, size_t room, const char *from)
     snprintf(out, room, "%.*s", TEXT_CUT(from, room - 1));
 }
 
+static bool is_possible(const worker_failure *f, const char *host)
+{
+    const bool is_agent = f->rank == -1 && f->node >= 0;
+    const bool is_worker = f->rank >= 0 && f->local_rank >= 0 && f->local_rank <= f->rank;
+    return host[0] && (is_agent || is_worker) && f->pid > 0 && f->exit_code > -NSIG &&
+           f->exit_code <= 255;
+}
+
 status worker_failure_unpack(const char *packed, size_t bytes, worker_failure *out, err *e)
 {
     const char *host = "", *what = "", *file = "";
     json_int_t time_s = 0;
     *out = (worker_failure){0};
     json_t *o = json_loadb(packed, bytes, 0, NULL);
-    if (!o || json_unpack(o, "{s:i,s:i,s:i,s:s,s:i,s:i,s:I,s:s,s:s}", "rank", &out->rank,
-                          "local_rank", &out->local_rank, "node", &out->node, "host", &host, "pid",
-                          &out->pid, "exit_code", &out->exit_code, "time", &time_s, "what", &what,
-                          "error_file", &file) != 0) {
+    if (!o ||
+        json_unpack(o, "{s:i,s:i,s:i,s:s,s:i,s:i,s:I,s:s,s:s}", "rank", &out->rank, "local_rank",
+                    &out->local_rank, "node", &out->node, "host", &host, "pid", &out->pid,
+                    "exit_code", &out->exit_code, "time", &time_s, "what", &what, "error_file",
+                    &file) != 0 ||
+        !is_possible(out, host)) {
         json_decref(o);
-        return err_set(e, E_IO, "the record of a failure from another host is damaged");
+        return err_set(e, E_IO, "a failure on another host, whose record is damaged");
     }
     out->time_s = time_s;
     copy_text(out->host, sizeof out->host, host);

@@ -1,19 +1,19 @@
 // greet.c -- see greet.h. It does not know what is sent afterwards.
+#define _GNU_SOURCE // accept4
 #include "net/greet.h"
 
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "net/owner.h"
 #include "net/socket.h"
 
-status net_secret_check(const net_secret *s, const net_address *a, const char *what, err *e)
-{
-    char text[NET_ADDRESS_TEXT];
-    if (s->given || net_address_is_loopback(a)) return OK;
-    net_address_print(a, text);
-    return err_set(
-        e, E_USAGE,
-        "%s on %s, which other hosts reach, needs a secret; valid: --secret-file FILE or "
-        "TRIREME_SECRET_FILE, the same on every host",
-        what, text);
-}
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MS_NS = 1000000 };
 
 status net_greet_server(int fd, const net_secret *s, int64_t deadline_ns, net_session *out, err *e)
 {
@@ -30,18 +30,127 @@ done:
     return result;
 }
 
-status net_greet_client(int fd, const net_secret *s, int64_t deadline_ns, net_session *out, err *e)
-{
-    status result = OK;
+// ---- The server
+
+// A client that has not shown the secret yet.
+typedef struct stranger {
+    int fd; // -1: none
+    int64_t end_ns;
+    char from[NET_ADDRESS_TEXT];
     net_hello hello;
     net_answer answer;
+    size_t got; // bytes of the answer
+} stranger;
+
+typedef struct greeter {
+    const net_secret *secret;
+    int listener;
+    net_refused *refused;
+    void *owner;
+    stranger all[NET_STRANGERS];
+} greeter;
+
+static void refuse(greeter *g, stranger *x, const char *why)
+{
+    g->refused(g->owner, x->from, why);
+    close(x->fd);
+    x->fd = -1;
+}
+
+// A place for one more: a free one, or that of the oldest.
+static stranger *find_place(greeter *g)
+{
+    stranger *oldest = g->all;
+    for (stranger *x = g->all; x < g->all + NET_STRANGERS; x++) {
+        if (x->fd < 0) return x;
+        if (x->end_ns < oldest->end_ns) oldest = x;
+    }
+    refuse(g, oldest, "others came while it said nothing");
+    return oldest;
+}
+
+static bool send_all(int fd, const void *from, size_t bytes)
+{
+    return send(fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)bytes;
+}
+
+static void accept_one(greeter *g)
+{
+    net_address from = {.bytes = sizeof from.raw};
+    const int fd = accept4(g->listener, (struct sockaddr *)&from.raw, &from.bytes,
+                           SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) return;
+    stranger *x = find_place(g);
+    *x = (stranger){.fd = fd, .end_ns = clock_ns() + (int64_t)NET_GREET_MS * MS_NS};
+    net_address_print(&from, x->from);
+    const bool is_foreign = net_peer_is_foreign(fd);
+    if (is_foreign)
+        net_hello_refuse(&x->hello);
+    else if (net_hello_make(&x->hello, NULL) != OK)
+        return refuse(g, x, "the system gave no random numbers");
+    if (net_prepare(fd, NULL) != OK || !send_all(fd, &x->hello, sizeof x->hello))
+        refuse(g, x, "the connection is lost");
+    else if (is_foreign)
+        refuse(g, x, "it is a process of another user of this machine");
+}
+
+// Takes what has come. Returns whether the client has shown the secret; then its place is free.
+static bool hear(greeter *g, stranger *x, net_greeted *out)
+{
     net_welcome welcome;
-    TRY(net_hello_make(s, &hello, e));
-    TRY(net_write(fd, &hello, sizeof hello, deadline_ns, e));
-    TRY(net_read(fd, &answer, sizeof answer, deadline_ns, e));
-    const bool welcomed = net_answer_check(s, &hello, &answer, &welcome, out);
-    TRY(net_write(fd, &welcome, sizeof welcome, deadline_ns, e));
-    if (!welcomed) FAIL(E_USAGE, "it does not have the secret of this server");
+    const ssize_t got =
+        recv(x->fd, (char *)&x->answer + x->got, sizeof x->answer - x->got, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+    if (got <= 0) return refuse(g, x, "the connection is lost"), false;
+    x->got += (size_t)got;
+    if (x->got < sizeof x->answer) return false;
+    const bool welcomed =
+        net_answer_check(g->secret, &x->hello, &x->answer, &welcome, &out->session);
+    const bool sent = send_all(x->fd, &welcome, sizeof welcome);
+    if (!welcomed) return refuse(g, x, "it does not have the secret of this server"), false;
+    if (!sent) return refuse(g, x, "the connection is lost"), false;
+    out->fd = x->fd;
+    memcpy(out->from, x->from, sizeof out->from);
+    x->fd = -1;
+    return true;
+}
+
+static void end_late(greeter *g)
+{
+    for (stranger *x = g->all; x < g->all + NET_STRANGERS; x++)
+        if (x->fd >= 0 && clock_ns() >= x->end_ns) refuse(g, x, "it said nothing in time");
+}
+
+// One look at the listener and at all strangers. Returns whether one of them has shown the secret.
+static bool look(greeter *g, net_greeted *out)
+{
+    enum { LOOK_MS = 100 };
+    struct pollfd p[NET_STRANGERS + 1] = {{.fd = g->listener, .events = POLLIN}};
+    for (int i = 0; i < NET_STRANGERS; i++)
+        p[i + 1] = (struct pollfd){.fd = g->all[i].fd, .events = POLLIN};
+    if (poll(p, NET_STRANGERS + 1, LOOK_MS) > 0) {
+        for (int i = 0; i < NET_STRANGERS; i++)
+            if (p[i + 1].revents && hear(g, &g->all[i], out)) return true;
+        if (p[0].revents) accept_one(g);
+    }
+    end_late(g);
+    return false;
+}
+
+status net_greet_client(int listener, const net_secret *s, int64_t deadline_ns,
+                        net_refused *refused, void *owner, net_greeted *out, err *e)
+{
+    status result = OK;
+    greeter *g = NULL;
+    bool found = false;
+    TRY(alloc_zeroed(&g, 1, sizeof *g, "the clients of a server", e));
+    *g = (greeter){.secret = s, .listener = listener, .refused = refused, .owner = owner};
+    for (int i = 0; i < NET_STRANGERS; i++) g->all[i].fd = -1;
+    while (!found && clock_ns() < deadline_ns) found = look(g, out);
+    for (int i = 0; i < NET_STRANGERS; i++)
+        if (g->all[i].fd >= 0) close(g->all[i].fd);
+    if (!found) FAIL(E_PEER, "no client came in time");
 done:
+    free(g);
     return result;
 }

@@ -6,12 +6,20 @@
 #include "net/address.h"
 #include "net/secret.h"
 
-// May a server listen on `a` with this secret? E_USAGE, which names `what` ("a store"), where other hosts reach the
-// address and there is no secret.
-status net_secret_check(const net_secret *s, const net_address *a, const char *what, err *e);
 // The client's turns on the connection fd. E_USAGE where the secrets differ, E_PEER at the deadline.
 status net_greet_server(int fd, const net_secret *s, int64_t deadline_ns, net_session *out, err *e);
-// The server's turns. E_USAGE where the client is not welcome: it has been told.
-status net_greet_client(int fd, const net_secret *s, int64_t deadline_ns, net_session *out, err *e);
+// The server's turns, for one client: waits on `listener` for the first that shows the secret. At most NET_STRANGERS
+// others are heard at a time, each for NET_GREET_MS, and the oldest gives way to a new one, so that those who say nothing
+// keep nobody out. `refused` is called with the address of each client that is not welcome, and why. The caller closes
+// out->fd. E_PEER at the deadline.
+enum { NET_STRANGERS = 64, NET_GREET_MS = 5000 };
+typedef void net_refused(void *owner, const char *from, const char *why);
+typedef struct net_greeted {
+    int fd;
+    char from[NET_ADDRESS_TEXT];
+    net_session session;
+} net_greeted;
+status net_greet_client(int listener, const net_secret *s, int64_t deadline_ns,
+                        net_refused *refused, void *owner, net_greeted *out, err *e);
 
 #endif

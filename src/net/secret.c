@@ -12,9 +12,9 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-static const char MAGIC[8] = "TRIREME1";
+static const char MAGIC[8] = "TRIREME2";
 
-enum { WELCOME = 1, WRONG_SECRET = 2, WRONG_PROTOCOL = 3, NEEDS_SECRET = 4, HAS_NO_SECRET = 5 };
+enum { WELCOME = 1, WRONG_SECRET = 2, WRONG_PROTOCOL = 3, OTHER_USER = 4 };
 
 static void digest(const void *key, size_t key_bytes, const void *data, size_t bytes,
                    unsigned char out[NET_MAC_BYTES])
@@ -45,7 +45,6 @@ status net_secret_read(const char *path, net_secret *out, err *e)
              path, bytes, NET_SECRET_LEAST, NET_SECRET_MOST);
     static const char PURPOSE[] = "trireme secret";
     digest(PURPOSE, sizeof PURPOSE, chars, bytes, out->key);
-    out->given = true;
 done:
     if (chars) OPENSSL_cleanse(chars, bytes);
     free(chars);
@@ -60,16 +59,21 @@ static status draw(unsigned char *out, size_t bytes, err *e)
 
 status net_secret_draw(net_secret *out, err *e)
 {
-    *out = (net_secret){.given = true};
     return draw(out->key, sizeof out->key, e);
 }
 
-status net_hello_make(const net_secret *s, net_hello *out, err *e)
+status net_hello_make(net_hello *out, err *e)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->magic, MAGIC, sizeof MAGIC);
-    out->secured = s->given;
     return draw(out->nonce, sizeof out->nonce, e);
+}
+
+void net_hello_refuse(net_hello *out)
+{
+    memset(out, 0, sizeof *out);
+    memcpy(out->magic, MAGIC, sizeof MAGIC);
+    out->verdict = OTHER_USER;
 }
 
 // The key of a connection follows from the secret and both nonces.
@@ -79,15 +83,14 @@ static void open_session(const net_secret *s, const net_hello *h, const net_answ
     unsigned char both[2 * NET_NONCE_BYTES];
     memcpy(both, h->nonce, NET_NONCE_BYTES);
     memcpy(both + NET_NONCE_BYTES, a->nonce, NET_NONCE_BYTES);
-    *out = (net_session){.secured = s->given, .is_server = is_server};
-    if (s->given) digest(s->key, sizeof s->key, both, sizeof both, out->key);
+    *out = (net_session){.is_server = is_server};
+    digest(s->key, sizeof s->key, both, sizeof both, out->key);
 }
 
 // What one end sends to show that it has the key.
 static void own_code(const net_session *s, const char *end, unsigned char out[NET_MAC_BYTES])
 {
-    memset(out, 0, NET_MAC_BYTES);
-    if (s->secured) digest(s->key, sizeof s->key, end, strlen(end), out);
+    digest(s->key, sizeof s->key, end, strlen(end), out);
 }
 
 static bool has_code(const net_session *s, const char *end, const unsigned char code[NET_MAC_BYTES])
@@ -102,9 +105,7 @@ static status refuse(int verdict, err *e)
     static const char *const WHY[] = {
         [WRONG_SECRET] = "it has another secret; valid: the same --secret-file on every host",
         [WRONG_PROTOCOL] = "it is no server of this version of Trireme",
-        [NEEDS_SECRET] = "it needs the job's secret; valid: --secret-file FILE",
-        [HAS_NO_SECRET] = "it has no secret, and this host has; valid: the same --secret-file on "
-                          "every host, or none",
+        [OTHER_USER] = "it is a process of another user of this machine; valid: one user",
     };
     const bool known = verdict > 0 && verdict < (int)(sizeof WHY / sizeof *WHY) && WHY[verdict];
     return err_set(e, E_USAGE, "%s", WHY[known ? verdict : WRONG_PROTOCOL]);
@@ -116,9 +117,8 @@ status net_answer_make(const net_secret *s, const net_hello *hello, net_answer *
     status result = OK;
     memset(out, 0, sizeof *out);
     if (memcmp(hello->magic, MAGIC, sizeof MAGIC) != 0) return refuse(WRONG_PROTOCOL, e);
-    if (hello->secured != s->given) return refuse(s->given ? HAS_NO_SECRET : NEEDS_SECRET, e);
+    if (hello->verdict) return refuse(hello->verdict, e);
     memcpy(out->magic, MAGIC, sizeof MAGIC);
-    out->secured = s->given;
     TRY(draw(out->nonce, sizeof out->nonce, e));
     open_session(s, hello, out, false, session);
     own_code(session, "client", out->code);
@@ -134,7 +134,7 @@ bool net_answer_check(const net_secret *s, const net_hello *hello, const net_ans
     if (memcmp(answer->magic, MAGIC, sizeof MAGIC) != 0)
         out->verdict = WRONG_PROTOCOL;
     else if (!has_code(session, "client", answer->code))
-        out->verdict = answer->secured ? WRONG_SECRET : s->given ? NEEDS_SECRET : HAS_NO_SECRET;
+        out->verdict = WRONG_SECRET;
     else
         out->verdict = WELCOME;
     // A stranger gets no code: it could learn nothing from it, and needs none.

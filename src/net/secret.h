@@ -3,8 +3,8 @@
 // Called by both ends of a connection: the server sends a hello, the client an answer, the server a welcome.
 // Each end draws a nonce, so no code serves twice. Afterwards each message carries a code over its number
 // and its bytes, under a key of this connection alone. Codes are HMAC-SHA256 (RFC 2104), compared in constant
-// time. Without a secret the same messages are exchanged, with codes of zeros, and frames carry none.
-// Nothing is encrypted: the secret keeps strangers out, and does not hide what is sent.
+// time. Nothing is encrypted: the secret keeps strangers out, and does not hide what is sent. user_secret.h finds the
+// secret of a meeting.
 #ifndef TRIREME_NET_SECRET_H
 #define TRIREME_NET_SECRET_H
 
@@ -16,8 +16,7 @@
 enum { NET_MAC_BYTES = 32, NET_NONCE_BYTES = 32, NET_SECRET_LEAST = 16, NET_SECRET_MOST = 4096 };
 
 typedef struct net_secret {
-    bool given;
-    unsigned char key[NET_MAC_BYTES]; // of the file's text
+    unsigned char key[NET_MAC_BYTES];
 } net_secret;
 
 // Reads the secret from a file: NET_SECRET_LEAST to NET_SECRET_MOST bytes, without the line end. E_USAGE
@@ -29,13 +28,12 @@ status net_secret_draw(net_secret *out, err *e);
 // What the two ends send first, in this order. All are complete at these sizes.
 typedef struct net_hello { // from the server
     char magic[8];
-    unsigned char secured, zero[7];
+    unsigned char verdict, zero[7]; // 0, or why the client may not stay
     unsigned char nonce[NET_NONCE_BYTES];
 } net_hello;
 
 typedef struct net_answer { // from the client
     char magic[8];
-    unsigned char secured, zero[7];
     unsigned char nonce[NET_NONCE_BYTES], code[NET_MAC_BYTES];
 } net_answer;
 
@@ -46,13 +44,15 @@ typedef struct net_welcome { // from the server
 
 // One end of a connection after that.
 typedef struct net_session {
-    bool secured, is_server;
+    bool is_server;
     unsigned char key[NET_MAC_BYTES];
     uint64_t sent, received; // frames
 } net_session;
 
-status net_hello_make(const net_secret *s, net_hello *out, err *e);
-// The client's turn. E_USAGE where the other end is no store, or only one of both has a secret.
+status net_hello_make(net_hello *out, err *e);
+// The same for a process of another user (owner.h). The connection ends with it.
+void net_hello_refuse(net_hello *out);
+// The client's turn. E_USAGE where the other end is no such server, or belongs to another user.
 status net_answer_make(const net_secret *s, const net_hello *hello, net_answer *out,
                        net_session *session, err *e);
 // The server's turn. Returns whether the client may stay. *out is sent in both cases.
@@ -61,14 +61,9 @@ bool net_answer_check(const net_secret *s, const net_hello *hello, const net_ans
 // The client's last turn. E_USAGE where the secrets differ.
 status net_welcome_check(const net_session *session, const net_welcome *welcome, err *e);
 
-// The bytes that follow each frame: NET_MAC_BYTES, or 0 without a secret.
-static inline size_t net_seal_bytes(const net_session *s)
-{
-    return s->secured ? NET_MAC_BYTES : 0;
-}
-// Computes the code of the next frame to send.
+// Computes the code of the next frame to send, which follows it.
 void net_seal(net_session *s, const void *frame, size_t bytes, unsigned char out[NET_MAC_BYTES]);
-// Is `code` that of the next frame of the other end?
+// Returns whether `code` is that of the next frame of the other end.
 bool net_seal_check(net_session *s, const void *frame, size_t bytes,
                     const unsigned char code[NET_MAC_BYTES]);
 

@@ -38,6 +38,14 @@ void lr_defaults(lr_config *c)
     };
 }
 
+int64_t lr_warmup_length(const lr_config *c)
+{
+    const bool own = c->name < LR_RANGE_TEST;
+    const bool warms =
+        c->name == LR_WARMUP || c->name == LR_WARMUP_DECAY || c->name == LR_WARMUP_COSINE;
+    return own ? c->warmup_steps : warms ? c->warmup.num_steps : 0;
+}
+
 static int64_t max_steps(int64_t a, int64_t b)
 {
     return a > b ? a : b;

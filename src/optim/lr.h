@@ -89,6 +89,8 @@ typedef struct lr_config {
 
 // The job file's words, by lr_name; ended by NULL. DeepSpeed's schedules have DeepSpeed's names.
 extern const char *const LR_LABELS[LR_NAMES + 1];
+// The steps of the warm-up; 0: the schedule has none.
+int64_t lr_warmup_length(const lr_config *c);
 void lr_defaults(lr_config *c); // DeepSpeed's and Trireme's defaults
 
 // The learning rate of the step after `done` finished steps, for the optimizer's base lr.

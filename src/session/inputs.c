@@ -62,11 +62,24 @@ static void warn_of_epochs(const job *j, session_inputs *in)
 {
     uint64_t samples = in->train->samples, batch = (uint64_t)j->train.global_batch;
     if (samples == 0 || samples >= batch) return; // 0: their number is not known
-    text_addf(&in->warnings,
+    text_addf(&in->train_warnings,
               "data.train has %llu samples, and a step takes train.global_batch = %llu of them: "
               "every step is %.1f epochs\n",
               (unsigned long long)samples, (unsigned long long)batch,
               (double)batch / (double)samples);
+}
+
+// Warns of a warm-up that fills the run.
+static void warn_of_warmup(const job *j, session_inputs *in)
+{
+    const int64_t warmup = lr_warmup_length(&j->lr), steps = j->train.steps;
+    if (warmup == 0 || warmup < steps) return;
+    text_addf(&in->train_warnings,
+              "%s is %lld, and the run has %lld steps: the learning rate rises to the end of the "
+              "run\n",
+              j->lr.name < LR_RANGE_TEST ? "lr_schedule.warmup_steps"
+                                         : "lr_schedule.warmup_num_steps",
+              (long long)warmup, (long long)steps);
 }
 
 // Opens the inputs without the checks of memory and schedule. An unsolved micro-batch becomes the
@@ -89,6 +102,7 @@ static status open_all(job *j, const session_own_inputs *own, session_inputs *ou
     TRY(session_inputs_check_tokenizers(j, out, e));
     warn_of_epochs(j, out);
     TRY(job_resolve_steps(j, out->train->samples, e));
+    warn_of_warmup(j, out);
 done:
     return result;
 }
@@ -144,6 +158,7 @@ void session_inputs_close(session_inputs *in)
     free(in->data_tokenizer);
     ckpt_fence_close(&in->fence);
     text_clear(&in->warnings);
+    text_clear(&in->train_warnings);
     free(in->fit);
     *in = (session_inputs){0};
 }

@@ -30,6 +30,7 @@ typedef struct session_inputs {
     ckpt_fence fence;          // that checkpoints respect; none where its path is NULL
     char *data_tokenizer;      // tokenizer.json that data.train was made with; NULL: not known
     text warnings;             // about the data, a line each
+    text train_warnings;       // the same, of what has an effect in training only
     char *fit; // a line with the changes of memory.fit, printed as a warning; NULL: none
 } session_inputs;
 
@@ -75,9 +76,15 @@ typedef struct explain_options {
 status session_explain(const job *j, const session_inputs *in, const explain_options *x, text *out,
                        err *e);
 
+typedef struct session_plan_options {
+    bool json;   // print one JSON object
+    int columns; // of the terminal; 0: no limit
+} session_plan_options;
+
 // Appends what `trireme plan` prints: memory of the largest rank and bytes sent in a step, for the
-// job and for other strategies.
-status session_plan(const job *j, const session_inputs *in, bool json, text *out, err *e);
+// job and for other strategies. The table has fewer columns where it does not fit a terminal.
+status session_plan(const job *j, const session_inputs *in, const session_plan_options *o,
+                    text *out, err *e);
 
 typedef struct session {
     device *device;

@@ -1,5 +1,5 @@
-# bench_link.sh -- `trireme bench link`: two ranks over a communicator and over TCP, a server and a client with and
-# without a secret, strangers, deadlines, and what is refused.
+# bench_link.sh -- `trireme bench link`: two ranks over a communicator and over TCP, a server and a client with the
+# secret of a file and of the user, strangers, deadlines, and what is refused.
 . "$(dirname "$0")/lib.sh" "$1"
 unset TRIREME_SOCKET_IFNAME NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME TRIREME_SECRET_FILE
 few='-b 1 -e 4096 -f 64 -n 4'
@@ -54,7 +54,7 @@ printf 'a secret of sufficient length\n' >secret
 printf 'another secret of that length\n' >other
 chmod 600 secret other
 serve 0 --interface lo --secret-file secret
-refused 2 '^trireme: bench link: 127.0.0.1:[0-9]+: it needs the job.s secret' "$trireme" bench link "$address" $few
+refused 2 '^trireme: bench link: 127.0.0.1:[0-9]+: it has another secret; valid: the same --secret-file' "$trireme" bench link "$address" $few
 refused 2 '^trireme: bench link: 127.0.0.1:[0-9]+: it has another secret' "$trireme" bench link "$address" $few --secret-file other
 # A stranger that sends anything else, and one that leaves.
 exec 5<>"/dev/tcp/127.0.0.1/${address##*:}" && printf '%0400d' 0 >&5 && exec 5>&-
@@ -63,9 +63,9 @@ expect_line '"wrong":0}$' stdout
 expect_served 0
 expect_line '^trireme: warning: bench link: 127.0.0.1:[0-9]+ was refused: it does not have the secret of this server$' said
 expect_lines 3 said
-# A server without a secret, and a client with one.
+# A server with the secret of the user, and a client with that of a file.
 serve 127.0.0.1:0 -T 100
-refused 2 '^trireme: bench link: 127.0.0.1:[0-9]+: it has no secret, and this host has' "$trireme" bench link "$address" --secret-file secret
+refused 2 '^trireme: bench link: 127.0.0.1:[0-9]+: it has another secret' "$trireme" bench link "$address" --secret-file secret
 ok "$trireme" bench link "$address" $few
 expect_served 0
 refused 2 "^trireme: a benchmark's server on 0.0.0.0:0, which other hosts reach, needs a secret" "$trireme" bench link --serve 0.0.0.0:0

@@ -11,8 +11,8 @@ launch: {ranks: 64}
 memory: {budget: 80Gi}
 END
 ok "$trireme" plan large.yaml
-expect_line '^model: 70553706496 parameters, 282 GB in fp32; training takes 4 to 8 times that' stdout
-expect_line '^state: 18 bytes per parameter \(weights 2, gradients 4, optimizer 12\), 1270 GB in all' stdout
+expect_line '^model: 70553706496 parameters, 282 GB in fp32$' stdout
+expect_line '^state: 18 bytes per parameter \(weights 2, gradients 4, optimizer 12\), 1270 GB before it is sharded$' stdout
 for row in 'as the job is' ddp zero1 zero2 zero3 none selective full 'zero3, optimizer in a file' 'and weights'; do
     expect_line "^[* ] $row .* (yes|no) " stdout
 done
@@ -20,6 +20,17 @@ expect_no_line 'hybrid' stdout
 ok "$trireme" plan large.yaml --parallel.pp 1 --parallel.dp_replicate 2
 expect_line '^  hybrid zero3 .* (yes|no) ' stdout
 expect_line '^does not fit' stdout
+
+# On a terminal of 80 columns no line is longer, and no row is missing. Groups have no bytes per parameter in common.
+ok env COLUMNS=80 "$trireme" plan large.yaml --groups '[{match: "*norm*", weight_decay: 0}]'
+expect_line '^  bytes of the largest rank +state +activations +total fits +sent$' stdout
+for row in 'as the job is' ddp zero1 zero2 zero3 none selective full 'zero3, optimizer in a file' 'and weights'; do
+    expect_line "^[* ] $row .* (yes|no) " stdout
+done
+expect_none 'lines of more than 80 columns' "$(awk 'length($0) > 80' stdout)"
+expect_no_line 'bytes per parameter' stdout
+ok env COLUMNS=192 "$trireme" plan large.yaml
+expect_line '^  bytes of the largest rank +weights +master ' stdout
 
 # Full weights, gradients and optimizer state have exactly 18 bytes a parameter; one rank of 64 is checked.
 ok "$trireme" plan large.yaml --parallel.pp 1 --parallel.tp 1 --json

@@ -269,8 +269,8 @@ refused '--redirects: found 4' --redirects 4 ./env.sh
 refused 'needs a secret; valid: --secret-file FILE or TRIREME_SECRET_FILE' --nnodes 2 --master-addr 0.0.0.0 --master-port 29706 ./env.sh
 echo 'a secret that is long enough' >secret
 chmod 644 secret
-refused 'secret file secret: others may use it (mode 644); valid: chmod 600 secret' --secret-file secret ./env.sh
+refused 'secret file secret: others may use it (mode 644); valid: chmod 600 secret' --nnodes 2 --secret-file secret ./env.sh
 echo short >secret
 chmod 600 secret
-refused 'valid are 16 to 4096' --secret-file secret ./env.sh
+refused 'valid are 16 to 4096' --nnodes 2 --secret-file secret ./env.sh
 finish

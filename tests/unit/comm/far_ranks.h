@@ -109,7 +109,7 @@ typedef struct far_result {
     err error;
 } far_result;
 
-static const net_secret FAR_SECRET = {.given = true, .key = "of all far ranks"};
+static const net_secret FAR_SECRET = {.key = "of all far ranks"};
 
 // Memory that the test and all ranks share.
 typedef struct far_shared {

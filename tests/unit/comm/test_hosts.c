@@ -1,7 +1,8 @@
 // Hosts that share no memory meet in a store: they hear what rank 0 tells, a failure of one becomes that of all, and one that
 // is killed, missing or another one's double is named. Each host is a forked process with one rank. tests/cli/hosts.sh and
 // namespaces.sh start programs.
-#include "comm/hosts.h"
+#include "comm/hosts_private.h"
+#include "comm/store_tcp.h"
 #include "net/socket.h"
 #include "patience.h"
 
@@ -15,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include <cmocka.h>
 
@@ -25,13 +27,15 @@ typedef struct host {
     const char *version;
     int64_t deadline_ms;
     bool is_absent, dies, fails; // after the hosts have met
+    const char *damages;         // the record of the run, or (before) of this host, that it writes
+    size_t damaged_bytes;        // of its bytes, which are no record
     status result;
     int failed; // the rank of the failure
     err why;
     pid_t pid;
 } host;
 
-static const net_secret SECRET = {.given = true, .key = "of all hosts of the run"};
+static const net_secret SECRET = {.key = "of all hosts of the run"};
 
 typedef struct run {
     char name[40];
@@ -79,6 +83,20 @@ done:
     return result;
 }
 
+// Writes bytes that are no record in the place of one, as another version might.
+static void damage(const run *r, const host *h)
+{
+    char key[STORE_KEY_BYTES], bytes[STORE_VALUE_BYTES];
+    comm_store *s = NULL;
+    const comm_hosts of_run = {.run = XXH3_64bits(r->name, strlen(r->name))};
+    memset(bytes, 0x11, sizeof bytes);
+    comm_hosts_key(&of_run, h->damages, strcmp(h->damages, "host") == 0 ? h->first : 0, key);
+    if (comm_store_tcp_open(&r->address, &SECRET, LONG_MS, &s, NULL) != OK ||
+        comm_store_set(s, key, bytes, h->damaged_bytes, LONG_MS, NULL) != OK)
+        _exit(1);
+    comm_store_close(s);
+}
+
 // As launch/ does it.
 static void live(const run *r, host *h)
 {
@@ -92,6 +110,10 @@ static void live(const run *r, host *h)
                             .kept = &kept,
                             .deadline_ms = h->deadline_ms};
     status result = OK;
+    if (h->damages && strcmp(h->damages, "host") == 0) {
+        damage(r, h);
+        _exit(0);
+    }
     if (h->first == 0) result = store_process_open(&m.address, &m.secret, LONG_MS, &kept, e);
     if (result == OK) result = world_open(1, false, &w, e);
     if (result != OK) _exit(1);
@@ -100,6 +122,7 @@ static void live(const run *r, host *h)
     result = comm_hosts_join(w, &m, e);
     if (result == OK) result = exchange(w, e);
     if (result == OK) result = comm_hosts_watch(w, e);
+    if (result == OK && h->damages) damage(r, h);
     if (result == OK && h->dies) kill(getpid(), SIGKILL);
     if (result == OK && h->fails) result = err_set(e, E_IO, "the disk is full");
     if (result != OK) comm_failure_set(w->failure, h->first, e);
@@ -223,9 +246,43 @@ static void test_hosts_that_differ_are_refused(void **state)
     munmap(r.hosts, HOSTS * sizeof(host));
 }
 
+static void test_a_damaged_record_of_a_failure_is_a_failure(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 8, 12, sizeof(host_failure)};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        run r = start("damaged-failure");
+        r.hosts[1].damages = "failure";
+        r.hosts[1].damaged_bytes = sizes[i];
+        wait_for_all(&r);
+        for (int h = 0; h < HOSTS; h++)
+            expect(&r.hosts[h], E_PEER, -1, "the record of its failure is damaged");
+        munmap(r.hosts, HOSTS * sizeof(host));
+    }
+}
+
+static void test_a_damaged_record_of_a_host_is_refused(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, sizeof(comm_host) - 1, sizeof(comm_host)};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        run r = start("damaged-host");
+        r.hosts[1].damages = "host";
+        r.hosts[1].damaged_bytes = sizes[i];
+        wait_for_all(&r);
+        for (int h = 0; h < HOSTS; h += 2)
+            if (r.hosts[h].result == OK ||
+                !strstr(r.hosts[h].why.text, "of the host of rank 1 is damaged"))
+                fail_msg("host %d: %d, %s", h, r.hosts[h].result, r.hosts[h].why.text);
+        munmap(r.hosts, HOSTS * sizeof(host));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_damaged_record_of_a_failure_is_a_failure),
+        cmocka_unit_test(test_a_damaged_record_of_a_host_is_refused),
         cmocka_unit_test(test_hosts_meet_and_hear_rank_0),
         cmocka_unit_test(test_a_failure_of_one_is_that_of_all),
         cmocka_unit_test(test_a_host_that_is_killed_is_named),

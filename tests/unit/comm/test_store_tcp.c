@@ -1,5 +1,5 @@
-// The TCP store: what every store does with and without a secret, refused strangers, a server that ends, and
-// bytes that are no request.
+// The TCP store: what every store does, refused strangers and other users of the machine, a server that ends, and bytes
+// that are no request.
 #include "store_cases.h"
 
 #include "comm/store_server.h"
@@ -11,14 +11,16 @@
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct {
     store_server *server;
     net_address address;
     net_secret secret;
-} the;
+} the = {.secret = {.key = "of the server, its clients"}};
 
 static comm_store *connect_store(const net_secret *secret)
 {
@@ -61,21 +63,6 @@ static void close_again(comm_store *s)
     comm_store_close(s);
 }
 
-static int with_secret(void **state)
-{
-    (void)state;
-    the.secret.given = true;
-    memset(the.secret.key, 7, sizeof the.secret.key);
-    return 0;
-}
-
-static int without_secret(void **state)
-{
-    (void)state;
-    the.secret = (net_secret){0};
-    return 0;
-}
-
 static void expect_refused(const net_secret *secret, const char *why)
 {
     comm_store *s = NULL;
@@ -87,38 +74,18 @@ static void expect_refused(const net_secret *secret, const char *why)
 
 static void test_strangers_are_refused(void **state)
 {
-    with_secret(state);
+    (void)state;
     comm_store *s = open_store();
     net_secret other = the.secret;
     other.key[3]++;
     expect_refused(&other, "it has another secret");
-    expect_refused(&(net_secret){0}, "it needs the job's secret; valid: --secret-file FILE");
     assert_int_equal(comm_store_set(s, "k", "v", 1, 0, NULL), OK);
     close_store(s);
-    without_secret(state);
-    s = open_store();
-    expect_refused(&other, "it has no secret, and this host has");
-    close_store(s);
-}
-
-static void test_an_address_of_the_network_needs_a_secret(void **state)
-{
-    net_address any, bound;
-    store_server *server = NULL;
-    err e;
-    without_secret(state);
-    assert_int_equal(net_address_resolve("0.0.0.0", 0, &any, &e), OK);
-    assert_int_equal(store_server_open(&any, &the.secret, &server, &bound, &e), E_USAGE);
-    assert_non_null(
-        strstr(e.text, "a store on 0.0.0.0:0, which other hosts reach, needs a secret"));
-    with_secret(state);
-    assert_int_equal(store_server_open(&any, &the.secret, &server, &bound, &e), OK);
-    store_server_close(server);
 }
 
 static void test_a_lost_server_is_an_error(void **state)
 {
-    without_secret(state);
+    (void)state;
     comm_store *s = open_store();
     err e;
     assert_int_equal(comm_store_set(s, "k", "v", 1, 0, NULL), OK);
@@ -141,7 +108,7 @@ static void expect_word(comm_store *s, const char *key, const char *value)
 
 static void test_a_will_is_done_when_its_client_is_gone_or_silent(void **state)
 {
-    without_secret(state);
+    (void)state;
     comm_store *s = open_store(), *gone = open_again(s), *quiet = open_again(s),
                *alive = open_again(s);
     const store_value lost = {"lost", 4};
@@ -218,7 +185,7 @@ static void send_request(int fd, store_request head, const char *rest, size_t by
 
 static void test_bytes_that_are_no_request_end_the_connection(void **state)
 {
-    without_secret(state);
+    (void)state;
     comm_store *s = open_store();
     net_session session;
     const store_request bad[] = {
@@ -233,10 +200,6 @@ static void test_bytes_that_are_no_request_end_the_connection(void **state)
         send_request(fd, bad[i], "k", 1);
         expect_closed(fd);
     }
-    assert_int_equal(comm_store_set(s, "k", "v", 1, 0, NULL), OK);
-    close_store(s);
-    with_secret(state);
-    s = open_store();
     const int fd = greet(&session);
     char rest[1 + NET_MAC_BYTES] = "k"; // a code of zeros
     send_request(fd, (store_request){.op = STORE_REMOVE, .key_bytes = 1}, rest, sizeof rest);
@@ -261,7 +224,7 @@ static void add_one(int fd, net_session *session, unsigned char frame[ADD_BYTES]
 
 static void test_a_request_is_not_taken_twice(void **state)
 {
-    with_secret(state);
+    (void)state;
     comm_store *s = open_store();
     net_session session;
     unsigned char frame[ADD_BYTES];
@@ -277,7 +240,7 @@ static void test_a_request_is_not_taken_twice(void **state)
 // What was heard on one connection opens no other one, and does nothing on it: the server draws a nonce for each.
 static void test_bytes_of_another_connection_are_refused(void **state)
 {
-    with_secret(state);
+    (void)state;
     comm_store *s = open_store();
     net_session session, other;
     net_answer heard;
@@ -347,8 +310,8 @@ static void send_much(int fd)
 // Strangers that send a lot cost the server less than they send, and it drops them.
 static void test_strangers_cost_little_memory(void **state)
 {
+    (void)state;
     enum { STRANGERS = 32, EACH = 16 << 10 };
-    with_secret(state);
     comm_store *s = open_store();
     int fds[STRANGERS];
     net_hello hello;
@@ -371,22 +334,77 @@ static void test_strangers_cost_little_memory(void **state)
     close_store(s);
 }
 
-// More strangers than the server keeps, who say nothing, do not keep those with the secret out for ever.
-static void test_silent_strangers_do_not_stay(void **state)
+// A thousand strangers who say nothing keep nobody with the secret out.
+static void test_silent_strangers_keep_nobody_out(void **state)
 {
-    with_secret(state);
+    (void)state;
+    enum { SILENT = 1000 };
+    struct rlimit files;
     comm_store *s = open_store();
-    int fds[2 * STORE_STRANGERS];
-    const int64_t deadline = clock_ns() + LONG_MS * INT64_C(1000000);
-    for (int i = 0; i < 2 * STORE_STRANGERS; i++)
-        assert_int_equal(net_connect(&the.address, deadline, &fds[i], NULL), OK);
+    int fds[SILENT];
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = files.rlim_max;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    if (files.rlim_cur < 2 * SILENT) skip();
+    for (int i = 0; i < SILENT; i++)
+        assert_int_equal(net_connect(&the.address, soon(), &fds[i], NULL), OK);
+    comm_store *late = open_again(s);
+    assert_int_equal(comm_store_set(late, "k", "v", 1, 0, NULL), OK);
+    expect_word(s, "k", "v");
+    close_again(late);
+    for (int i = 0; i < SILENT; i++) close(fds[i]);
+    close_store(s);
+}
+
+// Bytes of every kind in the place of the answer that shows the secret: half of them are an answer with one bit changed.
+static void test_mutated_answers_are_refused(void **state)
+{
+    (void)state;
+    enum { FRAMES = 2000 };
+    comm_store *s = open_store();
+    uint64_t x = 88172645463325252u; // xorshift
+    for (int i = 0; i < FRAMES; i++) {
+        int fd = -1;
+        net_hello hello;
+        net_answer answer;
+        net_session session;
+        unsigned char *bytes = (unsigned char *)&answer;
+        assert_int_equal(net_connect(&the.address, soon(), &fd, NULL), OK);
+        assert_int_equal(net_read(fd, &hello, sizeof hello, soon(), NULL), OK);
+        assert_int_equal(net_answer_make(&the.secret, &hello, &answer, &session, NULL), OK);
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        bytes[x % sizeof answer] ^= (unsigned char)(1u << (x >> 32) % 8);
+        for (size_t b = 0; i % 2 && b < sizeof answer; b++)
+            bytes[b] ^= (unsigned char)(x >> b % 57);
+        net_welcome welcome;
+        (void)net_write(fd, bytes, i % 5 ? sizeof answer : x % sizeof answer, soon(), NULL);
+        shutdown(fd, SHUT_WR);
+        if (net_read(fd, &welcome, sizeof welcome, soon(), NULL) == OK)
+            assert_int_equal(net_welcome_check(&session, &welcome, NULL), E_USAGE);
+        close(fd);
+    }
     assert_int_equal(comm_store_set(s, "k", "v", 1, 0, NULL), OK);
-    comm_store *late = NULL;
-    while (!late && clock_ns() < deadline)
-        if (comm_store_tcp_open(&the.address, &the.secret, 1000, &late, NULL) != OK) usleep(100000);
-    assert_non_null(late);
-    comm_store_close(late);
-    for (int i = 0; i < 2 * STORE_STRANGERS; i++) close(fds[i]);
+    close_store(s);
+}
+
+// Another user of the machine is refused at once and takes no place, even if it knows the secret.
+static void test_another_user_is_refused(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) skip(); // only root can become another user
+    comm_store *s = open_store();
+    const pid_t pid = fork();
+    if (pid == 0) {
+        comm_store *stranger = NULL;
+        err e = {0};
+        if (setgid(65534) != 0 || setuid(65534) != 0) _exit(2);
+        const status got = comm_store_tcp_open(&the.address, &the.secret, LONG_MS, &stranger, &e);
+        _exit(got == E_USAGE && strstr(e.text, "it is a process of another user") ? 0 : 1);
+    }
+    int how = 0;
+    assert_int_equal(waitpid(pid, &how, 0), pid);
+    assert_int_equal(how, 0);
+    assert_int_equal(comm_store_set(s, "k", "v", 1, 0, NULL), OK);
     close_store(s);
 }
 
@@ -395,17 +413,17 @@ int main(void)
     const struct CMUnitTest both[] = {STORE_CASES};
     const struct CMUnitTest own[] = {
         cmocka_unit_test(test_strangers_are_refused),
-        cmocka_unit_test(test_an_address_of_the_network_needs_a_secret),
         cmocka_unit_test(test_a_lost_server_is_an_error),
         cmocka_unit_test(test_a_will_is_done_when_its_client_is_gone_or_silent),
         cmocka_unit_test(test_bytes_that_are_no_request_end_the_connection),
         cmocka_unit_test(test_a_request_is_not_taken_twice),
         cmocka_unit_test(test_bytes_of_another_connection_are_refused),
         cmocka_unit_test(test_strangers_cost_little_memory),
-        cmocka_unit_test(test_silent_strangers_do_not_stay),
+        cmocka_unit_test(test_silent_strangers_keep_nobody_out),
+        cmocka_unit_test(test_mutated_answers_are_refused),
+        cmocka_unit_test(test_another_user_is_refused),
     };
     event_set_mem_functions(take, take_more, give);
-    return cmocka_run_group_tests_name("with a secret", both, with_secret, NULL) +
-           cmocka_run_group_tests_name("without a secret", both, without_secret, NULL) +
+    return cmocka_run_group_tests_name("the store", both, NULL, NULL) +
            cmocka_run_group_tests_name("the server", own, NULL, NULL);
 }

@@ -344,7 +344,7 @@ static void no_device_is_opened_before_ranks_start(void **state)
     devices_opened = 0;
     if (session_inputs_open(j, &in, &e) != OK) fail_msg("%s", e.text);
     assert_int_equal(session_explain(j, &in, &(explain_options){.rank = 1}, &out, &e), OK);
-    assert_int_equal(session_plan(j, &in, false, &out, &e), OK);
+    assert_int_equal(session_plan(j, &in, &(session_plan_options){.json = false}, &out, &e), OK);
     assert_int_equal(devices_opened, 0);
     world *w = NULL;
     session s;

@@ -80,7 +80,7 @@ static void try_job(const arguments *a, bool plan_it, const char *arg)
         s = plan_it ? session_inputs_open_to_plan(j, &in, &e)
                     : session_inputs_open_to_explain(j, &in, &e);
     if (s == OK)
-        s = plan_it ? session_plan(j, &in, true, &out, &e)
+        s = plan_it ? session_plan(j, &in, &(session_plan_options){.json = true}, &out, &e)
                     : session_explain(j, &in, &(explain_options){.json = true}, &out, &e);
     check_result(s, &e, arg);
     session_inputs_close(&in);

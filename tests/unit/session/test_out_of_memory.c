@@ -211,7 +211,7 @@ done:
 
 static status do_plan(run *r, err *e)
 {
-    return session_plan(r->job, &r->in, false, &r->out, e);
+    return session_plan(r->job, &r->in, &(session_plan_options){.json = false}, &r->out, e);
 }
 
 static status add_weights(run *r, err *e)

@@ -170,11 +170,11 @@ static void plan_and_explain_show_both_memories(void **state)
     text out = {0};
     err e = {.code = OK};
     assert_int_equal(session_inputs_open_to_plan(j, &in, &e), OK);
-    assert_int_equal(session_plan(j, &in, false, &out, &e), OK);
+    assert_int_equal(session_plan(j, &in, &(session_plan_options){.json = false}, &out, &e), OK);
     assert_non_null(strstr(out.chars, "on the host"));
     assert_non_null(strstr(out.chars, "zero3, optimizer on host"));
     text_clear(&out);
-    assert_int_equal(session_plan(j, &in, true, &out, &e), OK);
+    assert_int_equal(session_plan(j, &in, &(session_plan_options){.json = true}, &out, &e), OK);
     assert_non_null(strstr(out.chars, "\"host_bytes\":"));
     text_clear(&out);
     assert_int_equal(session_explain(j, &in, &(explain_options){.rank = 0}, &out, &e), OK);

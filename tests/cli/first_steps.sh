@@ -1,0 +1,61 @@
+# first_steps.sh -- what a user meets on the first day: defaults that fit together, warnings and hints that name the
+# cause, help that is searched, tables that fit the terminal.
+. "$(dirname "$0")/lib.sh" "$1"
+
+cat >job.yaml <<'END'
+model: {family: gpt2, layers: 1, hidden: 16, heads: 2, vocab: 320, max_seq: 16}
+data: {train: mock, seq_len: 16}
+train: {steps: 20, global_batch: 4, micro_batch: 1, save_every: 0, eval_every: 0, out: out}
+launch: {ranks: 1}
+END
+
+# ---- The warm-up
+ok "$trireme" explain job.yaml --lr_schedule.name constant
+expect_line '^lr_schedule.warmup_steps +0 +default$' stdout
+expect_lines 0 stderr
+ok "$trireme" explain job.yaml
+expect_line '^lr_schedule.warmup_steps +100 +default$' stdout
+rises='the learning rate rises to the end of the run$'
+expect_line "^trireme: warning: lr_schedule.warmup_steps is 100, and the run has 20 steps: $rises"
+ok "$trireme" train job.yaml --quiet --lr_schedule.name constant --lr_schedule.warmup_steps 20
+expect_line "^trireme: warning: lr_schedule.warmup_steps is 20, and the run has 20 steps: $rises"
+ok "$trireme" explain job.yaml --lr_schedule.name WarmupLR --lr_schedule.warmup_num_steps 30
+expect_line "^trireme: warning: lr_schedule.warmup_num_steps is 30, and the run has 20 steps: $rises"
+ok "$trireme" explain job.yaml --lr_schedule.warmup_steps 19
+expect_lines 0 stderr
+
+# ---- Only a user who has a GPU is told that the run does not use it; explain tells everybody
+if ls /dev/nvidia[0-9]* >/dev/null 2>&1 || grep -qs 0x10de /sys/bus/pci/devices/*/vendor; then about_gpus=1; else about_gpus=0; fi
+rm -rf out
+ok "$trireme" train job.yaml --lr_schedule.name constant
+[ "$(grep -c 'launch.device auto takes cpu' stderr)" = "$about_gpus" ] || fail "$(cat stderr)"
+ok "$trireme" explain job.yaml
+expect_line '^launch.device +cpu +default \(auto\); device cuda: ' stdout
+
+# ---- Help is searched by any word: of a key, an alias, a command, a flag or a sentence
+ok "$trireme" help lr
+expect_line '^  optimizer.lr$' stdout
+expect_line '^  lr_schedule.name$' stdout
+expect_no_line '^  train.steps' stdout
+ok "$trireme" help fsdp
+expect_line '^  parallel.dp \(fsdp = zero3\)$' stdout
+ok "$trireme" help full-shard
+expect_line '^  parallel.dp \(FULL_SHARD = zero3\)$' stdout
+ok "$trireme" help warmup
+expect_line '^  lr_schedule.warmup_steps$' stdout
+ok "$trireme" help n_embd
+expect_line '^  model.hidden \(model.n_embd\)$' stdout
+ok "$trireme" help perplexity
+expect_line '^Commands:$' stdout
+expect_line '^  eval' stdout
+refused 2 "^trireme: there is no command 'zzzz'; .trireme help. lists them$" "$trireme" help zzzz
+
+ok "$trireme" version
+cp stdout said
+ok "$trireme" --version
+expect_same stdout said
+expect_line '^trireme [0-9]+\.[0-9]+\.[0-9]+$' said
+ok "$trireme" version --json
+expect_line '^\{"version":"[0-9.]+"\}$' stdout
+
+finish
