@@ -23,18 +23,18 @@ static void close_endpoints(network_rank *own)
     for (int r = 0; r < own->size; r++) {
         ucx_peer *p = &ucx_worker_of(own)->peer[r];
         if (!p->endpoint || p->is_near) continue;
-        void *handle = ucp_ep_close_nbx(p->endpoint, &force);
+        void *handle = ucx_of(own)->ep_close_nbx(p->endpoint, &force);
         p->endpoint = NULL;
-        if (UCS_PTR_IS_PTR(handle)) ucp_request_free(handle);
+        if (UCS_PTR_IS_PTR(handle)) ucx_of(own)->request_free(handle);
     }
 }
 
 static void await_until(const ucx_worker *w, void *handle, int64_t until)
 {
     if (!UCS_PTR_IS_PTR(handle)) return;
-    while (ucp_request_check_status(handle) == UCS_INPROGRESS && clock_ns() < until)
-        ucp_worker_progress(w->worker);
-    ucp_request_free(handle);
+    while (w->api.request_check_status(handle) == UCS_INPROGRESS && clock_ns() < until)
+        w->api.worker_progress(w->worker);
+    w->api.request_free(handle);
 }
 
 // An active message with the rank and the line of the failure goes to each rank that is there.
@@ -51,12 +51,12 @@ static void tell(network_rank *own)
         const ucx_peer *p = &w->peer[r];
         if (!p->endpoint || p->is_near || own->lost[r]) continue;
         await_until(w,
-                    ucp_am_send_nbx(p->endpoint, UCX_FAILURE_TOLD, &rank, sizeof rank, why.text,
-                                    strlen(why.text), &eager),
+                    ucx_of(own)->am_send_nbx(p->endpoint, UCX_FAILURE_TOLD, &rank, sizeof rank,
+                                             why.text, strlen(why.text), &eager),
                     until);
     }
     // What was sent at once may still lie in a queue.
-    await_until(w, ucp_worker_flush_nbx(w->worker, &(ucp_request_param_t){0}), until);
+    await_until(w, ucx_of(own)->worker_flush_nbx(w->worker, &(ucp_request_param_t){0}), until);
 }
 
 static void end(network_rank *own)
@@ -71,7 +71,7 @@ static void cancel(network_rank *own, const network_request *r, int rank, int64_
 {
     const ucx_worker *w = ucx_worker_of(own);
     const int64_t until = start + (w->peer[rank].is_near && !r->receives ? NEAR_NS : END_NS);
-    if (r->receives) ucp_request_cancel(w->worker, r->handle);
+    if (r->receives) ucx_of(own)->request_cancel(w->worker, r->handle);
     await_until(w, r->handle, until);
 }
 
@@ -94,10 +94,11 @@ static const char *post(const network_call *x, int peer, bool receives, void *da
     const ucp_request_param_t plain = {0}, at_once = {.op_attr_mask = UCP_OP_ATTR_FLAG_FAST_CMPL};
     const bool eager = w->copies && !p->is_near && network_exchanges(x);
     void *handle =
-        receives ? ucp_tag_recv_nbx(w->worker, data, bytes, tag_of(x, peer), ~UINT64_C(0), &plain)
-                 : ucp_tag_send_nbx(p->endpoint, data, bytes, tag_of(x, x->comm->base.rank),
-                                    eager ? &at_once : &plain);
-    if (UCS_PTR_IS_ERR(handle)) return ucs_status_string(UCS_PTR_STATUS(handle));
+        receives
+            ? w->api.tag_recv_nbx(w->worker, data, bytes, tag_of(x, peer), ~UINT64_C(0), &plain)
+            : w->api.tag_send_nbx(p->endpoint, data, bytes, tag_of(x, x->comm->base.rank),
+                                  eager ? &at_once : &plain);
+    if (UCS_PTR_IS_ERR(handle)) return w->api.status_string(UCS_PTR_STATUS(handle));
     *out = handle;
     return NULL;
 }
@@ -105,22 +106,24 @@ static const char *post(const network_call *x, int peer, bool receives, void *da
 static bool test(network_rank *own, void *handle, const char **why)
 {
     (void)own;
-    const ucs_status_t how = ucp_request_check_status(handle);
+    const ucs_status_t how = ucx_of(own)->request_check_status(handle);
     if (how == UCS_INPROGRESS) return false;
-    ucp_request_free(handle);
-    *why = how == UCS_OK || how == UCS_ERR_MESSAGE_TRUNCATED ? NULL : ucs_status_string(how);
+    ucx_of(own)->request_free(handle);
+    *why =
+        how == UCS_OK || how == UCS_ERR_MESSAGE_TRUNCATED ? NULL : ucx_of(own)->status_string(how);
     return true;
 }
 
 static bool progress(network_rank *own)
 {
-    return ucp_worker_progress(ucx_worker_of(own)->worker) != 0;
+    return ucx_of(own)->worker_progress(ucx_worker_of(own)->worker) != 0;
 }
 
 static void sleep_for_events(network_rank *own, int most_ms)
 {
     struct pollfd p = {.fd = ucx_worker_of(own)->fd, .events = POLLIN};
-    if (ucp_worker_arm(ucx_worker_of(own)->worker) != UCS_OK) return; // something has come already
+    if (ucx_of(own)->worker_arm(ucx_worker_of(own)->worker) != UCS_OK)
+        return; // something has come already
     own->sleeps = true;
     pthread_mutex_unlock(&own->lock);
     poll(&p, 1, most_ms);
@@ -130,7 +133,7 @@ static void sleep_for_events(network_rank *own, int most_ms)
 
 static void wake(network_rank *own)
 {
-    ucp_worker_signal(ucx_worker_of(own)->worker);
+    ucx_of(own)->worker_signal(ucx_worker_of(own)->worker);
 }
 
 static const network_transport ucx_transport = {

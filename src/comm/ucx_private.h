@@ -4,8 +4,7 @@
 
 #include "comm/network_private.h"
 #include "comm/ucx.h"
-
-#include <ucp/api/ucp.h>
+#include "comm/ucx_library.h"
 
 // Active messages that ranks send each other.
 enum { UCX_FAILURE_TOLD, UCX_RANK_LEFT };
@@ -13,11 +12,13 @@ enum { UCX_FAILURE_TOLD, UCX_RANK_LEFT };
 typedef struct ucx_peer {
     ucp_ep_h endpoint; // NULL: closed, or this rank itself
     const char **lost; // of the rank
-    bool is_near;      // a rank of this machine: the world knows its failures, and UCX does not
+    const ucx_api *api;
+    bool is_near; // a rank of this machine: the world knows its failures, and UCX does not
 } ucx_peer;
 
 // The worker of a rank.
 typedef struct ucx_worker {
+    ucx_api api;
     ucp_context_h context;
     ucp_worker_h worker;
     int fd;         // of its events
@@ -28,6 +29,11 @@ typedef struct ucx_worker {
 static inline ucx_worker *ucx_worker_of(const network_rank *own)
 {
     return own->state;
+}
+
+static inline const ucx_api *ucx_of(const network_rank *own)
+{
+    return &ucx_worker_of(own)->api;
 }
 
 // ---- ucx_route.c: of network_transport, too

@@ -48,7 +48,7 @@ void ucx_add_route(network_rank *own, int rank, text *out)
     text names = {0};
     FILE *f = p->endpoint ? open_memstream(&all, &bytes) : NULL;
     if (!f) return;
-    ucp_ep_print_info(p->endpoint, f);
+    ucx_of(own)->ep_print_info(p->endpoint, f);
     if (fclose(f) == 0)
         for (char *line = strtok_r(all, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
             read_line(line, &names);

@@ -17,9 +17,10 @@
 static const int64_t CLOSE_NS = 5000000000;
 enum { NAP_US = 200 };
 
-static status ucx_error(const char *what, ucs_status_t how, err *e)
+static status ucx_error(const network_rank *own, const char *what, ucs_status_t how, err *e)
 {
-    return err_set(e, E_IO, "communicator ucx: cannot %s: %s", what, ucs_status_string(how));
+    return err_set(e, E_IO, "communicator ucx: cannot %s: %s", what,
+                   ucx_of(own)->status_string(how));
 }
 
 // ---- What UCX calls, in progress
@@ -28,7 +29,7 @@ static void peer_lost(void *arg, ucp_ep_h endpoint, ucs_status_t how)
 {
     ucx_peer *p = arg;
     (void)endpoint;
-    *p->lost = ucs_status_string(how);
+    *p->lost = p->api->status_string(how);
 }
 
 // Another rank tells of the failure. Its line is full, with the rank's number.
@@ -58,32 +59,32 @@ static ucs_status_t rank_left(void *arg, const void *header, size_t header_bytes
     if (header_bytes != sizeof rank) return UCS_OK;
     memcpy(&rank, header, sizeof rank);
     if (rank >= 0 && rank < own->size)
-        own->lost[rank] = ucs_status_string(UCS_ERR_CONNECTION_RESET);
+        own->lost[rank] = ucx_of(own)->status_string(UCS_ERR_CONNECTION_RESET);
     return UCS_OK;
 }
 
 // ---- Opening
 
 // With UCX's own choice, 8 KiB, an all_reduce of 64 KiB over TCP takes several times as long.
-static ucs_status_t widen_segments(ucp_config_t *config)
+static ucs_status_t widen_segments(const ucx_api *api, ucp_config_t *config)
 {
     static const char *const keys[][2] = {{"UCX_TCP_TX_SEG_SIZE", "TX_SEG_SIZE"},
                                           {"UCX_TCP_RX_SEG_SIZE", "RX_SEG_SIZE"}};
     ucs_status_t how = UCS_OK;
     for (int i = 0; i < 2 && how == UCS_OK; i++)
-        if (!getenv(keys[i][0])) how = ucp_config_modify(config, keys[i][1], "64k");
+        if (!getenv(keys[i][0])) how = api->config_modify(config, keys[i][1], "64k");
     return how;
 }
 
 // The size from which sends that may be eager (ucx.c: post) are not: none.
-static ucs_status_t allow_eager(ucp_config_t *config, bool *copies)
+static ucs_status_t allow_eager(const ucx_api *api, ucp_config_t *config, bool *copies)
 {
     text devices = {0};
     net_interface_list_rdma(NET_RDMA_DEVICES, &devices);
     *copies = devices.bytes == 0 && !devices.failed;
     text_clear(&devices);
     if (!*copies || getenv("UCX_RNDV_SEND_NBR_THRESH")) return UCS_OK;
-    return ucp_config_modify(config, "RNDV_SEND_NBR_THRESH", "inf");
+    return api->config_modify(config, "RNDV_SEND_NBR_THRESH", "inf");
 }
 
 // Ranks whose hosts met on loopback, and ranks of one machine, reach each other there.
@@ -112,8 +113,8 @@ static status choose_interfaces(network_rank *own, ucp_config_t *config, err *e)
     }
     TRY(text_check(&names, e));
     const ucs_status_t how =
-        names.bytes ? ucp_config_modify(config, "NET_DEVICES", names.chars) : UCS_OK;
-    if (how != UCS_OK) result = ucx_error("choose its interfaces", how, e);
+        names.bytes ? ucx_of(own)->config_modify(config, "NET_DEVICES", names.chars) : UCS_OK;
+    if (how != UCS_OK) result = ucx_error(own, "choose its interfaces", how, e);
 done:
     text_clear(&names);
     return result;
@@ -127,15 +128,17 @@ static status open_context(network_rank *own, err *e)
                                  .features = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                                  .estimated_num_eps = (size_t)own->size};
     ucp_config_t *config = NULL;
-    ucs_status_t how = ucp_config_read(NULL, NULL, &config);
-    if (how != UCS_OK) return ucx_error("read its settings", how, e);
+    ucs_status_t how = ucx_of(own)->config_read(NULL, NULL, &config);
+    if (how != UCS_OK) return ucx_error(own, "read its settings", how, e);
     TRY(choose_interfaces(own, config, e));
-    how = widen_segments(config);
-    if (how == UCS_OK) how = allow_eager(config, &ucx_worker_of(own)->copies);
-    if (how == UCS_OK) how = ucp_init(&params, config, &ucx_worker_of(own)->context);
-    if (how != UCS_OK) result = ucx_error("start", how, e);
+    how = widen_segments(ucx_of(own), config);
+    if (how == UCS_OK) how = allow_eager(ucx_of(own), config, &ucx_worker_of(own)->copies);
+    if (how == UCS_OK)
+        how = ucx_of(own)->init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config,
+                                        &ucx_worker_of(own)->context);
+    if (how != UCS_OK) result = ucx_error(own, "start", how, e);
 done:
-    ucp_config_release(config);
+    ucx_of(own)->config_release(config);
     return result;
 }
 
@@ -152,16 +155,17 @@ static status open_worker(network_rank *own, err *e)
                                       .id = UCX_FAILURE_TOLD,
                                       .cb = failure_told,
                                       .arg = own};
-    ucs_status_t how =
-        ucp_worker_create(ucx_worker_of(own)->context, &params, &ucx_worker_of(own)->worker);
-    if (how != UCS_OK) return ucx_error("open a worker", how, e);
-    how = ucp_worker_get_efd(ucx_worker_of(own)->worker, &ucx_worker_of(own)->fd);
-    if (how != UCS_OK) return ucx_error("wait for events with this transport", how, e);
-    how = ucp_worker_set_am_recv_handler(ucx_worker_of(own)->worker, &handler);
+    ucs_status_t how = ucx_of(own)->worker_create(ucx_worker_of(own)->context, &params,
+                                                  &ucx_worker_of(own)->worker);
+    if (how != UCS_OK) return ucx_error(own, "open a worker", how, e);
+    how = ucx_of(own)->worker_get_efd(ucx_worker_of(own)->worker, &ucx_worker_of(own)->fd);
+    if (how != UCS_OK) return ucx_error(own, "wait for events with this transport", how, e);
+    how = ucx_of(own)->worker_set_am_recv_handler(ucx_worker_of(own)->worker, &handler);
     handler.id = UCX_RANK_LEFT;
     handler.cb = rank_left;
-    if (how == UCS_OK) how = ucp_worker_set_am_recv_handler(ucx_worker_of(own)->worker, &handler);
-    return how == UCS_OK ? OK : ucx_error("take messages", how, e);
+    if (how == UCS_OK)
+        how = ucx_of(own)->worker_set_am_recv_handler(ucx_worker_of(own)->worker, &handler);
+    return how == UCS_OK ? OK : ucx_error(own, "take messages", how, e);
 }
 
 static status open_endpoint(network_rank *own, int rank, const void *address, err *e)
@@ -173,11 +177,12 @@ static status open_endpoint(network_rank *own, int rank, const void *address, er
         .address = address,
         .err_mode = p->is_near ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER,
         .err_handler = {.cb = peer_lost, .arg = p}};
-    const ucs_status_t how = ucp_ep_create(ucx_worker_of(own)->worker, &params, &p->endpoint);
+    const ucs_status_t how =
+        ucx_of(own)->ep_create(ucx_worker_of(own)->worker, &params, &p->endpoint);
     if (how == UCS_OK) return OK;
     p->endpoint = NULL;
     return err_set(e, E_IO, "communicator ucx: cannot reach rank %d: %s", rank,
-                   ucs_status_string(how));
+                   ucx_of(own)->status_string(how));
 }
 
 // UCX_TLS may leave out the transports of shared memory.
@@ -211,15 +216,16 @@ static status open_endpoints(network_rank *own, const comm_options *o, err *e)
     ucp_address_t *address = NULL;
     char *all = NULL;
     size_t bytes = 0;
-    const ucs_status_t how = ucp_worker_get_address(ucx_worker_of(own)->worker, &address, &bytes);
-    if (how != UCS_OK) return ucx_error("tell its address", how, e);
+    const ucs_status_t how =
+        ucx_of(own)->worker_get_address(ucx_worker_of(own)->worker, &address, &bytes);
+    if (how != UCS_OK) return ucx_error(own, "tell its address", how, e);
     TRY(comm_rendezvous_tell(&meeting, address, bytes, o->deadline_ms, &all, &bytes, e));
     for (int r = 0; r < own->size; r++) ucx_worker_of(own)->peer[r].is_near = is_near(own, r);
     for (int r = 0; r < own->size; r++)
         if (r != own->rank) TRY(open_endpoint(own, r, all + (size_t)r * bytes, e));
 done:
     free(all);
-    ucp_worker_release_address(ucx_worker_of(own)->worker, address);
+    ucx_of(own)->worker_release_address(ucx_worker_of(own)->worker, address);
     return result;
 }
 
@@ -228,19 +234,20 @@ static status connect_endpoint(network_rank *own, int rank, int64_t until, err *
 {
     const ucx_peer *p = &ucx_worker_of(own)->peer[rank];
     ucs_status_t how = UCS_OK;
-    void *flush = ucp_ep_flush_nbx(p->endpoint, &(ucp_request_param_t){0});
+    void *flush = ucx_of(own)->ep_flush_nbx(p->endpoint, &(ucp_request_param_t){0});
     if (UCS_PTR_IS_PTR(flush)) {
-        while ((how = ucp_request_check_status(flush)) == UCS_INPROGRESS &&
+        while ((how = ucx_of(own)->request_check_status(flush)) == UCS_INPROGRESS &&
                (until == 0 || clock_ns() < until) && !comm_failure_known(own->world->failure))
-            if (!ucp_worker_progress(ucx_worker_of(own)->worker)) usleep(NAP_US);
-        ucp_request_free(flush);
+            if (!ucx_of(own)->worker_progress(ucx_worker_of(own)->worker)) usleep(NAP_US);
+        ucx_of(own)->request_free(flush);
     } else {
         how = UCS_PTR_STATUS(flush);
     }
     if (comm_failure_known(own->world->failure)) return comm_failure_error(own->world->failure, e);
     if (how == UCS_OK) return OK;
     return err_set(e, E_PEER, "communicator ucx: cannot connect to rank %d: %s", rank,
-                   how == UCS_INPROGRESS ? "it did not answer in time" : ucs_status_string(how));
+                   how == UCS_INPROGRESS ? "it did not answer in time"
+                                         : ucx_of(own)->status_string(how));
 }
 
 status ucx_worker_open(network_rank *own, const comm_options *o, err *e)
@@ -251,7 +258,9 @@ status ucx_worker_open(network_rank *own, const comm_options *o, err *e)
     TRY(alloc_zeroed(&w, 1, sizeof *w, what, e));
     own->state = w;
     TRY(alloc_zeroed(&w->peer, (size_t)o->size, sizeof *w->peer, what, e));
-    for (int r = 0; r < o->size; r++) w->peer[r].lost = &own->lost[r];
+    for (int r = 0; r < o->size; r++)
+        w->peer[r] = (ucx_peer){.lost = &own->lost[r], .api = &w->api};
+    TRY(ucx_library_open(&w->api, e));
     TRY(open_context(own, e));
     TRY(open_worker(own, e));
     TRY(open_endpoints(own, o, e));
@@ -277,9 +286,10 @@ static void tell_leaving(network_rank *own, const ucx_peer *p)
     const ucp_request_param_t eager = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                        .flags = UCP_AM_SEND_FLAG_EAGER};
     if (!p->is_near) return;
-    void *handle =
-        ucp_am_send_nbx(p->endpoint, UCX_RANK_LEFT, &own->rank, sizeof own->rank, NULL, 0, &eager);
-    if (UCS_PTR_IS_PTR(handle)) ucp_request_free(handle); // it ends before the endpoint does
+    void *handle = ucx_of(own)->am_send_nbx(p->endpoint, UCX_RANK_LEFT, &own->rank,
+                                            sizeof own->rank, NULL, 0, &eager);
+    if (UCS_PTR_IS_PTR(handle))
+        ucx_of(own)->request_free(handle); // it ends before the endpoint does
 }
 
 // Closes the endpoints when what was sent has left.
@@ -292,12 +302,13 @@ static void flush_endpoints(network_rank *own)
         ucx_peer *p = &ucx_worker_of(own)->peer[r];
         if (!p->endpoint) continue;
         tell_leaving(own, p);
-        void *handle = ucp_ep_close_nbx(p->endpoint, p->is_near || !*p->lost ? &gently : &force);
+        void *handle =
+            ucx_of(own)->ep_close_nbx(p->endpoint, p->is_near || !*p->lost ? &gently : &force);
         p->endpoint = NULL;
         if (!UCS_PTR_IS_PTR(handle)) continue;
-        while (ucp_request_check_status(handle) == UCS_INPROGRESS && clock_ns() < until)
-            if (!ucp_worker_progress(ucx_worker_of(own)->worker)) usleep(NAP_US);
-        ucp_request_free(handle);
+        while (ucx_of(own)->request_check_status(handle) == UCS_INPROGRESS && clock_ns() < until)
+            if (!ucx_of(own)->worker_progress(ucx_worker_of(own)->worker)) usleep(NAP_US);
+        ucx_of(own)->request_free(handle);
     }
 }
 
@@ -307,9 +318,10 @@ static void drop_messages(network_rank *own)
     ucp_tag_recv_info_t info;
     ucp_tag_message_h message;
     const ucp_request_param_t plain = {0};
-    while ((message = ucp_tag_probe_nb(ucx_worker_of(own)->worker, 0, 0, 1, &info))) {
-        void *handle = ucp_tag_msg_recv_nbx(ucx_worker_of(own)->worker, &info, 0, message, &plain);
-        if (UCS_PTR_IS_PTR(handle)) ucp_request_free(handle);
+    while ((message = ucx_of(own)->tag_probe_nb(ucx_worker_of(own)->worker, 0, 0, 1, &info))) {
+        void *handle =
+            ucx_of(own)->tag_msg_recv_nbx(ucx_worker_of(own)->worker, &info, 0, message, &plain);
+        if (UCS_PTR_IS_PTR(handle)) ucx_of(own)->request_free(handle);
     }
 }
 
@@ -319,9 +331,9 @@ void ucx_worker_close(network_rank *own, bool well)
     if (w->worker) {
         if (well) flush_endpoints(own);
         drop_messages(own);
-        ucp_worker_destroy(w->worker);
+        ucx_of(own)->worker_destroy(w->worker);
     }
-    if (w->context) ucp_cleanup(w->context);
+    if (w->context) ucx_of(own)->cleanup(w->context);
     free(w->peer);
     free(w);
 }

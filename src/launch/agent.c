@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "launch/agent_watch.h"
 #include "launch/agent_workers.h"
+#include "launch/hangup.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -35,10 +36,11 @@ typedef enum round_end { ROUND_DONE, ROUND_FAILED, ROUND_JOINED, ROUND_SIGNALLED
 
 static status open_signals(agent *a, err *e)
 {
-    const sigset_t *set = &a->options->signals;
-    a->signals = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+    sigset_t set = a->options->signals;
+    if (!hangup_stops()) sigdelset(&set, SIGHUP);
+    a->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (a->signals < 0) return err_errno(e, "cannot watch for signals");
-    pthread_sigmask(SIG_BLOCK, set, &a->before);
+    pthread_sigmask(SIG_BLOCK, &set, &a->before);
     return OK;
 }
 

@@ -17,8 +17,8 @@ typedef status (*launch_rank_main)(world *w, int rank, int ranks, void *arg, err
 typedef struct launch_options {
     int ranks;
     bool as_threads;
-    // True: the first SIGINT or SIGTERM asks the ranks to stop, and the second one fails the run.
-    // False: the launcher handles neither signal.
+    // True: the first SIGINT, SIGTERM or SIGHUP asks the ranks to stop, and the second one fails the run.
+    // False: the launcher handles no signal.
     bool own_terminal;
     struct {
         int calls;          // of each rank that are recorded (comm/recorder.h); 0: none

@@ -1,8 +1,9 @@
-// terminal.c -- reads SIGINT and SIGTERM from a descriptor, so that Ctrl-C stops a run after its
+// terminal.c -- reads SIGINT, SIGTERM and SIGHUP from a descriptor, so that Ctrl-C stops a run after its
 // step, and hears of the end of the starter (starter.h).
 //
 // Called by launch.c and by the loops that wait for ranks. The signals are blocked before ranks
 // start, so that they end no rank. Of the ranks it knows only the stop request and the failure record.
+#include "launch/hangup.h"
 #include "launch/workers.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@ status terminal_open(launch_terminal *t, bool own_terminal, err *e)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    if (hangup_stops()) sigaddset(&set, SIGHUP);
     t->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (t->fd < 0) return err_errno(e, "cannot watch for signals");
     pthread_sigmask(SIG_BLOCK, &set, &t->before);

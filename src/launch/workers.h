@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-// SIGINT and SIGTERM, blocked and read from a file descriptor while ranks run; and the end of the process that has
+// SIGINT, SIGTERM and SIGHUP, blocked and read from a file descriptor while ranks run; and the end of the process that has
 // started this one.
 typedef struct launch_terminal {
     int fd;          // -1: the signals are left alone
