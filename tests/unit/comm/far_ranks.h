@@ -124,6 +124,9 @@ typedef struct far_ranks {
     int ranks, killed;       // killed: this rank kills itself; -1: none
     bool late;               // streams have threads of their own
     bool compares;           // each collective is compared before it runs
+    // Where it is set: the last rank opens its communicator when this has returned, which gets the other ranks' processes.
+    void (*before_last)(const pid_t *pid, int ranks);
+    int last[2]; // the pipe by which the last rank waits
     int64_t patience_ms;
     rank_fn fn;
     far_shared *shared;
@@ -135,6 +138,15 @@ typedef struct far_place {
     world *world;
     int rank, local_rank, local_size;
 } far_place;
+
+// Waits until the test closes its end.
+static void await_pipe(const int ends[2])
+{
+    char nothing;
+    close(ends[1]);
+    while (read(ends[0], &nothing, 1) > 0) continue;
+    close(ends[0]);
+}
 
 static status run_far(const far_ranks *f, const far_place *p, err *e)
 {
@@ -153,6 +165,7 @@ static status run_far(const far_ranks *f, const far_place *p, err *e)
                             .device = &d,
                             .deadline_ms = OPEN_MS,
                             .world = s.world};
+    if (f->before_last && p->rank == f->ranks - 1) await_pipe(f->last);
     TRY(comm_open(f->communicator, o, &s.comm, e));
     TRY(f->fn(&s, e));
 done:
@@ -201,12 +214,10 @@ static void wait_far(const far_ranks *f, const far_place *places, const pid_t *p
 
 // A rank connects when all are forked, because the store's thread starts after the forks: a thread may hold a lock (of
 // OpenSSL, of a sanitizer's allocator), and a process that is forked then would wait for this lock for ever.
-static void await_start(const far_ranks *f)
+static void await_start(const far_ranks *f, int rank)
 {
-    char nothing;
-    close(f->started[1]);
-    while (read(f->started[0], &nothing, 1) > 0) continue;
-    close(f->started[0]);
+    if (rank < f->ranks - 1) close(f->last[1]); // else it would keep the last rank waiting
+    await_pipe(f->started);
 }
 
 // Forks the ranks and waits for them. The test that calls it looks at f->results.
@@ -224,18 +235,22 @@ static void fork_far(far_ranks *f)
     f->results = f->shared->results;
     open_hosts(f, places);
     assert_int_equal(pipe(f->started), 0);
+    assert_int_equal(pipe(f->last), 0);
     for (int r = 0; r < f->ranks; r++) {
         if ((pid[r] = fork()) != 0) continue;
         alarm(LIMIT_S);
-        await_start(f);
+        await_start(f, r);
         f->results[r].result = run_far(f, &places[r], &f->results[r].error);
         _exit(0);
     }
     assert_int_equal(net_address_resolve("127.0.0.1", 0, &local, &e), OK);
     assert_int_equal(store_server_open(&local, &FAR_SECRET, &server, &f->shared->store, &e), OK);
     close(f->started[1]);
+    if (f->before_last) f->before_last(pid, f->ranks);
+    close(f->last[1]);
     wait_far(f, places, pid);
     close(f->started[0]);
+    close(f->last[0]);
     store_server_close(server);
     for (int r = 0; r < f->ranks; r++)
         if (places[r].local_rank == 0) world_close(places[r].world);

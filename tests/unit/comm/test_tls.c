@@ -2,6 +2,8 @@
 #define COMMUNICATOR "tls"
 #include "network_cases.h"
 
+#include "attack/attack.h"
+
 // ---- Parts that come before their receives
 
 // Rank 0 sends long messages, which ask first, and short ones, which are kept; rank 1 receives those of the other
@@ -80,10 +82,81 @@ static void test_the_last_message_of_a_rank_that_left_is_received(void **state)
     expect_ok(&f);
 }
 
+// ---- Clients that have not authenticated, while the ports are open
+
+enum { SILENT = 400, FRAMES = 1500 };
+
+static int silent[2 * SILENT], silents; // that the test holds open while the ranks connect
+
+// More clients than there are places, which say nothing, and others that send frames which are nearly right.
+static void attack_ranks(const pid_t *pid, int ranks)
+{
+    unsigned char hello[ATTACK_FRAME], frame[ATTACK_FRAME];
+    const size_t bytes = attack_client_hello(hello);
+    uint32_t seed = 20261123;
+    attack_allow_files();
+    for (int r = 0; r < ranks - 1; r++) {
+        struct sockaddr_in port[ATTACK_PORTS];
+        while (attack_ports(pid[r], port) == 0) poll(NULL, 0, 1); // alarm() ends it
+        assert_int_equal(attack_ports(pid[r], port), 1);
+        assert_int_equal(port[0].sin_addr.s_addr, htonl(INADDR_LOOPBACK));
+        for (int i = 0; i < SILENT; i++) {
+            silent[silents] = attack_connect(&port[0]);
+            assert_true(silent[silents++] >= 0);
+        }
+        for (int i = 0; i < FRAMES; i++) {
+            const int fd = attack_connect(&port[0]);
+            assert_true(fd >= 0);
+            assert_true(
+                send(fd, frame, attack_make_frame(&seed, hello, bytes, frame), MSG_NOSIGNAL) > 0);
+            close(fd);
+        }
+    }
+}
+
+static void test_clients_without_the_secret_keep_no_rank_away(void **state)
+{
+    (void)state;
+    far_ranks f = {.communicator = COMMUNICATOR,
+                   .ranks = 3,
+                   .killed = -1,
+                   .patience_ms = PATIENCE_MS,
+                   .before_last = attack_ranks,
+                   .fn = far_everything};
+    silents = 0;
+    fork_far(&f);
+    for (int i = 0; i < silents; i++) close(silent[i]);
+    expect_ok(&f);
+}
+
+// The ranks' ports are closed when all have connected.
+static status has_no_port(const test_rank *s, err *e)
+{
+    struct sockaddr_in ports[ATTACK_PORTS];
+    status result = comm_barrier(s->comm, e);
+    if (result == OK && attack_ports(getpid(), ports) != 0)
+        return err_set(e, E_INTERNAL, "port %d is open", ntohs(ports[0].sin_port));
+    return result == OK ? comm_barrier(s->comm, e) : result;
+}
+
+static void test_a_run_has_no_open_port(void **state)
+{
+    (void)state;
+    far_ranks f = {.communicator = COMMUNICATOR,
+                   .ranks = 3,
+                   .killed = -1,
+                   .patience_ms = PATIENCE_MS,
+                   .fn = has_no_port};
+    fork_far(&f);
+    expect_ok(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_last_message_of_a_rank_that_left_is_received),
+        cmocka_unit_test(test_clients_without_the_secret_keep_no_rank_away),
+        cmocka_unit_test(test_a_run_has_no_open_port),
         NETWORK_CASES,
         cmocka_unit_test(test_parts_of_groups_pass_each_other),
     };

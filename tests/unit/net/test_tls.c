@@ -217,6 +217,43 @@ static void test_a_changed_byte_ends_the_connection(void **state)
     }
 }
 
+// Somebody in between keeps what a client sent, and sends it again on a connection of his own.
+static void test_bytes_that_are_sent_again_are_refused(void **state)
+{
+    (void)state;
+    ends x, again;
+    int client[2], server[2], other[2];
+    char kept[20000], got[100];
+    size_t have = 0, some;
+    connect_pair(client);
+    connect_pair(server);
+    open_on(&x, KEY, KEY, NET_TLS_UPDATE_BYTES, (int[2]){client[0], server[0]});
+    for (int turn = 0; turn < 10; turn++) {
+        net_tls_handshake(x.tls[0]);
+        if (turn == 9)
+            assert_int_equal(net_tls_write(x.tls[0], "lose 7.5", 8, false), NET_TLS_READY);
+        const ssize_t bytes = read(client[1], kept + have, sizeof kept - have);
+        if (bytes > 0) assert_int_equal(write(server[1], kept + have, (size_t)bytes), bytes);
+        have += bytes > 0 ? (size_t)bytes : 0;
+        net_tls_handshake(x.tls[1]);
+        carry(server[1], client[1], -1);
+    }
+    assert_int_equal(net_tls_read(x.tls[1], got, sizeof got, &some), NET_TLS_READY);
+    assert_int_equal(some, 8);
+    // On the same connection, and on a new one of the same key.
+    assert_int_equal(write(server[1], kept, have), have);
+    assert_int_equal(net_tls_read(x.tls[1], got, sizeof got, &some), NET_TLS_ENDED);
+    connect_pair(other);
+    open_on(&again, KEY, KEY, NET_TLS_UPDATE_BYTES, (int[2]){dup(other[0]), other[0]});
+    assert_int_equal(write(other[1], kept, have), have);
+    assert_int_equal(net_tls_handshake(again.tls[1]), NET_TLS_ENDED);
+    close_ends(&x);
+    close_ends(&again);
+    close(client[1]);
+    close(server[1]);
+    close(other[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +261,7 @@ int main(void)
         cmocka_unit_test(test_an_end_with_another_key_is_refused),
         cmocka_unit_test(test_an_end_without_a_key_is_refused),
         cmocka_unit_test(test_a_changed_byte_ends_the_connection),
+        cmocka_unit_test(test_bytes_that_are_sent_again_are_refused),
         cmocka_unit_test(test_bytes_that_are_no_tls_end_the_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
