@@ -245,6 +245,16 @@ run "$trireme" run --nproc-per-node 64 ./env.sh
 expect_exit 0
 expect_lines 64 ranks
 
+# ---- The folder of a run that is given none is gone with the run, also after a failure.
+mkdir own_tmp
+printf '%s\n' '#!/bin/sh' '[ "$(dirname "$TORCHELASTIC_ERROR_FILE" | cut -c -"${#TMPDIR}")" = "$TMPDIR" ] && exit "$1"' >exits.sh
+chmod +x exits.sh
+for exits in 0 1; do
+    TMPDIR=$PWD/own_tmp run "$trireme" run --nproc-per-node 2 ./exits.sh $exits
+    expect_exit $exits
+    expect_none 'files of an ended run' "$(ls own_tmp)"
+done
+
 # ---- Bad usage
 refused() { # TEXT ARGUMENT...
     local why=$1
