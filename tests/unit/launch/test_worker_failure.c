@@ -45,7 +45,7 @@ static void a_record_is_read_as_it_was_written(void **state)
     assert_string_equal(f.what, FAILED.what);
     assert_string_equal(f.error_file, FAILED.error_file);
     assert_int_equal(worker_failure_unpack(packed, bytes - 1, &f, &e), E_IO);
-    assert_string_equal(e.text, "the record of a failure from another host is damaged");
+    assert_string_equal(e.text, "a failure on another host, whose record is damaged");
     assert_int_equal(worker_failure_unpack("{\"rank\": 1}", 11, &f, &e), E_IO);
 }
 
