@@ -60,6 +60,19 @@ expect_form() { LC_ALL=C grep -Eaxq -e "$(any_number "$(pattern "$1")")" "$print
 expect_line() { LC_ALL=C grep -Eaxq -e "$(pattern "$1")" "$printed" || { echo "no line printed is: $1"; exit 1; }; }
 wrong_mark() { echo "line $1"; exit 1; }'
 
+# The ports of pages are fixed, so a page has a network of its own where the system gives one: other tests may run.
+own_network=
+for flags in -n -rn; do
+    [ -n "$own_network" ] || ! unshare $flags ip link set lo up 2>/dev/null || own_network=$flags
+done
+isolated() {
+    if [ -n "$own_network" ]; then
+        unshare $own_network sh -c 'ip link set lo up && exec "$@"' sh "$@"
+    else
+        "$@"
+    fi
+}
+
 # run_document ROOT DOCUMENT
 run_document() {
     folder=$scratch/run/$2
@@ -70,7 +83,7 @@ run_document() {
     commands "$1/$2" >"$folder.commands"
     [ -s "$folder.commands" ] || return 0
     { printf '%s\n' "$prelude" && cat "$folder.commands"; } >"$folder.script"
-    if ! (cd "$folder" && printed=$folder.printed BASH_XTRACEFD=9 PATH="$folder/build:$PATH" timeout 400 bash -eu "$folder.script") \
+    if ! (cd "$folder" && printed=$folder.printed BASH_XTRACEFD=9 PATH="$folder/build:$PATH" isolated timeout 400 bash -eu "$folder.script") \
         >"$folder.log" 2>&1 </dev/null 9>"$folder.trace"; then
         tail -n 15 "$folder.log"
         [ ! -e "$folder.printed" ] || tail -n 5 "$folder.printed"
