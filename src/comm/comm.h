@@ -79,6 +79,8 @@ typedef struct comm_ops {
     void (*abort)(comm *c, const err *why);
     status (*split)(comm *c, int color, int key, comm **out, err *e);
     status (*share)(comm *c, err *e);
+    // The rank of the run that is a member. NULL: it is not known.
+    int (*rank_of)(const comm *c, int member);
     // NULL: setting the member of `comm` is enough.
     void (*set_label)(comm *c, const char *label);
     // Appends by what this rank reaches another one; nothing where it is not known. NULL: never.

@@ -281,6 +281,13 @@ done:
     return result;
 }
 
+static int hier_rank_of(const comm *c, int member)
+{
+    const hier_comm *h = (const hier_comm *)c;
+    const comm *members = h->all ? h->all : h->near;
+    return members->ops->rank_of(members, member);
+}
+
 static const comm_ops hier_ops = {
     .name = "hier",
     .close = hier_close,
@@ -300,6 +307,7 @@ static const comm_ops hier_ops = {
     .abort = hier_abort,
     .split = hier_split,
     .share = hier_share,
+    .rank_of = hier_rank_of,
     .set_label = hier_set_label,
     .add_route = hier_add_route,
 };

@@ -340,6 +340,11 @@ done:
     return result;
 }
 
+static int rank_of(const comm *c, int member)
+{
+    return local_rank_of((const comm_local *)c, member);
+}
+
 static const comm_ops local_ops = {
     .name = "local",
     .close = local_close,
@@ -358,6 +363,7 @@ static const comm_ops local_ops = {
     .abort = local_abort,
     .split = local_split,
     .share = local_share,
+    .rank_of = rank_of,
 };
 
 const comm_capabilities LOCAL_CAPABILITIES = {.tree_order = true, .zero_copy = true};

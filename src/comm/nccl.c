@@ -391,6 +391,11 @@ done:
     return result;
 }
 
+static int nccl_rank_of(const comm *c, int member)
+{
+    return ((const nccl_comm *)c)->ranks[member];
+}
+
 static const comm_ops nccl_ops = {
     .name = "nccl",
     .close = nccl_close,
@@ -410,6 +415,7 @@ static const comm_ops nccl_ops = {
     .abort = nccl_abort,
     .split = nccl_split,
     .share = nccl_share,
+    .rank_of = nccl_rank_of,
 };
 
 // ---- Opening

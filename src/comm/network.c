@@ -261,6 +261,11 @@ static void network_add_route(comm *base, int peer, text *out)
     pthread_mutex_unlock(&own->lock);
 }
 
+static int network_rank_of(const comm *c, int member)
+{
+    return ((const network_comm *)c)->ranks[member];
+}
+
 static const comm_ops network_ops = {
     .close = network_close,
     .alloc = network_alloc,
@@ -279,6 +284,7 @@ static const comm_ops network_ops = {
     .abort = network_abort,
     .split = network_split,
     .share = network_share,
+    .rank_of = network_rank_of,
     .add_route = network_add_route,
 };
 

@@ -213,6 +213,11 @@ static void p2p_close(comm *base)
     rank_leave(own);
 }
 
+static int p2p_rank_of(const comm *c, int member)
+{
+    return local_rank_of(p2p_host((const p2p_comm *)c), member);
+}
+
 static const comm_ops p2p_ops = {
     .name = "p2p",
     .close = p2p_close,
@@ -231,6 +236,7 @@ static const comm_ops p2p_ops = {
     .abort = p2p_abort,
     .split = p2p_split,
     .share = p2p_share,
+    .rank_of = p2p_rank_of,
     .set_label = p2p_set_label,
 };
 

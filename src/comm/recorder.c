@@ -27,11 +27,23 @@ comm_record_rank *comm_recorder_rank(const comm_recorder *r, int rank)
     return (comm_record_rank *)(first + (size_t)rank * r->rank_bytes);
 }
 
+static size_t slots_bytes(int entries)
+{
+    return sizeof(comm_record_rank) + (size_t)entries * sizeof(comm_record_slot);
+}
+
+_Atomic int32_t *comm_recorder_members(const comm_recorder *r, int rank, int group)
+{
+    char *own = (char *)comm_recorder_rank(r, rank);
+    return (_Atomic int32_t *)(void *)(own + slots_bytes(r->o.entries)) +
+           (size_t)group * (size_t)r->o.all_ranks;
+}
+
 status comm_recorder_open(const comm_recorder_options *o, comm_recorder **out, err *e)
 {
     status result = OK;
-    const size_t rank_bytes =
-        size_align(sizeof(comm_record_rank) + (size_t)o->entries * sizeof(comm_record_slot), 64);
+    const size_t members = (size_t)RECORDER_GROUPS * (size_t)o->all_ranks * sizeof(int32_t);
+    const size_t rank_bytes = size_align(slots_bytes(o->entries) + members, 64);
     const size_t bytes = size_align(sizeof(comm_recorder), 64) + (size_t)o->ranks * rank_bytes;
     *out = NULL;
     void *memory;
@@ -123,12 +135,24 @@ static void fill_row(comm_record_group *g, uint64_t key, const comm *c)
     atomic_store(&g->rank, c->rank);
     atomic_store(&g->size, c->size);
     atomic_store(&g->collectives, 0);
-    atomic_store(&g->messages, 0);
+    atomic_store(&g->has_messages, 0);
     atomic_store(&g->transport, c->ops->name);
     atomic_store(&g->published.value, 0);
     for (int i = 0; i < 2; i++) atomic_store(&g->next[i].id, 0);
     atomic_store(&g->left, 0);
     atomic_store(&g->key, key);
+}
+
+// Where the communicator does not tell its members, only this rank is known.
+static void write_members(const comm_recording *x, const comm *c)
+{
+    const comm_recorder *r = x->recorder;
+    _Atomic int32_t *members = comm_recorder_members(r, x->rank, x->row);
+    if (c->size > r->o.all_ranks) return; // a test without hosts
+    for (int i = 0; i < c->size; i++)
+        atomic_store(&members[i], i == c->rank      ? r->o.first_rank + x->rank
+                                  : c->ops->rank_of ? c->ops->rank_of(c, i)
+                                                    : -1);
 }
 
 static status recording_open(comm_recorder *r, int rank, uint64_t key, comm *c, err *e)
@@ -139,11 +163,14 @@ static status recording_open(comm_recorder *r, int rank, uint64_t key, comm *c, 
     c->recording = x;
     x->recorder = r;
     x->rank = rank;
+    TRY(alloc_zeroed(&x->pairs, 2 * (size_t)c->size, sizeof *x->pairs,
+                     "the recording of a communicator", e));
     x->group = take_row(comm_recorder_rank(r, rank), &x->row);
     if (!x->group && r->o.compares)
         FAIL(E_INTERNAL, "found more than %d process groups open on a rank; valid are at most %d",
              RECORDER_GROUPS, RECORDER_GROUPS);
     if (!x->group) goto done;
+    write_members(x, c);
     fill_row(x->group, key, c);
     comm_recording_set_label(x, c->label);
     if (r->o.compares && c->size > 1) TRY(comm_record_find_peers(c, e));
@@ -181,6 +208,7 @@ void comm_recording_close(comm_recording *x)
         atomic_store(&x->group->left, 1);
         doorbell_ring(&x->group->published, doorbell_read(&x->group->published));
     }
+    free(x->pairs);
     free(x->peers);
     free(x->peer_ranks);
     free(x->gathered);
@@ -224,6 +252,15 @@ static bool is_message(comm_call_kind k)
     return k == CALL_SEND || k == CALL_RECV;
 }
 
+// The place of a call among those that it may meet, from 1.
+static uint64_t next_sequence(comm_recording *x, const comm_call_shape *call, int size)
+{
+    if (!is_message((comm_call_kind)call->kind))
+        return atomic_fetch_add(&x->group->collectives, 1) + 1;
+    atomic_store(&x->group->has_messages, 1);
+    return ++x->pairs[call->root + (call->kind == CALL_RECV ? size : 0)];
+}
+
 status comm_record_begin(comm *c, comm_call_shape call, device_stream *on, comm_record_mark *m,
                          err *e)
 {
@@ -233,12 +270,11 @@ status comm_record_begin(comm *c, comm_call_shape call, device_stream *on, comm_
     comm_recorder *r = x->recorder;
     comm_record_rank *own = comm_recorder_rank(r, x->rank);
     const bool message = is_message((comm_call_kind)call.kind);
-    const comm_record_entry entry = {
-        .call = call,
-        .group = x->row,
-        .sequence = atomic_fetch_add(message ? &x->group->messages : &x->group->collectives, 1) + 1,
-        .what = atomic_load(&r->o.watchdog->activities[x->rank].what),
-        .issued_ns = now_ns()};
+    const comm_record_entry entry = {.call = call,
+                                     .group = x->row,
+                                     .sequence = next_sequence(x, &call, c->size),
+                                     .what = atomic_load(&r->o.watchdog->activities[x->rank].what),
+                                     .issued_ns = now_ns()};
     const uint64_t id = atomic_load(&own->calls) + 1;
     if (r->o.entries) {
         *m = (comm_record_mark){.slot = &own->slots[(id - 1) % (uint64_t)r->o.entries],

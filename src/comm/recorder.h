@@ -28,6 +28,7 @@ typedef struct comm_recorder comm_recorder;
 typedef struct comm_recorder_options {
     int ranks;             // of this machine
     int first_rank;        // the number of the first of them among all
+    int all_ranks;         // of all machines
     int entries;           // of each rank; 0: nothing is recorded
     bool compares;         // each collective is compared before it runs
     bool spin;             // every rank can have a core of its own
@@ -49,9 +50,9 @@ status comm_recorder_attach(comm_recorder *r, int rank, comm *c, err *e);
 // nothing where it has not recorded a call.
 void comm_recorder_describe(const comm_recorder *r, int rank, char *out, size_t room);
 
-// Writes the recordings of `count` ranks from `first` on, which this process has started, to the files PREFIX<rank>,
-// as JSON with the fields of PyTorch's Flight Recorder. A rank without calls has none. Makes the folder of the
-// files. E_IO, E_MEMORY.
+// Writes the recordings of `count` ranks from `first` on, which this process has started, as PyTorch's Flight Recorder
+// does: to the files PREFIX<rank>, pickles that torchfrtrace reads. The same as JSON goes to PREFIXjson/<rank>.json. A rank
+// without calls has none. Makes the folders of the files. E_IO, E_MEMORY.
 status comm_recorder_dump(const comm_recorder *r, int first, int count, const char *prefix, err *e);
 
 #endif

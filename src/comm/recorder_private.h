@@ -9,8 +9,9 @@
 // A call as its rank issued it.
 typedef struct comm_record_entry {
     comm_call_shape call;
-    int64_t group;     // row of the rank's groups
-    uint64_t sequence; // place among the group's collectives, or among its messages, from 1
+    int64_t group; // row of the rank's groups
+    uint64_t
+        sequence; // place, from 1, among collectives of the group, or messages from this sender to this receiver
     uint64_t what;     // the rank's activity (comm_activity.what)
     int64_t issued_ns; // since 1970
 } comm_record_entry;
@@ -38,7 +39,8 @@ typedef struct comm_record_group {
     _Atomic int left;         // the rank has closed it
     doorbell published;       // collectives that may be compared, modulo 2^32
     comm_record_slot next[2]; // the latest two of them, by sequence & 1
-    _Atomic uint64_t collectives, messages;     // issued
+    _Atomic uint64_t collectives; // issued
+    _Atomic int has_messages;
     _Atomic uint64_t label[RECORD_LABEL_WORDS]; // of comm_set_label; ends with a zero byte
     const char *_Atomic transport;              // name of the communicator's table, a literal
 } comm_record_group;
@@ -47,6 +49,7 @@ typedef struct comm_record_rank {
     _Atomic uint64_t calls; // recorded
     comm_record_group groups[RECORDER_GROUPS];
     comm_record_slot slots[]; // [entries]: call n lies in (n - 1) % entries
+    // Behind them: the members of each group, as ranks of the run (comm_recorder_members).
 } comm_record_rank;
 
 struct comm_recorder {
@@ -61,6 +64,7 @@ typedef struct comm_recording {
     comm_recorder *recorder;
     comm_record_group *group; // NULL: the rank has too many groups, and this one is not recorded
     int rank;                 // of this machine
+    uint64_t *pairs;          // [2 * size] messages so far to each member, and then from each
     int row;                  // of the group
     uint64_t splits;          // of this communicator so far
     comm_record_group *
@@ -78,6 +82,8 @@ typedef struct comm_record_mark {
 } comm_record_mark;
 
 comm_record_rank *comm_recorder_rank(const comm_recorder *r, int rank);
+// The ranks of the run that are the members of a group of rank `rank`: [its size].
+_Atomic int32_t *comm_recorder_members(const comm_recorder *r, int rank, int group);
 // Copies an entry. False when it is empty or just being replaced.
 bool comm_record_read(const comm_record_slot *s, comm_record_entry *out, uint64_t *id);
 void comm_record_write(comm_record_slot *s, uint64_t id, const comm_record_entry *x);

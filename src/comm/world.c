@@ -113,6 +113,7 @@ status world_record(world *w, int entries, bool compares, err *e)
 {
     const comm_recorder_options o = {.ranks = w->ranks,
                                      .first_rank = w->first_rank,
+                                     .all_ranks = w->all_ranks,
                                      .entries = entries,
                                      .compares = compares,
                                      .spin = w->spin,

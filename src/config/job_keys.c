@@ -196,7 +196,7 @@ const job_key JOB_KEYS[] = {
     {"checks.watchdog", "Reports a step that takes longer than this as hanging; 0 turns the watchdog off.", KEY_DURATION, .unit = "seconds", AT(checks.watchdog_ms), .flags = KEY_MAY_CHANGE, .fallback = "600s", .low = 0, .high = 1e12},
     {"checks.desync", "Compares the next operations of all ranks before they run.", KEY_BOOL, AT(checks.desync), .flags = KEY_MAY_CHANGE, .fallback = "off", .words = OFF_ON},
     {"checks.flight_recorder", "Sets how many of its last collectives and messages each rank records; a run that fails writes them to files. 0 turns the recorder off.", KEY_COUNT, .unit = "calls", AT(checks.record_calls), .flags = KEY_MAY_CHANGE, .fallback = "2000", .low = 0, .high = 1 << 20},
-    {"checks.flight_recorder_prefix", "Names the files of the flight recorder, to which each rank's number is added; without it they are flight_recorder/rank_0 and so on in train.out.", KEY_PATH, AT(checks.record_prefix), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE},
+    {"checks.flight_recorder_prefix", "Names the files of the flight recorder, to which each rank's number is added, for torchfrtrace; without it they are flight_recorder/rank_0 and so on in train.out.", KEY_PATH, AT(checks.record_prefix), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE},
 };
 
 const job_key GROUP_KEYS[] = {

@@ -153,8 +153,8 @@ kill -9 "$(children_of "${pids[2]}")"
 all_say '^trireme: rank 2 \(pid [0-9]+\) '"$killed$" 1 0 1 2 3
 # Each process leaves the last calls of its rank, also of the one that was killed.
 for r in 0 1 2 3; do
-    expect_line "\"rank\": $r,\$" out/flight_recorder/rank_$r
-    expect_line '"profiling_name": "local:all_reduce"' out/flight_recorder/rank_$r
+    expect_line "\"rank\": $r,\$" out/flight_recorder/rank_json/$r.json
+    expect_line '"profiling_name": "nccl:all_reduce", "communicator": "local"' out/flight_recorder/rank_json/$r.json
 done
 # A signal to one rank stops all after their step, and rank 0 says it.
 rm -rf out

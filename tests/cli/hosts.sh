@@ -166,8 +166,9 @@ for lost in 1 2; do
     expect_line "\"rank\":$lost,.*rank $lost .host" out/log.jsonl
     # Each process leaves the last calls of its rank.
     for r in 0 1 2 3; do
-        expect_line "\"rank\": $r,\$" out/flight_recorder/rank_$r
-        expect_line '"profiling_name": "hier:all_reduce"' out/flight_recorder/rank_$r
+        expect_line "\"rank\": $r,\$" out/flight_recorder/rank_json/$r.json
+        expect_line '"profiling_name": "nccl:all_reduce", "communicator": "hier"' out/flight_recorder/rank_json/$r.json
+        expect_line '"desc": "all ranks", "ranks": "\[0, 1, 2, 3\]"' out/flight_recorder/rank_json/$r.json
     done
 done
 # The process that another program has started: of rank 0, whose host keeps the store; of the rank that speaks for its

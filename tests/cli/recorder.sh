@@ -33,17 +33,22 @@ fail_a_rank() { # ARGUMENTS...
 
 fail_a_rank
 for rank in 0 1; do
-    tr -d '\n' <out/flight_recorder/rank_$rank >one
+    json=out/flight_recorder/rank_json/$rank.json
+    tr -d '\n' <$json >one
     echo >>one
     expect_json_lines one
-    expect_line '"entries":' out/flight_recorder/rank_$rank
-    expect_line '"desc": "[a-z_]+", "ranks": "\[0, 1\]"' out/flight_recorder/rank_$rank
-    expect_line '"profiling_name": "local:all_reduce", "frames": \[\{"name": "(REDUCE_GRAD|CLIP_GRAD_NORM)' out/flight_recorder/rank_$rank
+    expect_line '"entries":' $json
+    expect_line '"desc": "[a-z_]+", "ranks": "\[0, 1\]"' $json
+    expect_line '"profiling_name": "nccl:all_reduce", "communicator": "local", "frames": \[\{"name": "(REDUCE_GRAD|CLIP_GRAD_NORM)' $json
+    # A pickle of protocol 2, which ends with its last opcode.
+    [ "$(head -c 3 out/flight_recorder/rank_$rank | od -An -tx1)" = ' 80 02 7d' ] || fail "rank_$rank is no pickle"
+    [ "$(tail -c 1 out/flight_recorder/rank_$rank)" = . ] || fail "the pickle rank_$rank is cut off"
 done
 
 TORCH_FR_BUFFER_SIZE=3 TORCH_FR_DUMP_TEMP_FILE=elsewhere/trace_ fail_a_rank
 expect_no_file out/flight_recorder
-[ "$(grep -c '"record_id"' elsewhere/trace_0)" = 3 ] || fail "not 3 calls: $(cat elsewhere/trace_0)"
+expect_file elsewhere/trace_0
+[ "$(grep -c '"record_id"' elsewhere/trace_json/0.json)" = 3 ] || fail "not 3 calls: $(cat elsewhere/trace_json/0.json)"
 
 TORCH_NCCL_DUMP_ON_TIMEOUT=0 fail_a_rank
 expect_no_file out/flight_recorder

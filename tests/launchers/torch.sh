@@ -1,6 +1,6 @@
 # torch.sh TRIREME PYTHON -- the real PyTorch (CPU, Gloo) in both directions: `trireme run` starts an unchanged DDP script on
 # one host and on two, with the lines that torchrun gets; and PyTorch's torchrun starts `trireme train` on one host and on
-# two, with the bits of ranks that it forks itself. PYTHON is an interpreter whose modules have torch.
+# two, with the bits of ranks that it forks itself. And PyTorch's torchfrtrace reads the flight recorder. PYTHON is an interpreter whose modules have torch.
 # ./test-launchers TRIREME PYTHON starts it.
 tests=$(cd "${0%/*}/.." && pwd)
 . "$tests/cli/lib.sh" "$1"
@@ -115,6 +115,29 @@ torchrun_names() { # a rank that is killed
     expect_gone 60000 $processes
 }
 
+# A run that fails in its second step, because its numbers are too large.
+too_large='--optimizer.lr 1e30 --train.clip_grad_norm 0'
+torch_reads() { # NAME FLAGS...: the flight recorder of four ranks
+    run "$trireme" train job.yaml --quiet --launch.ranks 4 $too_large --train.out "$@"
+    expect_exit 1
+    expect_reads "$1"
+}
+torch_reads_two_nodes() { # each of which writes the files of its ranks
+    local node
+    for node in 0 1; do
+        timeout 120 "${ours[@]}" --nnodes 2 --nproc-per-node 2 --node-rank $node --master-addr 127.0.0.1 --master-port 29771 \
+            train job.yaml --quiet $too_large --train.out two-failed >stdout.$node 2>stderr.$node </dev/null &
+        pids[node]=$!
+    done
+    for node in 0 1; do wait "${pids[$node]}" && fail "node $node ended well"; done
+    expect_reads two-failed
+}
+expect_reads() { # RUN
+    run "$PYTHON_EXEC" "$tests/launchers/flight_recorder.py" "$1/flight_recorder"
+    [ $code = 0 ] || fail "$(tail -n 20 stderr)"
+    echo "  $(tail -n 1 stdout)"
+}
+
 for ranks in 2 4; do check "trireme run: a DDP script on $ranks ranks" one_host $ranks; done
 check "trireme run: two nodes, static" static_nodes
 check "trireme run: two nodes, c10d" c10d_nodes
@@ -133,4 +156,9 @@ check "torchrun: trains on one host" torchrun_trains
 check "torchrun: trains on two nodes, static" torchrun_trains_on_two static --master-addr 127.0.0.1 --master-port "$(free_port)"
 check "torchrun: trains on two nodes, c10d" torchrun_trains_on_two c10d --rdzv-backend c10d --rdzv-id torch --rdzv-endpoint 127.0.0.1:"$(free_port)"
 check "torchrun: a rank that is killed is named" torchrun_names
+check "torchfrtrace: ddp" torch_reads ddp-failed --parallel.dp ddp
+check "torchfrtrace: zero3" torch_reads zero3-failed --parallel.dp zero3
+check "torchfrtrace: a pipeline with tensor parallelism" torch_reads pp-failed --parallel.pp 2 --parallel.tp 2
+check "torchfrtrace: four stages" torch_reads stages-failed --parallel.pp 4 --model.layers 4
+check "torchfrtrace: two hosts" torch_reads_two_nodes
 finish

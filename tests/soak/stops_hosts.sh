@@ -63,7 +63,7 @@ stop_one() { # NUMBER
         fail "$what: it says: $line"
     # The name of the call, its number in its group, and the group.
     last=$(sed -nE "s/.*; its last call is ([a-z_]+) ([0-9]+) over ($group), .*/\1 \2 \3/p" <<<"$line")
-    recorded=$(sed -nE 's/.*"(collective|p2p)_seq_id": ([1-9][0-9]*),.*"process_group": \["[0-9]+", "([^"]*)"\], "profiling_name": "[a-z0-9]+:([a-z_]+)".*/\4 \2 \3/p' "out/flight_recorder/rank_$lost" | tail -n 1)
+    recorded=$(sed -nE 's/.*"(collective|p2p)_seq_id": ([1-9][0-9]*),.*"process_group": \["[^"]*", "([^"]*)"\], "profiling_name": "nccl:([a-z_]+)[^"]*".*/\4 \2 \3/p' "out/flight_recorder/rank_json/$lost.json" | tail -n 1)
     [ "$last" = "$recorded" ] || fail "$what: '$last' is not the last call of the flight recorder: '$recorded'"
     said_us+=($((first_us - stopped_us)))
     expect_gone 20000 $left

@@ -310,6 +310,11 @@ done:
     return result;
 }
 
+static int toy_rank_of(const comm *c, int member)
+{
+    return toy_group_world_rank(((const toy_comm *)c)->group, member);
+}
+
 static const comm_ops TOY_OPS = {
     .name = "toy",
     .close = toy_close,
@@ -328,6 +333,7 @@ static const comm_ops TOY_OPS = {
     .barrier = toy_barrier,
     .abort = toy_abort,
     .split = toy_split,
+    .rank_of = toy_rank_of,
 };
 
 // Opens a communicator of the rank of `like`, from which it takes all that is not the group's.

@@ -54,7 +54,7 @@ code=$?
 [ $code = 1 ] || fail "the rank that is left ended with $code"
 expect_lines 1 stderr.0
 expect_line "rank 1 \(host [^ ]*, pid ${pids[1]}\) was killed, was stopped or ended before its work was done" stderr.0
-expect_line '"profiling_name": "nccl:all_reduce"' killed/flight_recorder/rank_0
+expect_line '"profiling_name": "nccl:all_reduce", "communicator": "nccl"' killed/flight_recorder/rank_json/0.json
 wait ${pids[1]} 2>/dev/null
 
 # A GPU that would have two ranks, and a machine without NCCL.

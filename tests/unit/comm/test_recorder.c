@@ -1,6 +1,10 @@
 // The flight recorder: its files, ranks that desync on purpose, and a rank that is stopped.
 #include "desync_cases.h"
 
+#include "unpickle.h"
+
+#include "base/file.h"
+
 #include <jansson.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -132,15 +136,32 @@ done:
     return result;
 }
 
+// Both files of a rank hold the same.
 static json_t *load(const char *prefix, int rank)
 {
-    char path[128];
+    char path[128], *data = NULL;
+    size_t bytes = 0;
     json_error_t why;
-    snprintf(path, sizeof path, "%s%d", prefix, rank);
+    err e;
+    snprintf(path, sizeof path, "%sjson/%d.json", prefix, rank);
     json_t *root = json_load_file(path, 0, &why);
     if (!root) print_message("%s:%d: %s\n", path, why.line, why.text);
     assert_non_null(root);
     assert_int_equal(remove(path), 0);
+    snprintf(path, sizeof path, "%s%d", prefix, rank);
+    assert_int_equal(file_read(path, &data, &bytes, &e), OK);
+    json_t *pickle = unpickle(data, bytes);
+    free(data);
+    assert_int_equal(remove(path), 0);
+    const json_t *one = json_object_get(root, "entries"), *two = json_object_get(pickle, "entries");
+    assert_int_equal(json_array_size(one), json_array_size(two));
+    for (size_t i = 0; i < json_array_size(one); i++) { // JSON has nine digits of this one
+        json_object_del(json_array_get(one, i), "duration_ms");
+        assert_true(json_object_get(json_array_get(two, i), "duration_ms"));
+        json_object_del(json_array_get(two, i), "duration_ms");
+    }
+    assert_true(json_equal(root, pickle));
+    json_decref(pickle);
     return root;
 }
 
@@ -172,8 +193,8 @@ static void check_entries(const json_t *entries, int64_t last)
                                        "p2p_seq_id",
                                        "op_id",
                                        "profiling_name",
+                                       "communicator",
                                        "time_created_ns",
-                                       "duration_ms",
                                        "input_sizes",
                                        "input_dtypes",
                                        "output_sizes",
@@ -205,6 +226,9 @@ static int64_t elements(const json_t *x, const char *key)
 static void check_message(const json_t *x, const char *name)
 {
     assert_string_equal(word(x, "profiling_name"), name);
+    assert_string_equal(word(x, "communicator"), "local");
+    assert_string_equal(json_string_value(json_array_get(json_object_get(x, "process_group"), 0)),
+                        "0:0->1");
     assert_true(json_is_true(json_object_get(x, "is_p2p")));
     assert_int_equal(number(x, "p2p_seq_id"), 1);
     assert_string_equal(word(x, "state"), "completed");
@@ -220,7 +244,7 @@ static void check_sizes(const json_t *entries, size_t first)
         const char *name;
         int64_t input, output;
     } calls[] = {
-        {"local:all_reduce", 1, 1}, {"local:all_gather", 2, 4}, {"local:reduce_scatter", 4, 2}};
+        {"nccl:all_reduce", 1, 1}, {"nccl:all_gather", 2, 4}, {"nccl:reduce_scatter", 4, 2}};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         const json_t *x = json_array_get(entries, first + i);
         assert_string_equal(word(x, "profiling_name"), calls[i].name);
@@ -229,43 +253,58 @@ static void check_sizes(const json_t *entries, size_t first)
     }
 }
 
+static const json_t *group_named(const json_t *groups, const char *desc)
+{
+    for (void *i = json_object_iter((json_t *)(uintptr_t)groups); i;
+         i = json_object_iter_next((json_t *)(uintptr_t)groups, i))
+        if (strcmp(word(json_object_iter_value(i), "desc"), desc) == 0)
+            return json_object_iter_value(i);
+    fail_msg("no group is %s", desc);
+    return NULL;
+}
+
 // Rank 0 waits in its last sum, to which rank 1, which was killed, did not come.
 static void test_files_have_every_field(void **state)
 {
     (void)state;
-    static const char *const KEYS[] = {"version", "nccl_version",    "pg_config", "pg_status",
-                                       "entries", "nccl_comm_state", "host_name", NULL};
-    char folder[] = "/tmp/trireme-recorder-XXXXXX", prefix[80], below[40];
+    static const char *const KEYS[] = {"version", "nccl_version",     "pg_config", "pg_status",
+                                       "entries", "comm_lib_version", "host_name", NULL};
+    char folder[] = "/tmp/trireme-recorder-XXXXXX", prefix[80], below[40], json[100];
     assert_non_null(mkdtemp(folder));
     snprintf(below, sizeof below, "%s/made", folder);
     snprintf(prefix, sizeof prefix, "%s/rank_", below);
+    snprintf(json, sizeof json, "%sjson", prefix);
     workers k = {.ranks = 2, .fn = record, .records = RECORDS, .prefix = prefix};
     assert_int_equal(run(&k), 2);
     for (int rank = 0; rank < 2; rank++) {
         json_t *root = load(prefix, rank);
         const json_t *entries = json_object_get(root, "entries");
         const json_t *groups = json_object_get(root, "pg_config");
-        const json_t *all = json_object_get(groups, "0"), *group = json_object_get(groups, "1");
+        const json_t *all = json_object_get(groups, "0");
+        const json_t *group = group_named(groups, "dp \"quoted\"");
+        const json_t *pair = json_object_get(groups, "0:0->1");
         const json_t *progress = json_object_get(json_object_get(root, "pg_status"), "1");
         const json_t *newest = json_array_get(entries, RECORDS - 1);
         check_keys(root, KEYS);
         check_entries(entries, 2 * RECORDS + 2 + (rank == 0));
-        assert_int_equal(json_object_size(groups), 2); // those that there are, and no others
+        // Those that there are, with two for messages between the ranks, and no others.
+        assert_int_equal(json_object_size(groups), 4);
         assert_int_equal(json_object_size(json_object_get(root, "pg_status")), 2);
         assert_string_equal(word(all, "ranks"), "[0, 1]");
-        assert_string_equal(word(group, "desc"), "dp \"quoted\"");
         assert_string_equal(word(group, "ranks"), "[1, 0]");
+        assert_string_equal(word(pair, "ranks"), "[0, 1]");
         assert_int_equal(number(progress, "last_enqueued_collective"), 2 * RECORDS + (rank == 0));
         assert_int_equal(number(progress, "last_started_collective"), 2 * RECORDS + (rank == 0));
         assert_int_equal(number(progress, "last_completed_collective"), 2 * RECORDS);
         check_sizes(entries, RECORDS - 5 - (rank == 0));
         check_message(json_array_get(entries, RECORDS - 2 - (rank == 0)),
-                      rank ? "local:recv" : "local:send");
+                      rank ? "nccl:recv 1<-0" : "nccl:send 0->1");
         assert_string_equal(word(newest, "state"), rank ? "completed" : "started");
         assert_string_equal(word(newest, "profiling_name"),
-                            rank ? "local:barrier" : "local:all_reduce");
+                            rank ? "nccl:barrier" : "nccl:all_reduce");
         json_decref(root);
     }
+    assert_int_equal(remove(json), 0);
     assert_int_equal(remove(below), 0);
     assert_int_equal(remove(folder), 0);
 }
@@ -308,6 +347,8 @@ static void test_a_process_writes_the_files_of_its_ranks_only(void **state)
         assert_string_equal(json_string_value(json_array_get(out, 0)), NAMES[i].name);
     }
     json_decref(root);
+    snprintf(prefix, sizeof prefix, "%s/rank_json", folder);
+    assert_int_equal(remove(prefix), 0);
     assert_int_equal(remove(folder), 0); // so it is empty
 }
 
