@@ -66,8 +66,9 @@ static const flag flags[] = {
     {"--log-level", FLAG_TEXT, AT(log_level), "LEVEL", "Accepted; without effect."},
     {"-q, --quiet", FLAG_SWITCH, AT(quiet), NULL, "Leaves warnings out."},
     {"--secret-file", FLAG_TEXT, AT(secret_file), "FILE",
-     "Names the file with the secret of the run, the same path on every host (default: "
-     "TRIREME_SECRET_FILE)."},
+     "Names the file with the secret of the run (default: TRIREME_SECRET_FILE, or a random "
+     "secret). "
+     "ssh hands it to the hosts; pdsh cannot, so it needs a file, the same path on every host."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -237,10 +238,10 @@ const command command_deepspeed = {
     .run = cmd_deepspeed,
     .usage = "[-H FILE] [-i HOSTS] [--num-gpus N] [flags] SCRIPT [arguments of the script]",
     .help = "Starts ranks on the hosts of a hostfile, as the launcher of DeepSpeed does.",
-    .about =
-        "On one host this is run, with the argument --local_rank=N for the script. On several "
-        "hosts it starts run on each through ssh or pdsh; the hosts need the same folder, the same "
-        "program trireme and, with --secret-file, the same secret.",
+    .about = "On one host this is run, with the argument --local_rank=N for the script. On several "
+             "hosts it starts run on each through ssh or pdsh; the hosts need the same folder and "
+             "the same "
+             "program trireme. ssh hands each host the secret of the run.",
     .flags = flags,
     .flag_count = FLAGS,
     .takes_program = true,

@@ -6,7 +6,9 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cmd/cmd.h"
+#include "net/secret.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,7 +134,10 @@ static status write_remote(const deepspeed_request *q, const hostfile *f, int no
     add_meeting(q, f, node, out);
     if (q->bind_cores) text_add(out, " --bind-cores-to-rank");
     if (q->core_list) text_add(out, " --bind-core-list"), add_word(out, q->core_list);
-    if (q->secret_file) text_add(out, " --secret-file"), add_word(out, q->secret_file);
+    if (!q->ssh.pdsh)
+        text_add(out, " --secret-file -");
+    else if (q->secret_file)
+        text_add(out, " --secret-file"), add_word(out, q->secret_file);
     if (q->log_folder) text_add(out, " --tee 3 --log-dir"), add_word(out, q->log_folder);
     if (q->module) text_add(out, " --module");
     if (q->no_python) text_add(out, " --no-python");
@@ -164,27 +169,55 @@ done:
     return result;
 }
 
-// Each worker of the agent here is an ssh to one host. The terminal that -tt asks for ends what runs there when ssh
-// ends. In an elastic run the end of the first host's command is that of the run; the others may be lost.
+// The standard input of one ssh: a pipe that holds the secret as a line, and that stays open as long as this process lives.
+// Where ssh or this process ends, `trireme run` there stops. *out is the descriptor from which ssh reads.
+static status open_input(const net_secret *s, int *out, err *e)
+{
+    char line[2 * NET_MAC_BYTES + 2];
+    int ends[2];
+    for (size_t i = 0; i < sizeof s->key; i++) snprintf(line + 2 * i, 3, "%02x", s->key[i]);
+    line[2 * NET_MAC_BYTES] = '\n';
+    if (pipe(ends) != 0) return err_errno(e, "cannot open a pipe");
+    fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    *out = ends[0];
+    if (write(ends[1], line, sizeof line - 1) == (ssize_t)sizeof line - 1) return OK;
+    return err_errno(e, "cannot write the secret into a pipe");
+}
+
+// That of the user's file, or a random one.
+static status find_secret(const deepspeed_request *q, net_secret *out, err *e)
+{
+    const char *file = q->secret_file ? q->secret_file : getenv("TRIREME_SECRET_FILE");
+    return file && *file ? net_secret_read(file, out, e) : net_secret_draw(out, e);
+}
+
+// Each worker of the agent here is an ssh to one host. In an elastic run the end of the first host's command is that of the run; the others may be lost.
 static status write_ssh(const deepspeed_request *q, const hostfile *f, char **rest, int count,
                         far_commands *c, err *e)
 {
     status result = OK;
     text script = {0}, line = {0};
-    text_add(&script, "shift $((2 * ${local_rank})); ");
+    net_secret secret;
+    char number[16];
+    int input = -1;
+    TRY(find_secret(q, &secret, e));
+    text_add(&script, "shift $((3 * ${local_rank})); ");
     if (!q->elastic) text_add(&script, "exec ");
-    text_add(&script, "ssh -tt -o BatchMode=yes");
+    text_add(&script, "ssh -T -o BatchMode=yes");
     if (q->ssh.port >= 0) text_addf(&script, " -p %d", (int)q->ssh.port);
     if (q->ssh.launcher_args) text_addf(&script, " %s", q->ssh.launcher_args);
-    text_add(&script, " \"$1\" \"$2\"");
+    text_add(&script, " \"$1\" \"$2\" <\"/proc/self/fd/$3\"");
     if (q->elastic)
         text_add(&script, " && exit; code=$?; [ ${local_rank} -gt 0 ] || exit $code; "
                           "echo \"trireme: host $1 is lost (exit code $code)\" >&2");
-    TRY(open_commands(c, &script, 2 * (size_t)f->count, e));
+    TRY(open_commands(c, &script, 3 * (size_t)f->count, e));
     for (int i = 0; i < f->count; i++) {
         TRY(text_copy(f->hosts[i].name, &c->words[c->count++], e));
         TRY(write_remote(q, f, i, rest, count, &line, e));
         TRY(text_take(&line, &c->words[c->count++], e));
+        TRY(open_input(&secret, &input, e));
+        snprintf(number, sizeof number, "%d", input);
+        TRY(text_copy(number, &c->words[c->count++], e));
     }
     c->workers = f->count;
 done:
@@ -193,12 +226,28 @@ done:
     return result;
 }
 
+// pdsh gives the hosts no standard input.
+static status check_pdsh(const deepspeed_request *q, const hostfile *f, err *e)
+{
+    const char *file = q->secret_file ? q->secret_file : getenv("TRIREME_SECRET_FILE");
+    const char *master = q->master_addr ? q->master_addr : f->hosts[0].name;
+    net_address a;
+    if ((file && *file) ||
+        (net_address_resolve(master, 0, &a, NULL) == OK && net_address_is_loopback(&a)))
+        return OK;
+    return err_set(
+        e, E_USAGE,
+        "--launcher pdsh: it cannot hand the hosts a secret; valid: --secret-file FILE, the "
+        "same path on every host, or --launcher ssh, which needs no file");
+}
+
 // One pdsh runs one command on all hosts. It puts the number of a host for %n and a percent sign for %%.
 static status write_pdsh(const deepspeed_request *q, const hostfile *f, char **rest, int count,
                          far_commands *c, err *e)
 {
     status result = OK;
     text script = {0}, hosts = {0}, line = {0}, all = {0};
+    TRY(check_pdsh(q, f, e));
     text_add(&script, "exec env PDSH_RCMD_TYPE=ssh PDSH_SSH_ARGS_APPEND=\"-tt -o BatchMode=yes");
     if (q->ssh.port >= 0) text_addf(&script, " -p %d", (int)q->ssh.port);
     text_add(&script, "\" pdsh -S -f 1024");

@@ -89,8 +89,8 @@ static const flag flags[] = {
     {"--use-env", FLAG_SWITCH, W(use_env), NULL,
      "Leaves out the argument --local-rank that launch adds."},
     {"--secret-file", FLAG_TEXT, N(secret_file), "FILE",
-     "Names the file with the secret of the run, which nodes on several hosts need (default: "
-     "TRIREME_SECRET_FILE)."},
+     "Names the file with the secret of the run, which nodes on several hosts need, or - for the "
+     "first line of the standard input, whose end stops the run (default: TRIREME_SECRET_FILE)."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 

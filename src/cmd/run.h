@@ -4,6 +4,7 @@
 #define TRIREME_CMD_RUN_H
 
 #include "launch/agent.h"
+#include "launch/secret_input.h"
 
 #include <stdint.h>
 
@@ -36,8 +37,9 @@ typedef struct run_request {
 // What the request becomes: the agent's options, and what they borrow.
 typedef struct run_options {
     agent_options agent;
-    char id[64];          // of the run
-    binding_cores *cores; // [workers]; NULL: not bound
+    char id[64];                         // of the run
+    char secret_path[SECRET_INPUT_PATH]; // of --secret-file -
+    binding_cores *cores;                // [workers]; NULL: not bound
     char *folder;
     int *redirect, *tee;
     bool *shown;

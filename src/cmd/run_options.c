@@ -174,6 +174,10 @@ static status open_meeting(const run_nodes *n, run_options *o, err *e)
     m->is_leader = -1;
     m->local_host = n->local_addr;
     m->secret_file = n->secret_file;
+    if (n->secret_file && strcmp(n->secret_file, "-") == 0) {
+        TRY(secret_input_open(o->secret_path, e));
+        m->secret_file = o->secret_path;
+    }
     TRY(read_nodes(n->nnodes, m, e));
     TRY(read_conf(n->conf, m, e));
     if (n->master_port > 65535)

@@ -45,6 +45,7 @@ while [ "${1#-}" != "$1" ]; do
 done
 echo "$1" >>hosts
 echo $$ >"agent-$1"
+printf '%s\n' "$2" >"command-$1"
 exec sh -c "$2"
 END
 host=$(own_address)
@@ -63,6 +64,68 @@ expect_ranks "0 4 0 2 0 2 0,1 a 'b' \$c --local_rank=0 x 'y' \$z" "1 4 1 2 0 2 0
     "2 4 0 2 1 2 0,2 a 'b' \$c --local_rank=0 x 'y' \$z" "3 4 1 2 1 2 0,2 a 'b' \$c --local_rank=1 x 'y' \$z"
 [ "$(sort hosts | tr '\n' ' ')" = 'a b ' ] || fail "hosts: $(cat hosts)"
 expect_line '^-p 2222$' ssh-arguments
+
+# Each host gets the secret of the run by its standard input, on no command line. It is another one in each run.
+program secret.sh <<'END'
+cat "$TRIREME_SECRET_FILE" >"secret-$1-$RANK"
+cat >"rest-$1-$RANK"
+END
+for round in 1 2; do
+    rm -f command-*
+    PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H three --num_nodes 2 --num_gpus 2 --no_local_rank --master_addr "$host" \
+        --master_port 29511 ./secret.sh $round
+    expect_exit 0
+    for rank in 1 2 3; do expect_same secret-$round-0 secret-$round-$rank; done
+    [ ! -s rest-$round-0 ] || fail "the workers read $(cat rest-$round-0)"
+    for command in command-a command-b; do
+        expect_line ' --secret-file - ' $command
+        ! grep -qf secret-$round-0 $command || fail "the secret is in $command"
+    done
+done
+expect_line '^[0-9a-f]{64}$' secret-1-0
+! cmp -s secret-1-0 secret-2-0 || fail 'two runs have one secret'
+# With a file, the hosts get its secret in the same way.
+printf 'a secret of sufficient length\n' >of-user
+chmod 600 of-user
+for round in 3 4; do
+    PATH=$PWD/bin:$PATH run "$trireme" deepspeed -H three --num_nodes 1 --num_gpus 1 --force_multi --no_local_rank \
+        --secret-file of-user --master_addr "$host" ./secret.sh $round
+    expect_exit 0
+done
+expect_same secret-3-0 secret-4-0
+! cmp -s secret-1-0 secret-3-0 || fail 'the secret of the file is not taken'
+# The old line suffices where other hosts reach the address, too: here in a network of the test.
+inside() { unshare -n sh -c 'ip link set lo up && ip address add 10.77.1.1/32 dev lo && exec "$@"' sh "$@"; }
+if [ "$(id -u)" = 0 ] && inside true 2>/dev/null; then
+    PATH=$PWD/bin:$PATH run unshare -n sh -c 'ip link set lo up && ip address add 10.77.1.1/32 dev lo && exec "$@"' sh \
+        "$trireme" deepspeed -H three --num_nodes 2 --num_gpus 1 --master_addr 10.77.1.1 ./env.sh
+    expect_exit 0
+    expect_ranks '0 2 0 1 0 2 0  --local_rank=0' '1 2 0 1 1 2 0  --local_rank=0'
+fi
+rm -f hosts
+
+# The end of the input ends `run` on a host, with its workers: ssh, or its user, is gone.
+program waits.sh <<'END'
+echo $$ >waiting
+exec sleep 600
+END
+mkfifo input
+timeout 240 "$trireme" run --secret-file - ./waits.sh <input >stdout 2>stderr &
+waiting=$!
+exec 7>input
+printf 'a secret of sufficient length\n' >&7
+wait_for_line '^[0-9]+$' waiting
+exec 7>&-
+wait $waiting
+code=$?
+expect_exit 129
+expect_gone 10000 "$(cat waiting)"
+for line in '' short; do
+    timeout 240 "$trireme" run --secret-file - ./env.sh <<<"$line" >stdout 2>stderr
+    code=$?
+    expect_exit 2
+    expect_line '--secret-file -: the standard input has a line of [05] bytes; valid are 16 to 4096'
+done
 
 # One pdsh for all hosts: this one runs the commands here, puts in the numbers of hosts and percent signs as pdsh does, and
 # returns the largest exit code.
@@ -195,6 +258,7 @@ refuse 'exclude each other' -H three -i a -e b
 refuse 'the list has 3 hosts' -H three --num_nodes 4
 refuse 'host c has 1 slots' -H three --num_gpus 2
 refuse 'found slurm; valid are ssh and pdsh' --launcher slurm
+refuse '--launcher pdsh: it cannot hand the hosts a secret; valid: --secret-file FILE' -H three --launcher pdsh --master_addr 192.0.2.1
 refuse '--no-ssh: valid is --node-rank N, from 0 to 2' -H three --no_ssh
 refuse '--no-ssh: valid is --node-rank N, from 0 to 2' -H three --no_ssh --node_rank 3
 refuse '--node-rank stands with --no-ssh' -H three --node_rank 1
