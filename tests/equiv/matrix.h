@@ -79,12 +79,13 @@ point matrix_one_rank(const point *p, int64_t *micro_batch);
 typedef struct matrix_run {
     int steps;                   // 0: MATRIX_STEPS
     int64_t micro_batch, length; // of sequences; length 0: that of the point
-    bool processes;              // every rank is a process, not a thread
-    bool late;                   // on the late device
-    bool unkind;                 // on the unkind device, over the toy communicator
-    bool p2p;                    // with `unkind`: several ranks use the communicator p2p
-    bool cuda;                   // on the GPUs of this machine, which ranks take in turn
-    const char *comm;            // the communicator of several ranks; NULL: auto
+    int second_host;  // with `processes`: the first rank of a second host; 0: there is one host
+    bool processes;   // every rank is a process, not a thread
+    bool late;        // on the late device
+    bool unkind;      // on the unkind device, over the toy communicator
+    bool p2p;         // with `unkind`: several ranks use the communicator p2p
+    bool cuda;        // on the GPUs of this machine, which ranks take in turn
+    const char *comm; // the communicator of several ranks; NULL: auto
     int late_order;
     bool toy;                       // several ranks use the toy communicator
     const distant_options *distant; // wraps the communicator of each rank; NULL: as it is

@@ -2,6 +2,7 @@
 // its test call it. It does not run them.
 #include "equiv/matrix_pair.h"
 
+#include "comm/registry.h"
 #include "equiv/matrix_cover.h"
 #include "late/late_device.h"
 
@@ -89,6 +90,13 @@ bool pair_must_equal(const point *a, const point *b)
 
 // ---- Drawing
 
+// Whether this build has a communicator for ranks of several hosts.
+static bool spans_hosts(int ranks)
+{
+    comm_description d;
+    return comm_describe("hier", ranks, true, true, &d, NULL) == OK;
+}
+
 static matrix_run draw_run(dice *d, const point *p)
 {
     matrix_run how = {.steps = 4};
@@ -99,6 +107,8 @@ static matrix_run draw_run(dice *d, const point *p)
         how.late = true, how.late_order = dice_throw(d, 2) ? LATE_OTHERS_FIRST : LATE_OTHERS_LAST;
     if (kind == 1) how.toy = true;
     if (kind >= 2 && kind <= 4) how.processes = matrix_ranks(p) > 1;
+    if (how.processes && kind == 4 && spans_hosts(matrix_ranks(p)))
+        how.second_host = 1 + dice_throw(d, matrix_ranks(p) - 1);
     return how;
 }
 
@@ -146,6 +156,8 @@ void pair_describe_run(const matrix_run *how, char out[PAIR_RUN_NAME])
 {
     if (how->late)
         snprintf(out, PAIR_RUN_NAME, "late device, order %d", how->late_order);
+    else if (how->second_host)
+        snprintf(out, PAIR_RUN_NAME, "two hosts, the second from rank %d", how->second_host);
     else
         snprintf(out, PAIR_RUN_NAME, "%s",
                  how->toy         ? "toy"

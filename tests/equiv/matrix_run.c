@@ -2,10 +2,9 @@
 // device. The equivalence tests call it through matrix.h. It does not know the expected outcome.
 #include "equiv/matrix.h"
 
-#include "comm/world.h"
 #include "data/dataset.h"
+#include "equiv/matrix_hosts.h"
 #include "late/late_device.h"
-#include "patience.h"
 #include "toy/toy_comm.h"
 #include "unkind/unkind_device.h"
 
@@ -33,7 +32,7 @@ typedef struct results {
 } results;
 
 typedef struct setup {
-    world *world;
+    matrix_hosts hosts;
     const point *point;
     const matrix_run *how;
     const model_config *config;
@@ -163,6 +162,12 @@ static status check_rules(const matrix_run *how, const device *d, err *e)
     return broken ? err_set(e, E_INTERNAL, "%s", broken) : OK;
 }
 
+static const char *communicator_of(const matrix_run *how, int ranks)
+{
+    if (how->second_host) return "hier";
+    return how->comm && ranks > 1 ? how->comm : "auto";
+}
+
 static status run_rank(setup *s, int rank, err *e)
 {
     status result = OK;
@@ -170,14 +175,16 @@ static status run_rank(setup *s, int rank, err *e)
     trainer_options o = s->options;
     trainer *t = NULL;
     comm *distant = NULL;
+    comm_store *store = NULL;
+    comm_options options;
     o.device = o.host = NULL, o.comm = NULL;
     TRY(open_device(how, rank, &o.device, e));
     o.device->is_host_memory = !o.strategy.offload.host_is_apart;
-    const comm_options options = test_world_options(s->world, rank, o.device);
+    TRY(matrix_hosts_enter(&s->hosts, rank, o.device, &store, &options, e));
     if ((how->toy || (how->unkind && !how->p2p)) && options.size > 1)
         TRY(toy_open(&options, how->unkind ? &TOY_UNKIND_DEVICE : &TOY_HOST_DEVICE, &o.comm, e));
     else
-        TRY(comm_open(how->comm && options.size > 1 ? how->comm : "auto", options, &o.comm, e));
+        TRY(comm_open(communicator_of(how, options.size), options, &o.comm, e));
     if (o.strategy.offload.updates_on_host)
         TRY(device_open("cpu", &(device_options){.threads = 1}, &o.host, e));
     if (how->distant) {
@@ -196,6 +203,7 @@ done:
     trainer_close(t);
     if (how->closing && o.device) how->closing(o.device, rank);
     comm_close(o.comm);
+    comm_store_close(store);
     device_close(o.host);
     device_close(o.device);
     return result;
@@ -252,15 +260,18 @@ static status run_all(setup *s, int ranks, err *e)
 {
     status result = OK;
     rank_arg arg[MATRIX_RANKS];
-    TRY(test_world_open(ranks, !s->how->processes, &s->world, e));
-    if (s->how->patience_ms > 0) comm_watchdog_set(s->world->watchdog, s->how->patience_ms);
+    TRY(matrix_hosts_open(ranks, s->how->second_host, !s->how->processes, &s->hosts, e));
+    for (int i = 0; i < 2; i++)
+        if (s->hosts.world[i] && s->how->patience_ms > 0)
+            comm_watchdog_set(s->hosts.world[i]->watchdog, s->how->patience_ms);
     for (int r = 0; r < ranks; r++) {
         arg[r] = (rank_arg){.s = s, .rank = r};
         start_rank(&arg[r]);
     }
+    result = matrix_hosts_start(&s->hosts, e);
     for (int r = 0; r < ranks; r++) await_rank(&arg[r]);
 done:
-    world_close(s->world);
+    matrix_hosts_close(&s->hosts);
     return result;
 }
 

@@ -34,6 +34,7 @@ typedef struct search {
 // What the jobs share.
 typedef struct tally {
     atomic_long next, done, differ, failed;
+    atomic_long hosts, processes; // runs on two hosts, and with a process for each rank
 } tally;
 
 // ---- One pair
@@ -61,6 +62,8 @@ static void run_pair(const search *s, long number, outcome out[2], tally *t)
     for (int i = 0; i < 2; i++) {
         p.how[i].folder = pool_folder();
         p.how[i].patience_ms = s->limit_s * 500;
+        atomic_fetch_add(&t->hosts, p.how[i].second_host > 0);
+        atomic_fetch_add(&t->processes, p.how[i].processes);
         pool_run_one(&p.point[i], &p.how[i], (double)s->limit_s, &out[i]);
         if (out[i].result != OK && !*why)
             snprintf(why, sizeof why, "job %d failed: %s", i + 1, out[i].error);
@@ -155,8 +158,11 @@ int main(int argc, char **argv)
         s.pairs = s.only + 1, s.minutes = 0, s.jobs = 1;
     }
     const int broken = run_jobs(&s, t);
-    printf("seed %ld: %ld pairs, %ld differ, %ld failed, %.0f s\n", s.seed, (long)t->done,
-           (long)t->differ, (long)t->failed, clock_seconds() - s.since);
+    printf(
+        "seed %ld: %ld pairs, %ld differ, %ld failed, %.0f s (%ld runs with processes, %ld of them "
+        "on two hosts)\n",
+        s.seed, (long)t->done, (long)t->differ, (long)t->failed, clock_seconds() - s.since,
+        (long)t->processes, (long)t->hosts);
     if (broken) printf("%d of %ld jobs ended without a result\n", broken, s.jobs);
     return t->differ || t->failed || broken || t->done == 0;
 }

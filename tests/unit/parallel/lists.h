@@ -36,6 +36,8 @@ typedef struct lists_of {
     bool both, frozen;
     const char *second_policy;
     bool second_files; // its weights are in files
+    bool
+        passes; // wgrad computes the gradient of a first matrix, dgrad of a second, forward of the loss
     bool all_backward; // every block has a backward, also those whose parameters are frozen
     bool in_place; // the input gradient of every block but the last replaces its output gradient
 } lists_of;
@@ -89,10 +91,12 @@ static void lists_open(lists *l, const lists_of *x)
             params[b] = (plan_param){
                 .name = names[0], .rows = 8, .cols = 4, .decays = true, .group = b < x->second};
         l->use[b] = (plan_use){.param = b < count ? b : 0, .block = b};
+        if (x->passes) l->use[b].writes = b == blocks - 1 ? COMPUTES_FORWARD : COMPUTES_WGRAD;
     }
     for (int b = 0; b < extra; b++) {
         params[count + b] = (plan_param){.name = names[0], .rows = 6, .cols = 4, .group = 1};
         l->use[blocks + b] = (plan_use){.param = count + b, .block = b};
+        if (x->passes) l->use[blocks + b].writes = COMPUTES_DGRAD;
     }
     const plan_group_options group[2] = {lists_group(x, false), lists_group(x, true)};
     plan_options o = {

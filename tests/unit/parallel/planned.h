@@ -21,7 +21,8 @@ typedef struct planned_param {
     int64_t rows, cols;
     int block, also;
     bool tp_sharded, tp_partial;
-    int group; // of planned.group
+    int group;       // of planned.group
+    unsigned writes; // as in plan_use
 } planned_param;
 
 // A parameter group after the first, which has the members of `planned`. NULL: ddp.
@@ -123,9 +124,9 @@ static status planned_make(const planned *x, plan **out, err *e)
                                  .decays = q->cols > 0,
                                  .tp_sharded = q->tp_sharded,
                                  .tp_partial = q->tp_partial};
-        use[o.uses++] = (plan_use){.param = i, .block = q->block};
+        use[o.uses++] = (plan_use){.param = i, .block = q->block, .writes = q->writes};
         if (q->also && q->also != q->block)
-            use[o.uses++] = (plan_use){.param = i, .block = q->also};
+            use[o.uses++] = (plan_use){.param = i, .block = q->also, .writes = q->writes};
     }
     const int ranks = size[0] * size[1] * size[2] * size[3] * size[4];
     if (mesh_make(size, ranks, &o.mesh, e) != OK) return E_USAGE;
@@ -153,5 +154,22 @@ static __attribute__((unused)) planned planned_blocks(int blocks, int64_t rows, 
 typedef struct planned_pair {
     const char *outer, *inner, *expected;
 } planned_pair;
+
+static inline void expect_buckets(const planned *x, const char *expected)
+{
+    plan *p = planned_open(x);
+    text t = {0};
+    for (int k = 0; k < p->buckets; k++) {
+        const plan_bucket *b = &p->bucket[k];
+        text_addf(&t, "%s", k ? " |" : "");
+        for (int i = 0; i < b->rows; i++)
+            text_addf(&t, "%s%s", i || k ? " " : "", p->row[p->order[b->first_row + i]].name);
+        assert_int_equal(b->first_block, p->row[p->order[b->first_row]].block);
+        assert_int_equal(b->last_block, p->row[p->order[b->first_row + b->rows - 1]].block);
+    }
+    assert_string_equal(t.chars, expected);
+    text_clear(&t);
+    plan_free(p);
+}
 
 #endif

@@ -1,71 +1,6 @@
-// test_plan.c -- buckets, layouts, shards, offsets, stages, tied weights and bytes of a plan; and
+// test_plan.c -- layouts, shards, offsets, stages, tied weights and bytes of a plan; and
 // the options that plan_make refuses.
 #include "unit/parallel/planned.h"
-
-// ---- Buckets
-
-static void expect_buckets(const planned *x, const char *expected)
-{
-    plan *p = planned_open(x);
-    text t = {0};
-    for (int k = 0; k < p->buckets; k++) {
-        const plan_bucket *b = &p->bucket[k];
-        text_addf(&t, "%s", k ? " |" : "");
-        for (int i = 0; i < b->rows; i++)
-            text_addf(&t, "%s%s", i || k ? " " : "", p->row[p->order[b->first_row + i]].name);
-        assert_int_equal(b->first_block, p->row[p->order[b->first_row]].block);
-        assert_int_equal(b->last_block, p->row[p->order[b->first_row + b->rows - 1]].block);
-    }
-    assert_string_equal(t.chars, expected);
-    text_clear(&t);
-    plan_free(p);
-}
-
-static void test_buckets_are_a_small_first_one_then_up_to_the_cap(void **state)
-{
-    (void)state;
-    planned x = planned_blocks(6, 1024, 256); // 1 MiB of gradients in each block
-    x.bucket_bytes = 3 << 20;
-    expect_buckets(&x, "a b | c d e | f");
-    x.bucket_bytes = 100 << 20;
-    expect_buckets(&x, "a b c d e | f");
-    x.bucket_bytes = 1 << 20;
-    expect_buckets(&x, "a | b | c | d | e | f");
-    x.bucket_bytes = 1; // smaller than the first bucket's size
-    expect_buckets(&x, "a | b | c | d | e | f");
-    x.param[5].rows = 8; // the first bucket takes blocks until it has 1 MiB
-    x.bucket_bytes = 3 << 20;
-    expect_buckets(&x, "a | b c d | e f");
-}
-
-static void test_a_bucket_is_whole_blocks(void **state)
-{
-    (void)state;
-    planned x = {.params = 5, .blocks = 3};
-    x.param[0] = (planned_param){8, 4, .block = 0};
-    x.param[1] = (planned_param){8, 0, .block = 0};
-    x.param[2] = (planned_param){8, 4, .block = 1};
-    x.param[3] = (planned_param){8, 0, .block = 1};
-    x.param[4] = (planned_param){8, 4, .block = 2};
-    expect_buckets(&x, "a b | c d | e");
-}
-
-static void test_buckets_are_single_blocks_with_sharded_weights_or_files(void **state)
-{
-    (void)state;
-    planned x = planned_blocks(4, 8, 4);
-    x.bucket_bytes = 100 << 20;
-    x.shard = 2;
-    expect_buckets(&x, "a b c d");
-    x.inner = "zero2"; // gradients in slots, weights replicated
-    expect_buckets(&x, "a b c d");
-    x.inner = "zero3";
-    expect_buckets(&x, "a | b | c | d");
-    x.inner = "zero1";
-    expect_buckets(&x, "a b c d");
-    x.tier[PLAN_OPTIMIZER_STATE] = TIER_FILE;
-    expect_buckets(&x, "a | b | c | d");
-}
 
 // ---- Layouts
 
@@ -567,9 +502,6 @@ static void test_impossible_stages_are_refused_in_one_line(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_buckets_are_a_small_first_one_then_up_to_the_cap),
-        cmocka_unit_test(test_a_bucket_is_whole_blocks),
-        cmocka_unit_test(test_buckets_are_single_blocks_with_sharded_weights_or_files),
         cmocka_unit_test(test_layouts_follow_from_both_policies),
         cmocka_unit_test(test_an_axis_of_one_rank_shards_nothing),
         cmocka_unit_test(test_shards_are_those_of_torch_chunk),

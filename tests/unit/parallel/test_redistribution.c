@@ -18,6 +18,7 @@ static void print_steps(const char *name, const plan_redistribution *m, text *ou
                                [REDISTRIBUTE_ALL_GATHER] = 'G'};
     static const char *const axes[PROCESS_GROUPS] = {[MESH_AXIS(AXIS_DP_REPLICATE)] = "r",
                                                      [MESH_AXIS(AXIS_DP_SHARD)] = "s",
+                                                     [AXES_DATA] = "rs",
                                                      [GROUP_POST_FORWARD] = "n"};
     if (m->count == 0) return;
     text_addf(out, "%s%s in %c:", out->bytes ? "; " : "", name, letter_of(m->layout));
@@ -113,6 +114,31 @@ static void test_a_second_sum_is_left_to_the_steps_end(void **state)
     expect_steps(&x, "micro in F: S r F>O; step in O: A s O>O; update in F: G r O>F");
     x.outer = "ddp", x.inner = "zero2";
     expect_steps(&x, "micro in F: S s F>I; step in I: A r I>I; update in F: G s I>F");
+}
+
+// Sums of three ranks are no subtrees of one sum over six. So one all-reduce sums both axes where both are
+// summed at once, and each rank takes its shard of the sum.
+static void test_an_inner_axis_of_three_ranks_is_summed_together_with_the_outer_one(void **state)
+{
+    (void)state;
+    static const planned_pair at_once[] = {
+        {"ddp", "ddp", "step in F: A rs F>F"},
+        {"ddp", "zero1", "step in F: A rs F>F; update in F: G s I>F"},
+        {"ddp", "zero3", "unshard in F: G s I>F; micro in F: A rs F>F"},
+        {"zero1", "zero2", "micro in F: A rs F>F; update in F: G r B>I, G s I>F"},
+        {"zero2", "ddp", "micro in F: A rs F>F; update in F: G r O>F"},
+        {"zero3", "zero3", "unshard in F: G r B>I, G s I>F; micro in F: A rs F>F"},
+    };
+    planned x = planned_blocks(2, 12, 4);
+    x.replicate = 2, x.shard = 3;
+    for (size_t i = 0; i < sizeof at_once / sizeof *at_once; i++) {
+        x.outer = at_once[i].outer, x.inner = at_once[i].inner;
+        expect_steps(&x, at_once[i].expected);
+    }
+    x.micros = 4, x.outer = "ddp", x.inner = "zero2"; // one axis in each micro-batch
+    expect_steps(&x, "micro in F: S s F>I; step in I: A r I>I; update in F: G s I>F");
+    x.no_sync = true;
+    expect_steps(&x, "step in F: A rs F>F; update in F: G s I>F");
 }
 
 static void test_backward_gathers_in_the_post_forward_group(void **state)
@@ -355,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_an_axis_of_one_rank_needs_no_collective),
         cmocka_unit_test(test_no_sync_leaves_all_sums_to_the_steps_end),
         cmocka_unit_test(test_a_second_sum_is_left_to_the_steps_end),
+        cmocka_unit_test(test_an_inner_axis_of_three_ranks_is_summed_together_with_the_outer_one),
         cmocka_unit_test(test_backward_gathers_in_the_post_forward_group),
         cmocka_unit_test(test_the_collectives_bring_every_element_to_its_place),
     };

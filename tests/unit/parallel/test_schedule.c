@@ -260,6 +260,37 @@ static void test_a_bucket_is_reduced_right_after_its_last_gradient(void **state)
     }
 }
 
+// Between the instruction that takes a gradient slot and the bucket's reduction, no other micro-batch adds to it.
+static void slots_hold_one_micro_batch(const plan *p, const schedule *s, const lists_of *x)
+{
+    int holds[2 * LISTS_PARAMS];
+    (void)x;
+    for (int k = 0; k < p->buckets; k++) holds[k] = -1;
+    for (int i = 0; i < s->count; i++) {
+        const schedule_instr *y = &s->instr[i];
+        const unsigned computes = instr_row_of(y->kind)->computes;
+        if (y->kind == ALLOC_GRAD) holds[y->index] = y->micro;
+        for (int k = 0; computes && k < p->buckets; k++)
+            if (plan_block_writes(p, y->index, k) & computes) assert_int_equal(holds[k], y->micro);
+        if (y->kind == REDUCE_GRAD) {
+            assert_int_equal(holds[y->index], y->micro);
+            holds[y->index] = -1;
+        }
+    }
+}
+
+static void test_a_gradient_slot_holds_one_micro_batch(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"zero2", "zero3"};
+    for (int i = 0; i < 2; i++) {
+        check_all((lists_of){.policy = names[i], .passes = true}, slots_hold_one_micro_batch);
+        check_all(
+            (lists_of){.policy = names[i], .both = true, .second_policy = names[i], .passes = true},
+            slots_hold_one_micro_batch);
+    }
+}
+
 // ---- Files
 
 static int find_of_bucket(const schedule *s, schedule_instr_kind kind, plan_state what, int bucket)
@@ -410,6 +441,7 @@ int main(void)
         cmocka_unit_test(test_without_reshard_backward_unshards_nothing),
         cmocka_unit_test(test_no_sync_reduces_after_the_last_micro_batch_only),
         cmocka_unit_test(test_a_bucket_is_reduced_right_after_its_last_gradient),
+        cmocka_unit_test(test_a_gradient_slot_holds_one_micro_batch),
         cmocka_unit_test(test_optimizer_state_is_read_ahead_of_its_update),
         cmocka_unit_test(test_weights_are_read_while_the_block_before_their_unshard_runs),
         cmocka_unit_test(test_activation_gradients_alternate_between_few_slots),
