@@ -1,6 +1,8 @@
-// hier_message.c -- the messages of the communicator hier: by local between ranks of one host, else by ucx. In a group,
-// all sends begin before anything waits: a send inside of a host from memory that is not of comm_alloc is then copied
-// to the arena, and receives inside of hosts are issued at the end. Called through the table of comm.h.
+// hier_message.c -- the messages of the communicator hier: by local between ranks of one host, else by the network. A
+// send waits for its receive inside of a host, too, as hier says of all its sends (capability sends_wait): a caller
+// overwrites what it sent when the stream has passed. In a group, all sends begin before anything waits: a send inside
+// of a host from memory that is not of comm_alloc is then copied to the arena, and receives inside of hosts are issued
+// at the end. Called through the table of comm.h.
 #include "comm/hier_private.h"
 
 #include <string.h>
@@ -35,6 +37,7 @@ static status full_group(err *e)
     return err_set(e, E_INTERNAL, "more than %d messages start together", HIER_LATER);
 }
 
+// A send of a group. It ends with the group.
 static status send_later(hier_comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
                          err *e)
 {
@@ -42,10 +45,12 @@ static status send_later(hier_comm *c, const void *buf, size_t bytes, int peer, 
     hier_rank *own = c->own;
     void *copy = NULL;
     if (own->laters == HIER_LATER) return full_group(e);
-    TRY(comm_arena_take(own->world->arena, bytes, false, &copy, e));
-    const send_copy x = {.from = buf, .copy = copy, .bytes = bytes};
-    on->device->ops->call(on, run_copy, &x, sizeof x);
-    TRY(comm_send(c->near, copy, bytes, c->place[peer], on, e));
+    if (!comm_arena_holds(own->world->arena, buf)) {
+        TRY(comm_arena_take(own->world->arena, bytes, false, &copy, e));
+        const send_copy x = {.from = buf, .copy = copy, .bytes = bytes};
+        on->device->ops->call(on, run_copy, &x, sizeof x);
+    }
+    TRY(comm_send(c->near, copy ? copy : buf, bytes, c->place[peer], on, e));
     own->later[own->laters++] = (hier_later){.near = c->near,
                                              .peer = c->place[peer],
                                              .on = on,
@@ -66,13 +71,12 @@ status hier_send(comm *base, const void *buf, size_t bytes, int peer, device_str
 {
     status result = OK;
     hier_comm *c = hier_of(base);
-    const bool waits =
-        bytes > 0 && is_near(c, peer) && !comm_arena_holds(c->own->world->arena, buf);
     TRY(hier_check(c, e));
     c->sends[peer]++;
     if (!is_near(c, peer)) return comm_send(c->all, buf, bytes, peer, on, e);
-    if (waits && c->own->grouped) return send_later(c, buf, bytes, peer, on, e);
+    if (bytes > 0 && c->own->grouped) return send_later(c, buf, bytes, peer, on, e);
     TRY(comm_send(c->near, buf, bytes, c->place[peer], on, e));
+    if (bytes > 0) TRY(comm_send_wait(c->near, c->place[peer], c->sends[peer], on, e));
 done:
     return result;
 }
@@ -86,8 +90,12 @@ status hier_recv(comm *base, void *buf, size_t bytes, int peer, device_stream *o
     if (!is_near(c, peer)) return comm_recv(c->all, buf, bytes, peer, on, e);
     if (!own->grouped) return comm_recv(c->near, buf, bytes, c->place[peer], on, e);
     if (own->laters == HIER_LATER) return full_group(e);
-    own->later[own->laters++] = (hier_later){
-        .near = c->near, .peer = c->place[peer], .on = on, .buffer = buf, .bytes = bytes};
+    own->later[own->laters++] = (hier_later){.near = c->near,
+                                             .peer = c->place[peer],
+                                             .on = on,
+                                             .receives = true,
+                                             .buffer = buf,
+                                             .bytes = bytes};
 done:
     return result;
 }
@@ -113,21 +121,21 @@ status hier_group_begin(comm *c, err *e)
     return own->root ? comm_group_begin(own->root, e) : OK;
 }
 
-// The receives, and then the ends of sends whose memory is given back.
+// The receives, and then the ends of sends.
 static status issue_laters(hier_rank *own, err *e)
 {
     status result = OK;
     for (int i = 0; i < own->laters; i++) {
         const hier_later *l = &own->later[i];
-        if (!l->copy) TRY(comm_recv(l->near, l->buffer, l->bytes, l->peer, l->on, e));
+        if (l->receives) TRY(comm_recv(l->near, l->buffer, l->bytes, l->peer, l->on, e));
     }
     if (own->root) TRY(comm_group_end(own->root, e));
     for (int i = 0; i < own->laters; i++) {
         const hier_later *l = &own->later[i];
         const send_copy x = {.own = own, .copy = l->copy};
-        if (!l->copy) continue;
+        if (l->receives) continue;
         TRY(comm_send_wait(l->near, l->peer, l->messages, l->on, e));
-        l->on->device->ops->call(l->on, run_give, &x, sizeof x);
+        if (l->copy) l->on->device->ops->call(l->on, run_give, &x, sizeof x);
     }
 done:
     return result;

@@ -28,10 +28,11 @@ typedef struct hier_later {
     comm *near;
     int peer; // of near
     device_stream *on;
-    void *buffer;      // of a receive; NULL: a send
+    bool receives;     // else it is a send
+    void *buffer;      // of a receive
     size_t bytes;      // of a receive
     uint64_t messages; // of a send: how many were sent to the peer, with it
-    void *copy;        // of a send: the memory of the arena that it is sent from
+    void *copy;        // of a send: memory of the arena that is given back; NULL: none
 } hier_later;
 
 // What all communicators of a rank share.

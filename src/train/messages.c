@@ -34,14 +34,14 @@ static status begin(messages *m, const schedule_instr *x, comm *c, err *e)
     return comm_group_begin(c, e);
 }
 
-// A send that waits is over when the communication stream has passed the end of its group.
+// A send is issued when the communication stream has passed the end of its group. One that waits is then over.
 static status end(trainer *t, messages *m, const schedule_instr *x, comm *c, err *e)
 {
     status result = OK;
     if (x->with_next) return OK;
     if (m->open) TRY(comm_group_end(c, e));
     for (messages_sent *s = m->sends; s; s = s->next)
-        if (c->can.sends_wait) trainer_record(t, &s->read, trainer_stream(t, STREAM_COMM));
+        trainer_record(t, &s->read, trainer_stream(t, STREAM_COMM));
     if (m->receives) trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
     m->open = m->receives = false;
     m->sends = NULL;
@@ -81,15 +81,15 @@ done:
     return result;
 }
 
-// Where sends wait, an event says it, which can be recorded; the number of a message cannot.
+// Where sends wait, the event of their end says it, which can be recorded; the number of a message cannot. Else the
+// compute stream waits for the other stage, and first for the send: a device may run one stream after the other.
 status messages_await_read(trainer *t, int group, messages_sent *from, err *e)
 {
     status result = OK;
     comm *c = trainer_group(t, group);
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
-    if (from->number > 0 && c->can.sends_wait)
-        trainer_wait(t, on, &from->read);
-    else if (from->number > 0)
+    if (from->number > 0) trainer_wait(t, on, &from->read);
+    if (from->number > 0 && !c->can.sends_wait)
         TRY(comm_send_wait(c, from->peer, from->number, on, e));
     from->number = 0;
 done:

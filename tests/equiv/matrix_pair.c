@@ -100,10 +100,8 @@ static bool spans_hosts(int ranks)
 static matrix_run draw_run(dice *d, const point *p)
 {
     matrix_run how = {.steps = 4};
-    // The late device runs nothing until its host waits for it, also while the host updates weights.
-    const bool may_be_late = !strstr(matrix_value(DIM_TIER, p->v[DIM_TIER]), "update");
     const int kind = dice_throw(d, 8);
-    if (kind == 0 && may_be_late)
+    if (kind == 0)
         how.late = true, how.late_order = dice_throw(d, 2) ? LATE_OTHERS_FIRST : LATE_OTHERS_LAST;
     if (kind == 1) how.toy = true;
     if (kind >= 2 && kind <= 4) how.processes = matrix_ranks(p) > 1;
