@@ -36,7 +36,7 @@ bool comm_failure_set_lost(comm_failure *f, int rank, pid_t pid, int wait_status
 // Does the same for a rank whose process, which another program has started, is gone without having left in
 // good order. Called by every process that has a connection to it; more than one may see it.
 bool comm_failure_set_gone(comm_failure *f, int rank, pid_t pid, const char *doing);
-// Does the same for a failure that another host has recorded: *why is a full line.
+// Does the same for a failure that another rank or host has noticed: *why is a full line.
 bool comm_failure_set_told(comm_failure *f, int rank, const err *why);
 
 static inline bool comm_failure_known(const comm_failure *f)

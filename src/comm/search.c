@@ -57,8 +57,7 @@ void comm_search_end(comm_searcher *s, const comm_search *x)
             x->rank, is_here && host[0] ? " (host " : "", is_here ? host : "",
             is_here && host[0] ? ")" : "", COMM_SEARCH_CALL_BYTES, x->call,
             (double)atomic_load(&s->watchdog->limit_ms) * 1e-3, waits, doing);
-    // -1: the message names the rank, and no rank has reported a failure of its own.
-    comm_failure_set(s->failure, -1, &why);
+    comm_failure_set_told(s->failure, x->rank, &why); // the text names the rank already
 }
 
 // Goes on to the rank that this one waits for. A circle is found as Brent's algorithm does: the mark moves on after 1, 2,

@@ -3,13 +3,14 @@
 #include "launch/agent.h"
 
 #include "base/alloc.h"
-#include "base/file.h"
+#include "launch/agent_folder.h"
 #include "launch/agent_watch.h"
 #include "launch/agent_workers.h"
 #include "launch/hangup.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -23,10 +24,10 @@ typedef struct agent {
     agent_group group;
     agent_round round;
     launch_guard guard;
-    int signals;       // descriptor
-    sigset_t before;   // the mask to restore
-    char *folder;      // of the run's files
-    bool is_temporary; // the folder is removed at the end
+    int signals;     // descriptor
+    sigset_t before; // the mask to restore
+    agent_folder folder;
+    bool has_lost; // output of workers
 } agent;
 
 // What ended a round.
@@ -44,43 +45,23 @@ static status open_signals(agent *a, err *e)
     return OK;
 }
 
-static status open_folder(agent *a, err *e)
-{
-    status result = OK;
-    if (a->options->logs.folder) {
-        TRY(text_copy(a->options->logs.folder, &a->folder, e));
-        TRY(file_make_directories(a->folder, e));
-        return OK;
-    }
-    const char *where = getenv("TMPDIR");
-    TRY(file_join(where && *where ? where : "/tmp", "trireme_run_XXXXXX", &a->folder, e));
-    if (!mkdtemp(a->folder)) {
-        result = err_errno(e, "cannot make a folder for the workers' files (%s)", a->folder);
-        goto done;
-    }
-    a->is_temporary = true;
-done:
-    return result;
-}
-
 // The guard is forked before the store's thread starts.
 static status open_agent(agent *a, err *e)
 {
     status result = OK;
     TRY(guard_open(a->options->workers, &a->guard, e));
     TRY(open_signals(a, e));
-    TRY(open_folder(a, e));
+    TRY(agent_folder_open(a->options->logs.folder, &a->folder, e));
     TRY(agent_group_open(&a->options->meeting, a->signals, &a->group, e));
 done:
     return result;
 }
 
-static void close_agent(agent *a)
+static void close_agent(agent *a, status result)
 {
     agent_group_close(&a->group);
-    guard_close(&a->guard);
-    if (a->is_temporary) (void)file_remove_tree(a->folder, NULL);
-    free(a->folder);
+    guard_close(&a->guard, result == OK);
+    agent_folder_close(&a->folder);
     if (a->signals < 0) return;
     close(a->signals);
     pthread_sigmask(SIG_SETMASK, &a->before, NULL);
@@ -135,6 +116,7 @@ static status watch_round(agent *a, agent_workers *w, agent_watch *watch, err *e
             TRY(publish_signal(a, a->out->signal, e));
         }
         if (told) continue;
+        if (w->failed > 0) TRY(agent_group_find(&a->group, &a->round, &w->failures[0], e));
         if (w->failed > 0)
             TRY(agent_group_fail(&a->group, &a->round, &w->failures[0], e));
         else if (w->alive == 0)
@@ -173,7 +155,7 @@ static status run_round(agent *a, round_end *end, err *e)
     bool is_cut_off = false;
     TRY(agent_group_join(&a->group, a->options, &a->round, e));
     TRY(agent_watch_open(&a->group, &a->round, &watch, e));
-    text_addf(&folder, "%s/attempt_%d", a->folder, a->round.restarts);
+    text_addf(&folder, "%s/attempt_%d", a->folder.path, a->round.restarts);
     TRY(text_check(&folder, e));
     TRY(agent_workers_start(&w, folder.chars, e));
     TRY(watch_round(a, &w, &watch, e));
@@ -190,6 +172,7 @@ done:
     agent_workers_stop(&w, is_cut_off ? SIGKILL : a->out->signal ? a->out->signal : SIGTERM);
     agent_watch_close(&watch);
     agent_workers_close(&w);
+    a->has_lost = a->has_lost || w.has_lost;
     text_clear(&folder);
     return result;
 }
@@ -241,6 +224,8 @@ static status run_rounds(agent *a, err *e)
         say_restart(a, end);
         a->out->count = 0; // what ended this round has been said, and ends no later one
     }
+    if (end == ROUND_DONE && a->has_lost)
+        FAIL(E_IO, "all workers succeeded, but output of theirs is lost");
     if (end == ROUND_SIGNALLED)
         FAIL(E_INTERRUPTED, "stopped by signal %d (%s)", a->out->signal, strsignal(a->out->signal));
     if (end == ROUND_FAILED) {
@@ -257,12 +242,17 @@ done:
 status agent_run(const agent_options *o, agent_result *out, err *e)
 {
     status result = OK;
-    agent a = {.options = o, .out = out, .signals = -1, .guard.alive = -1, .group.reserved = -1};
+    agent a = {.options = o,
+               .out = out,
+               .signals = -1,
+               .guard.alive = -1,
+               .folder.lock = -1,
+               .group.reserved = -1};
     *out = (agent_result){0};
     TRY(open_agent(&a, e));
     TRY(run_rounds(&a, e));
 done:
     if (result == E_INTERRUPTED && !out->signal) out->signal = read_signal(a.signals);
-    close_agent(&a);
+    close_agent(&a, result);
     return result;
 }

@@ -107,6 +107,7 @@ static status set_meeting(const agent_workers *w, int local, worker_env *v, err 
     TRY(worker_env_set(v, e, LAUNCHER_RUN_VARIABLE, "%s", o->meeting.id));
     // PyTorch's store is that of rank 0: the agents' store is Trireme's.
     TRY(worker_env_set(v, e, "TORCHELASTIC_USE_AGENT_STORE", "False"));
+    TRY(worker_env_set(v, e, GUARD_VARIABLE, "%s", w->guard->mark));
     TRY(worker_env_set(v, e, "TORCHELASTIC_ERROR_FILE", "%s", w->workers[local].error_file));
     if (!getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING"))
         TRY(worker_env_set(v, e, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"));

@@ -292,8 +292,7 @@ static status close_round(agent_group *g, const agent_round *r, err *e)
     const agent_meeting *m = g->meeting;
     bool lost = false;
     char nodes[STORE_KEY_BYTES], closed[STORE_KEY_BYTES];
-    int64_t came = 0, before = 0, changed = clock_ns();
-    const int64_t began = changed;
+    int64_t came = 0, before = 0, changed = clock_ns(), began = changed;
     round_key(nodes, r->number, "nodes");
     round_key(closed, r->number, "closed");
     for (;;) {
@@ -366,7 +365,7 @@ done:
     return result;
 }
 
-// The run has as many nodes as it takes, or has begun without this one. It may be another job's.
+// The run has begun without this node. It may be another job's.
 static void say_waiting(const agent_group *g, const agent_options *o, int nodes)
 {
     char address[NET_ADDRESS_TEXT], line[256];
@@ -413,7 +412,7 @@ done:
     return result;
 }
 
-// The store is lost while this agent waits: its agent is gone, or does not answer.
+// The store is lost while this agent waits.
 static void explain_lost(const agent_group *g, err *e)
 {
     const agent_meeting *m = g->meeting;
@@ -438,12 +437,30 @@ done:
     return result;
 }
 
+status agent_group_find(agent_group *g, const agent_round *r, worker_failure *f, err *e)
+{
+    status result = OK;
+    node_record record;
+    char key[STORE_KEY_BYTES];
+    int first = 0;
+    for (int node = 0; node < r->nodes && f->node < 0; node++, first += record.workers) {
+        node_key(key, r->number, node);
+        TRY(await_record(g, key, &record, sizeof record, CALL_MS, e));
+        if (f->rank >= first + record.workers) continue;
+        f->node = node;
+        f->local_rank = f->rank - first;
+        snprintf(f->host, sizeof f->host, "%.*s", (int)sizeof record.host, record.host);
+    }
+done:
+    return result;
+}
+
 status agent_group_admit(agent_group *g, const agent_round *r, err *e)
 {
     status result = OK;
     char key[STORE_KEY_BYTES];
     int64_t waiting = 0;
-    int next = 0;
+    int next;
     if (!g->server || r->nodes >= g->meeting->most) return OK;
     TRY(find_next(g, &next, e));
     round_key(key, next, "nodes");

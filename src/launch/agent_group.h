@@ -51,6 +51,8 @@ status agent_group_join(agent_group *g, const agent_options *o, agent_round *r, 
 status agent_group_publish(agent_group *g, const agent_round *r, store_value v, err *e);
 // Publishes the first failure of a round. Where there is one already, it stays.
 status agent_group_fail(agent_group *g, const agent_round *r, const worker_failure *f, err *e);
+// Fills the node, the local rank and the host of a worker that another worker has blamed, where its node is -1.
+status agent_group_find(agent_group *g, const agent_round *r, worker_failure *f, err *e);
 // All workers of this node have succeeded. The last node ends the round.
 status agent_group_finish(agent_group *g, const agent_round *r, err *e);
 // Ends the round where the leader finds that further nodes wait and that there is room for them. The others do nothing.

@@ -157,20 +157,31 @@ done:
     return result;
 }
 
+static void say_lost(agent_workers *w, const worker_output *o)
+{
+    char line[256];
+    if (!o->lost || w->has_lost) return;
+    w->has_lost = true;
+    snprintf(line, sizeof line, "cannot write to %s: %s; output of workers is lost",
+             o->lost_of_file ? "the workers' log files" : "standard output", strerror(o->lost));
+    w->options->say(line);
+}
+
 // ---- the end of a worker ----
 
-// The last lines that it wrote say most of the cause.
-static void take_tail(const worker_output *o, worker_failure *f)
+// A worker may say which rank is to blame, such as one that it has awaited in vain.
+static void blame(agent_workers *w, int rank, worker_failure *f)
 {
-    size_t bytes = o->tail_bytes;
-    const char *from = o->tail;
-    if (f->what[0]) return;
-    if (bytes >= sizeof f->what) from += bytes - (sizeof f->what - 1), bytes = sizeof f->what - 1;
-    text clean = {0};
-    text_add_printable(&clean, from, bytes, "\n\t");
-    snprintf(f->what, sizeof f->what, "%.*s",
-             TEXT_CUT(clean.chars ? clean.chars : "", sizeof f->what - 1));
-    text_clear(&clean);
+    const int local = rank - w->round->first_rank;
+    if (rank < 0 || rank == f->rank || rank >= w->round->ranks) return;
+    f->told_by = 1 + f->rank;
+    f->rank = rank;
+    f->local_rank = f->node = -1; // of another node; agent_group_find has it
+    f->pid = 0;
+    if (local < 0 || local >= w->count) return;
+    f->local_rank = local;
+    f->node = w->round->node;
+    f->pid = (int)w->workers[local].process.pid;
 }
 
 static void note_failure(agent_workers *w, int local, pid_t pid, int how)
@@ -183,10 +194,11 @@ static void note_failure(agent_workers *w, int local, pid_t pid, int how)
                           .exit_code = WIFSIGNALED(how) ? -WTERMSIG(how) : WEXITSTATUS(how),
                           .time_s = time(NULL)};
     proc_host_name(f->host, sizeof f->host);
-    worker_failure_read_file(w->workers[local].error_file, f);
+    const worker_output *last = &w->workers[local].streams[1];
+    blame(w, worker_failure_read_file(w->workers[local].error_file, f), f);
     const char *oom = f->exit_code == -SIGKILL ? oom_explain(w->before, "") : NULL;
     if (oom) snprintf(f->what, sizeof f->what, "%s", oom);
-    take_tail(&w->workers[local].streams[1], f);
+    worker_failure_take_output(f, last->tail, last->tail_bytes, last->tail_bytes == TAIL_BYTES);
 }
 
 static void reap(agent_workers *w, int local)
@@ -196,7 +208,10 @@ static void reap(agent_workers *w, int local)
     const int how = worker_reap(&worker->process);
     atomic_store(&w->guard->groups[local], 0);
     w->alive--;
-    for (int s = 0; s < WORKER_STREAMS; s++) worker_output_close(&worker->streams[s]);
+    for (int s = 0; s < WORKER_STREAMS; s++) {
+        worker_output_close(&worker->streams[s]);
+        say_lost(w, &worker->streams[s]);
+    }
     if (how != 0 && !w->stopping) note_failure(w, local, pid, how);
 }
 
@@ -226,6 +241,7 @@ status agent_workers_wait(agent_workers *w, int ms, struct pollfd *others, int c
         for (int s = 0; s < WORKER_STREAMS; s++) {
             worker_output *o = &w->workers[i].streams[s];
             if (of[1 + s].revents && !worker_output_forward(o)) close(o->from), o->from = -1;
+            say_lost(w, o);
         }
         if (of[0].revents) reap(w, i);
     }

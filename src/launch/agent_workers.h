@@ -28,6 +28,7 @@ typedef struct agent_workers {
     struct pollfd *polled; // [(1 + WORKER_STREAMS) * count + others]
     int matches[WORKER_STREAMS];
     oom_count before;
+    bool has_lost;            // output of a worker, which was said
     bool stopping;            // what ends now was stopped, and did not fail
     worker_failure *failures; // [failed], in the order in which they were seen
     int failed;

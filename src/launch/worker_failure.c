@@ -1,5 +1,5 @@
 // worker_failure.c -- see worker_failure.h.
-#define _GNU_SOURCE // sigabbrev_np
+#define _GNU_SOURCE // sigabbrev_np, memmem
 #include "launch/worker_failure.h"
 
 #include "base/alloc.h"
@@ -17,10 +17,10 @@ enum { REPORT_WIDTH = 60 };
 status worker_failure_pack(const worker_failure *f, char out[STORE_VALUE_BYTES], size_t *bytes,
                            err *e)
 {
-    json_t *o = json_pack("{s:i,s:i,s:i,s:s,s:i,s:i,s:I,s:s,s:s}", "rank", f->rank, "local_rank",
-                          f->local_rank, "node", f->node, "host", f->host, "pid", f->pid,
-                          "exit_code", f->exit_code, "time", (json_int_t)f->time_s, "what", f->what,
-                          "error_file", f->error_file);
+    json_t *o = json_pack("{s:i,s:i,s:i,s:s,s:i,s:i,s:i,s:I,s:s,s:s}", "rank", f->rank,
+                          "local_rank", f->local_rank, "node", f->node, "host", f->host, "pid",
+                          f->pid, "exit_code", f->exit_code, "told_by", f->told_by, "time",
+                          (json_int_t)f->time_s, "what", f->what, "error_file", f->error_file);
     if (!o) return alloc_failed(STORE_VALUE_BYTES, "the record of a failure", e);
     *bytes = json_dumpb(o, out, STORE_VALUE_BYTES, JSON_COMPACT);
     if (*bytes > STORE_VALUE_BYTES) { // escapes made it long
@@ -41,8 +41,10 @@ static bool is_possible(const worker_failure *f, const char *host)
 {
     const bool is_agent = f->rank == -1 && f->node >= 0;
     const bool is_worker = f->rank >= 0 && f->local_rank >= 0 && f->local_rank <= f->rank;
-    return host[0] && (is_agent || is_worker) && f->pid > 0 && f->exit_code > -NSIG &&
-           f->exit_code <= 255;
+    // The process of a rank that another one has blamed may be gone, or be another node's.
+    const bool has_pid = f->pid > 0 || (f->pid == 0 && is_worker && f->told_by > 0);
+    return host[0] && (is_agent || is_worker) && has_pid && f->told_by >= 0 &&
+           f->exit_code > -NSIG && f->exit_code <= 255;
 }
 
 status worker_failure_unpack(const char *packed, size_t bytes, worker_failure *out, err *e)
@@ -52,10 +54,10 @@ status worker_failure_unpack(const char *packed, size_t bytes, worker_failure *o
     *out = (worker_failure){0};
     json_t *o = json_loadb(packed, bytes, 0, NULL);
     if (!o ||
-        json_unpack(o, "{s:i,s:i,s:i,s:s,s:i,s:i,s:I,s:s,s:s}", "rank", &out->rank, "local_rank",
-                    &out->local_rank, "node", &out->node, "host", &host, "pid", &out->pid,
-                    "exit_code", &out->exit_code, "time", &time_s, "what", &what, "error_file",
-                    &file) != 0 ||
+        json_unpack(o, "{s:i,s:i,s:i,s:s,s:i,s:i,s:i,s:I,s:s,s:s}", "rank", &out->rank,
+                    "local_rank", &out->local_rank, "node", &out->node, "host", &host, "pid",
+                    &out->pid, "exit_code", &out->exit_code, "told_by", &out->told_by, "time",
+                    &time_s, "what", &what, "error_file", &file) != 0 ||
         !is_possible(out, host)) {
         json_decref(o);
         return err_set(e, E_IO, "a failure on another host, whose record is damaged");
@@ -68,20 +70,67 @@ status worker_failure_unpack(const char *packed, size_t bytes, worker_failure *o
     return OK;
 }
 
-void worker_failure_read_file(const char *path, worker_failure *f)
+int worker_failure_read_file(const char *path, worker_failure *f)
 {
     char *chars = NULL;
     size_t bytes = 0;
     if (!file_exists(path) || file_read_small(path, FILE_MOST_CONFIG, &chars, &bytes, NULL) != OK)
-        return;
+        return -1;
     json_t *root = json_loadb(chars, bytes, 0, NULL), *message = json_object_get(root, "message");
     if (json_is_object(message)) message = json_object_get(message, "message");
     if (json_is_string(message)) {
         copy_text(f->what, sizeof f->what, json_string_value(message));
         copy_text(f->error_file, sizeof f->error_file, path);
     }
+    const json_t *rank = json_object_get(root, "rank");
+    const json_int_t blamed = json_is_integer(rank) ? json_integer_value(rank) : -1;
     json_decref(root);
     free(chars);
+    return blamed >= 0 && blamed <= INT32_MAX ? (int)blamed : -1;
+}
+
+// Is a line one of a progress bar, which a terminal writes over, or of the progress of `trireme train`?
+static bool is_progress(const char *line, size_t bytes)
+{
+    size_t digits = strlen("step ");
+    for (size_t i = 0; i + 1 < bytes; i++)
+        if (line[i] == '\r' && line[i + 1] != '\n') return true;
+    if (bytes <= digits || memcmp(line, "step ", digits) != 0) return false;
+    while (digits < bytes && line[digits] >= '0' && line[digits] <= '9') digits++;
+    return digits < bytes && line[digits] == '/';
+}
+
+// A bar without a line end may stand before the traceback in its line.
+static void add_line(text *out, const char *line, size_t bytes)
+{
+    static const char TRACEBACK[] = "Traceback (most recent call last):";
+    const char *begin = memmem(line, bytes, TRACEBACK, strlen(TRACEBACK));
+    if (begin) {
+        text_clear(out);
+        text_add_printable(out, begin, bytes - (size_t)(begin - line), "\n\t");
+    } else if (!is_progress(line, bytes)) {
+        text_add_printable(out, line, bytes, "\n\t");
+    }
+}
+
+void worker_failure_take_output(worker_failure *f, const char *output, size_t bytes, bool is_cut)
+{
+    text kept = {0};
+    const char *end = output + bytes, *line = output;
+    if (f->what[0]) return;
+    const char *first = is_cut ? memchr(line, '\n', bytes) : NULL;
+    if (first) line = first + 1;
+    while (line < end) {
+        const char *next = memchr(line, '\n', (size_t)(end - line));
+        next = next ? next + 1 : end;
+        add_line(&kept, line, (size_t)(next - line));
+        line = next;
+    }
+    const char *last = kept.chars ? kept.chars : "";
+    while (strlen(last) >= sizeof f->what && strchr(last, '\n') && strchr(last, '\n')[1])
+        last = strchr(last, '\n') + 1;
+    copy_text(f->what, sizeof f->what, last);
+    text_clear(&kept);
 }
 
 static void add_end(const worker_failure *f, text *out)
@@ -98,9 +147,13 @@ void worker_failure_line(const worker_failure *f, text *out)
         text_addf(out, "node %d (host %s): %s", f->node, f->host, f->what);
         return;
     }
-    text_addf(out, "rank %d (host %s, local rank %d, pid %d)", f->rank, f->host, f->local_rank,
-              f->pid);
-    add_end(f, out);
+    text_addf(out, "rank %d (host %s, local rank %d", f->rank, f->host, f->local_rank);
+    if (f->pid) text_addf(out, ", pid %d", f->pid);
+    text_add(out, ")");
+    if (f->told_by > 0)
+        text_addf(out, ", says rank %d", f->told_by - 1);
+    else
+        add_end(f, out);
     // The message of a worker may have many lines, of which the last says most.
     const char *last = f->what + strlen(f->what);
     while (last > f->what && last[-1] == '\n') last--;
@@ -124,9 +177,12 @@ static void add_failure(const worker_failure *f, int index, text *out)
     strftime(when, sizeof when, "%Y-%m-%d_%H:%M:%S", &broken);
     text_addf(out, "[%d]:\n  time      : %s\n  host      : %s\n  rank      : %d (local_rank: %d)\n",
               index, when, f->host, f->rank, f->local_rank);
-    text_addf(out, "  exitcode  : %d (pid: %d)\n  error_file: %s\n  traceback : ", f->exit_code,
-              f->pid, f->error_file[0] ? f->error_file : "<N/A>");
-    if (f->exit_code < 0)
+    if (f->told_by > 0)
+        text_addf(out, "  exitcode  : <N/A> (pid: %d), says rank %d\n", f->pid, f->told_by - 1);
+    else
+        text_addf(out, "  exitcode  : %d (pid: %d)\n", f->exit_code, f->pid);
+    text_addf(out, "  error_file: %s\n  traceback : ", f->error_file[0] ? f->error_file : "<N/A>");
+    if (f->exit_code < 0 && f->told_by == 0)
         text_addf(out, "Signal %d (SIG%s) received by PID %d%s", -f->exit_code,
                   sigabbrev_np(-f->exit_code), f->pid, f->what[0] ? "\n" : "");
     text_addf(out, "%s\n",

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "comm/store.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { HOST_BYTES = 72, WHAT_BYTES = 400, FILE_BYTES = 128 };
@@ -15,8 +16,9 @@ typedef struct worker_failure {
     int rank, local_rank, node; // rank -1: no worker, but the agent of `node`
     char host[HOST_BYTES];
     int pid;
-    int exit_code;               // as Python counts: -9 where signal 9 ended it
-    int64_t time_s;              // since 1970
+    int exit_code;  // as Python counts: -9 where signal 9 ended it
+    int told_by;    // 1 + the rank whose process blamed this one; 0: its own end is the failure
+    int64_t time_s; // since 1970
     char what[WHAT_BYTES];       // the worker's own message, a hint, or ""
     char error_file[FILE_BYTES]; // where it wrote that; "" where it wrote none
 } worker_failure;
@@ -27,8 +29,12 @@ status worker_failure_pack(const worker_failure *f, char out[STORE_VALUE_BYTES],
 status worker_failure_unpack(const char *packed, size_t bytes, worker_failure *out, err *e);
 
 // Reads the file that a worker may write at $TORCHELASTIC_ERROR_FILE, in PyTorch's format
-// {"message": {"message": …}} or {"message": "…"}. f stays as it is where there is none.
-void worker_failure_read_file(const char *path, worker_failure *f);
+// {"message": {"message": …}} or {"message": "…"}. f stays as it is where there is none. Returns the rank that the file
+// blames ("rank", which Trireme's commands write), or -1.
+int worker_failure_read_file(const char *path, worker_failure *f);
+// Takes the last output of the worker [bytes] as its message, where it has none: whole lines, from the last traceback on
+// where there is one, and without those of progress. `is_cut`: it begins anywhere in a line.
+void worker_failure_take_output(worker_failure *f, const char *output, size_t bytes, bool is_cut);
 
 // Appends one line: "rank 1 (host n2, local rank 0, pid 12) was killed by signal 9 (Killed): …".
 void worker_failure_line(const worker_failure *f, text *out);

@@ -46,8 +46,8 @@ done:
     return result;
 }
 
-// What cannot be written is lost, as when the reader of a pipe has left.
-static void write_all(int fd, const char *bytes, size_t count)
+// Returns the error for which bytes are lost; 0: none are.
+static int write_all(int fd, const char *bytes, size_t count)
 {
     while (count > 0) {
         const ssize_t written = write(fd, bytes, count);
@@ -57,9 +57,18 @@ static void write_all(int fd, const char *bytes, size_t count)
         } else if (errno == EAGAIN) {
             poll(&(struct pollfd){.fd = fd, .events = POLLOUT}, 1, -1);
         } else if (errno != EINTR) {
-            return;
+            return errno;
         }
     }
+    return 0;
+}
+
+// What goes to stderr may be lost, as everywhere in Trireme.
+static void note_lost(worker_output *o, int error, int console)
+{
+    if (!error || console == STDERR_FILENO || o->lost) return;
+    o->lost = error;
+    o->lost_of_file = console < 0;
 }
 
 static void keep_tail(worker_output *o, const char *bytes, size_t count)
@@ -86,11 +95,11 @@ static void end_line(worker_output *o)
         text whole = {0};
         text_add(&whole, p->prefix);
         text_add_bytes(&whole, o->line.chars, o->line.bytes);
-        write_all(p->console, whole.chars, whole.bytes);
+        note_lost(o, write_all(p->console, whole.chars, whole.bytes), p->console);
         text_clear(&whole);
     }
     if (p->matches >= 0 && matches(p, o->line.chars))
-        write_all(p->matches, o->line.chars, o->line.bytes);
+        note_lost(o, write_all(p->matches, o->line.chars, o->line.bytes), -1);
     text_clear(&o->line);
 }
 
@@ -113,10 +122,11 @@ bool worker_output_forward(worker_output *o)
     if (got < 0) return errno == EAGAIN || errno == EINTR;
     if (got == 0) return false;
     const size_t count = (size_t)got;
-    if (o->file >= 0) write_all(o->file, bytes, count);
+    if (o->file >= 0) note_lost(o, write_all(o->file, bytes, count), -1);
     if (o->plan.keep_tail) keep_tail(o, bytes, count);
     // Without a prefix a line need not be complete: progress bars have no line ends.
-    if (o->plan.console >= 0 && !o->plan.prefix[0]) write_all(o->plan.console, bytes, count);
+    if (o->plan.console >= 0 && !o->plan.prefix[0])
+        note_lost(o, write_all(o->plan.console, bytes, count), o->plan.console);
     if (o->plan.prefix[0] || o->plan.words) take_lines(o, bytes, count);
     return true;
 }

@@ -27,6 +27,8 @@ typedef struct worker_output {
     text line; // as far as it has come
     char tail[TAIL_BYTES];
     size_t tail_bytes;
+    int lost; // the error of the first write to stdout or to a file that failed; 0: none did
+    bool lost_of_file;
 } worker_output;
 
 // Opens the stream. *child receives the descriptor that the worker writes to, which the caller closes after the

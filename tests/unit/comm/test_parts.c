@@ -181,8 +181,12 @@ static void test_the_watchdog_says_who_did_not_come(void **state)
     comm_watchdog *w = share(comm_watchdog_bytes(RANKS));
     comm_failure *f = share(sizeof *f);
     err e = {0};
-    const comm_wait wait = {
-        .waiting = 4, .awaited = RANKS - 1, .what = 8, .call = "barrier", .label = "dp"};
+    const comm_wait wait = {.waiting = 4,
+                            .awaited = RANKS - 1,
+                            .ranks = RANKS,
+                            .what = 8,
+                            .call = "barrier",
+                            .label = "dp"};
     comm_watchdog_set(w, 1500);
     for (int r = 0; r < RANKS; r++) {
         atomic_store(&comm_watchdog_activity(w, r)->describe, say_step);

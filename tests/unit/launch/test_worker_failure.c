@@ -86,6 +86,60 @@ static void a_line_has_the_last_line_of_the_message(void **state)
     expect_line(&f, "rank 0 (host n1, local rank 0, pid 11) was killed by signal 9 (Killed)");
 }
 
+// A rank of another node, or one whose process is gone, has no number of a process.
+static void a_rank_that_another_one_blames_is_named_with_it(void **state)
+{
+    (void)state;
+    char packed[STORE_VALUE_BYTES];
+    size_t bytes = 0;
+    worker_failure f = FAILED;
+    text out = {0};
+    f.told_by = 1 + 0;
+    f.pid = 0;
+    assert_int_equal(worker_failure_pack(&f, packed, &bytes, NULL), OK);
+    assert_int_equal(worker_failure_unpack(packed, bytes, &f, NULL), OK);
+    expect_line(&f, "rank 3 (host n2, local rank 1), says rank 0: no \"such\" layer");
+    worker_failure_report("train.py", &f, 1, &out);
+    assert_non_null(strstr(out.chars, "  exitcode  : <N/A> (pid: 0), says rank 0\n"));
+    text_clear(&out);
+    f.told_by = 0;
+    assert_int_equal(worker_failure_pack(&f, packed, &bytes, NULL), OK);
+    assert_int_equal(worker_failure_unpack(packed, bytes, &f, NULL), E_IO);
+}
+
+static void the_output_of_a_worker_is_its_message(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *output;
+        bool is_cut;
+        const char *what;
+    } cases[] = {{"of a line\nwhole\n", true, "whole\n"},
+                 {"a line\nwhole\n", false, "a line\nwhole\n"},
+                 {"one line without an end", true, "one line without an end"},
+                 {"error\r\n", false, "error\\r\n"},
+                 {"\r 1%|\r 2%|\nlost\n", false, "lost\n"},
+                 {"step 1/2  loss 3\nstep two\n", false, "step two\n"},
+                 {" 1%|Traceback (most recent call last):\n  a\nE: b\n", false,
+                  "Traceback (most recent call last):\n  a\nE: b\n"},
+                 {"\r 1%|", false, ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        worker_failure f = KILLED;
+        worker_failure_take_output(&f, cases[i].output, strlen(cases[i].output), cases[i].is_cut);
+        assert_string_equal(f.what, cases[i].what);
+    }
+    // The file of a worker counts before its output. A long one begins with a line.
+    worker_failure f = FAILED;
+    worker_failure_take_output(&f, "later\n", 6, false);
+    assert_string_equal(f.what, FAILED.what);
+    char longer[2 * WHAT_BYTES];
+    memset(longer, 'x', sizeof longer);
+    longer[WHAT_BYTES + 100] = '\n';
+    f = KILLED;
+    worker_failure_take_output(&f, longer, sizeof longer, false);
+    assert_int_equal(strlen(f.what), WHAT_BYTES - 101);
+}
+
 static void the_report_is_that_of_torchrun(void **state)
 {
     (void)state;
@@ -131,7 +185,8 @@ static const char *message_of(const char *content, worker_failure *f)
     assert_int_equal(write(fd, content, strlen(content)), strlen(content));
     close(fd);
     *f = KILLED;
-    worker_failure_read_file(path, f);
+    const int blamed = worker_failure_read_file(path, f);
+    assert_int_equal(blamed, strstr(content, "\"rank\": 4") ? 4 : -1);
     unlink(path);
     assert_string_equal(f->error_file, f->what[0] ? path : "");
     return f->what[0] ? f->what : NULL;
@@ -144,6 +199,8 @@ static void the_file_of_a_worker_has_its_message(void **state)
     assert_string_equal(message_of("{\"message\": \"no layer\"}", &f), "no layer");
     assert_string_equal(
         message_of("{\"message\": {\"message\": \"no key\", \"extraInfo\": {}}}", &f), "no key");
+    assert_string_equal(message_of("{\"message\": \"late\", \"rank\": 4}", &f), "late");
+    assert_string_equal(message_of("{\"message\": \"late\", \"rank\": -4}", &f), "late");
     assert_null(message_of("{\"message\": 5}", &f));
     assert_null(message_of("{\"mess", &f));
     assert_null(message_of("", &f));
@@ -157,6 +214,8 @@ int main(void)
         cmocka_unit_test(a_record_is_read_as_it_was_written),
         cmocka_unit_test(a_message_that_escapes_make_too_long_is_left_out),
         cmocka_unit_test(a_line_has_the_last_line_of_the_message),
+        cmocka_unit_test(a_rank_that_another_one_blames_is_named_with_it),
+        cmocka_unit_test(the_output_of_a_worker_is_its_message),
         cmocka_unit_test(the_report_is_that_of_torchrun),
         cmocka_unit_test(the_file_of_a_worker_has_its_message),
     };
