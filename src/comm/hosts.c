@@ -252,6 +252,17 @@ const char *comm_hosts_name(const world *w, int rank)
     return NULL;
 }
 
+// A host may know itself by a name that is 127.0.1.1 there and another address elsewhere.
+bool comm_hosts_on_loopback(const world *w)
+{
+    const comm_hosts *h = w->hosts;
+    bool one_name = true;
+    for (int i = 1; h && h->table && i < h->table->count; i++)
+        one_name = one_name &&
+                   strncmp(h->table->items[i].name, h->table->items[0].name, COMM_HOST_BYTES) == 0;
+    return !h || (net_address_is_loopback(&h->address) && one_name);
+}
+
 // ---- What rank 0 tells
 
 status comm_hosts_tell(world *w, const void *data, size_t bytes, err *e)

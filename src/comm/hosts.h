@@ -67,6 +67,9 @@ status comm_hosts_enter(world *w, err *e);
 // The name of the host of a rank among all; NULL: there is one host, or it is not known.
 const char *comm_hosts_name(const world *w, int rank);
 
+// Do all ranks reach each other by loopback? They are on one machine, or on hosts of one name that met there.
+bool comm_hosts_on_loopback(const world *w);
+
 // Makes the failure of this host that of the run, where there is none. Called by processes of first ranks that do not
 // watch.
 void comm_hosts_fail(world *w);

@@ -64,9 +64,12 @@ static status choose_interface(const network_rank *own, net_interface *out, err 
         if (result != OK) err_prefix(e, "communicator tls: %s: ", variable);
         return result;
     }
-    if (hosts) return net_interface_toward(&hosts->address, out, e);
-    *out = (net_interface){.name = "lo"};
-    return net_address_resolve("127.0.0.1", 0, &out->address, e);
+    if (comm_hosts_on_loopback(own->world)) {
+        *out = (net_interface){.name = "lo"};
+        return net_address_resolve("127.0.0.1", 0, &out->address, e);
+    }
+    return net_address_is_loopback(&hosts->address) ? net_interface_find(NULL, out, e)
+                                                    : net_interface_toward(&hosts->address, out, e);
 }
 
 // The key of this run alone: of the job's secret and of what rank 0 has drawn.

@@ -91,8 +91,7 @@ static ucs_status_t allow_eager(const ucx_api *api, ucp_config_t *config, bool *
 static bool is_on_loopback(const network_rank *own)
 {
     const char *variable;
-    const comm_hosts *hosts = own->world->hosts;
-    return !net_interface_rule(&variable) && (!hosts || net_address_is_loopback(&hosts->address));
+    return !net_interface_rule(&variable) && comm_hosts_on_loopback(own->world);
 }
 
 // Interfaces and RDMA devices by NCCL's variables. UCX's setting is of the network alone: ranks of one machine keep their

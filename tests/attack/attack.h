@@ -137,8 +137,8 @@ static inline size_t attack_make_frame(uint32_t *seed, const unsigned char *hell
         bytes = hello_bytes;
         memcpy(out, hello, bytes);
     } else if (kind < 6) { // an answer to the hello of a store, and frames behind it
-        memcpy(out, "TRIREME1\1\0\0\0\0\0\0\0", 16);
-        if (bytes < 16) bytes = 16;
+        memcpy(out, "TRIREME2", 8);
+        if (bytes < 72) bytes = 72;
     } else if (kind < 7) {
         bytes = (size_t)snprintf((char *)out, ATTACK_FRAME, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     }

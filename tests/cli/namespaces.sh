@@ -45,14 +45,14 @@ on() { # HOST COMMAND...
     local name=$1
     shift
     exec ip netns exec "$net-$name" unshare --uts --mount \
-        sh -c 'hostname "$0" && { [ "$0" != "$lacks" ] || mount -t tmpfs none "$hidden"; } && exec "$@"' "$name" "$@"
+        sh -c 'hostname "$0" && { [ ! -f "hosts.$0" ] || mount --bind "hosts.$0" /etc/hosts; } && { [ "$0" != "$lacks" ] || mount -t tmpfs none "$hidden"; } && exec "$@"' "$name" "$@"
 }
 
 start_4() { # ARGUMENTS...: ranks 0 and 1 on alpha, 2 and 3 on beta
     local r name
     for r in 3 1 0 2; do
         name=$([ $r -lt 2 ] && echo alpha || echo beta)
-        on $name env RANK=$r LOCAL_RANK=$((r % 2)) WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 GROUP_RANK=$((r / 2)) MASTER_ADDR=10.77.0.1 \
+        on $name env RANK=$r LOCAL_RANK=$((r % 2)) WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 GROUP_RANK=$((r / 2)) MASTER_ADDR=${master-10.77.0.1} \
             "$trireme" train job.yaml ${quiet---quiet} "$@" >stdout.$r 2>stderr.$r </dev/null &
         pids[r]=$!
     done
@@ -109,6 +109,16 @@ rm -rf far
 quiet= NCCL_DEBUG=INFO start_4 --train.steps 1 --train.out far
 for r in 0 1 2 3; do ended $r 0; done
 expect_line '^trireme: communicator hier: 4 ranks; rank 1 by local; rank 2 by tls/net \(10.77.0.1\)' stderr.0
+
+# A host that knows its own name as 127.0.1.1, as Debian's installer writes it
+printf '127.0.0.1 localhost\n127.0.1.1 alpha\n' >hosts.alpha
+printf '127.0.0.1 localhost\n10.77.0.1 alpha\n' >hosts.beta
+rm -rf far
+unset NCCL_SOCKET_IFNAME
+master=alpha start_4 --train.steps 1 --train.out far
+for r in 0 1 2 3; do ended $r 0; done
+export NCCL_SOCKET_IFNAME==net
+rm hosts.alpha hosts.beta
 
 # ---- A slow network: the same bits, and no rank is taken for lost. Bytes of the run fill the queue of each host, and the
 # store's wait in it. A kernel may lack the token bucket filter.
