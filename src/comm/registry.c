@@ -76,6 +76,14 @@ static bool can_have(const registry_row *row, int size)
     return size >= row->least_ranks && (size <= row->most_ranks || row->most_ranks == 0);
 }
 
+// nccl takes more GPUs than p2p does. It is not chosen by itself: each of its ranks needs a GPU of its own.
+static const char *larger_than(const registry_row *row, int size)
+{
+    return row->open == p2p_open && size > row->most_ranks && size <= NCCL_RANKS
+               ? "; valid for them is nccl, with a GPU for each rank"
+               : "";
+}
+
 static status refuse_ranks(const registry_row *row, int size, err *e)
 {
     if (row->least_ranks == row->most_ranks)
@@ -84,8 +92,8 @@ static status refuse_ranks(const registry_row *row, int size, err *e)
     if (row->most_ranks == 0)
         return err_set(e, E_USAGE, "communicator %s: found %d ranks; valid are %d and more",
                        row->name, size, row->least_ranks);
-    return err_set(e, E_USAGE, "communicator %s: found %d ranks; valid are %d to %d", row->name,
-                   size, row->least_ranks, row->most_ranks);
+    return err_set(e, E_USAGE, "communicator %s: found %d ranks; valid are %d to %d%s", row->name,
+                   size, row->least_ranks, row->most_ranks, larger_than(row, size));
 }
 
 static bool is_chosen(const registry_row *row, int size, bool is_far, bool host_memory)
@@ -120,7 +128,11 @@ status comm_describe(const char *name, int size, bool is_far, bool host_memory,
 {
     const registry_row *row;
     const status result = find(name, size, is_far, host_memory, &row, e);
-    if (result == OK) *out = (comm_description){.name = row->name, .can = *row->can};
+    if (result == OK)
+        *out = (comm_description){.name = row->name,
+                                  .can = *row->can,
+                                  .least_ranks = row->least_ranks,
+                                  .most_ranks = row->most_ranks};
     return result;
 }
 

@@ -29,6 +29,7 @@ typedef struct comm_options {
 typedef struct comm_description {
     const char *name; // of the communicator that "auto" stands for, too
     comm_capabilities can;
+    int least_ranks, most_ranks; // that it can have; most_ranks 0: any number
 } comm_description;
 
 // "auto" is the communicator of one rank, or one of the ranks of one machine: local where the host can

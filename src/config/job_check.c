@@ -166,7 +166,7 @@ static status describe_device(job *j, device_description *out, err *e)
         setting_prefix(j->values, settings_of(j->values, "launch.device"), e);
         goto done;
     }
-    if (*out->note) text_addf(&j->notes, "%s\n", out->note);
+    if (*out->note) text_add(&j->notes, out->note);
     if (j->train.precision == PRECISION_TF32 && !out->has_tf32)
         KEY_ERROR("train.precision",
                   "found tf32, which the device %s does not have; valid: fp32, bf16, fp16, or "

@@ -124,7 +124,7 @@ typedef struct device_ops {
 enum {
     STREAM_ARG_BYTES = 256,
     DEVICE_ALIGN = 256,
-    DEVICE_NOTE_BYTES = 384,
+    DEVICE_NOTE_BYTES = 1024,
     DEVICE_TITLE_BYTES = 96
 };
 
@@ -180,7 +180,8 @@ typedef struct device_description {
     // and -1: not known.
     char title[DEVICE_TITLE_BYTES];
     int utilization;
-    // What this machine lacks and what the device does instead, in one line; empty: nothing lacks.
+    // Lines: which devices of this machine the environment hides, and what the machine lacks and the device does instead.
+    // Empty: nothing is hidden, and nothing lacks.
     char note[DEVICE_NOTE_BYTES];
     const struct kernel_needs *needs; // of its kernels, for plans; NULL: they need nothing
 } device_description;

@@ -92,23 +92,19 @@ static void note_way(void *arg, const kernel_call *c)
 }
 
 // All blocks of a model have attention of one shape.
-static status explain_attention(const job *j, const trainer_options *o, bool json, text *out,
-                                err *e)
+static status explain_attention(const trainer_options *o, bool json, text *out, err *e)
 {
     status result = OK;
     model *m = NULL;
-    device_description d;
     attention_ways w = {.needs = o->place.needs};
     if (!w.needs || !w.needs->computed_by) return OK;
-    TRY(device_describe(j->launch.device, NULL, &d, e));
     TRY(session_open_model(o, &m, e));
     for (int i = 0; i < m->graphs; i++) graph_visit(m->graph[i], &(graph_visitor){note_way, &w});
     if (!w.forward) goto done;
     text_addf(out,
               json ? ",\"attention\":{\"forward\":\"%s\",\"gradient\":\"%s\"}"
-                   : "attention: forward by %s, gradient by %s",
+                   : "attention: forward by %s, gradient by %s\n",
               w.forward, w.gradient ? w.gradient : "none");
-    if (!json) text_addf(out, *d.note ? " (%s)\n" : "%s\n", d.note);
 done:
     model_close(m);
     return result;
@@ -133,7 +129,7 @@ static void print_device(const device_description *d, bool json, text *out)
     text_add(out, "\n");
 }
 
-// Lists the devices of this machine that have memory of their own.
+// Lists the devices of this machine that have memory of their own, and what their environment hides and lacks.
 static status explain_devices(const job *j, bool json, text *out, err *e)
 {
     status result = OK;
@@ -143,6 +139,22 @@ static status explain_devices(const job *j, bool json, text *out, err *e)
         if (d.is_host_memory) break;
         print_device(&d, json, out);
     }
+    if (!json) text_add(out, d.note);
+done:
+    return result;
+}
+
+// Says how many ranks the communicator can have, where that is not any number.
+static status explain_communicator(const job *j, bool json, text *out, err *e)
+{
+    status result = OK;
+    comm_description d;
+    TRY(session_describe_communicator(j, j->launch.ranks, &d, e));
+    text_addf(out, json ? ",\"communicator\":{\"name\":\"%s\"" : "communicator %s", d.name);
+    if (d.most_ranks > 1)
+        text_addf(out, json ? ",\"least_ranks\":%d,\"most_ranks\":%d" : ": %d to %d ranks",
+                  d.least_ranks, d.most_ranks);
+    text_add(out, json ? "}" : "\n");
 done:
     return result;
 }
@@ -180,7 +192,8 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
         text_addf(out, "\nmodel: %llu parameters; %.4g FLOP per rank and step\n",
                   (unsigned long long)params, flops);
     TRY(explain_devices(j, x->json, out, e));
-    TRY(explain_attention(j, &o, x->json, out, e));
+    TRY(explain_communicator(j, x->json, out, e));
+    TRY(explain_attention(&o, x->json, out, e));
     TRY(explain_groups(j, in, x->json, out, e));
     TRY(explain_pipeline(&o, x, out, e));
     if (x->json)

@@ -10,6 +10,13 @@ static const char *communicator_of(const job *j, int ranks)
     return ranks == 1 ? "auto" : j->launch.comm;
 }
 
+status session_describe_communicator(const job *j, int ranks, comm_description *out, err *e)
+{
+    const bool is_far = j->own.local_ranks < j->own.ranks;
+    return comm_describe(communicator_of(j, ranks), ranks, is_far,
+                         !j->strategy.offload.host_is_apart, out, e);
+}
+
 status session_options(const job *j, const session_inputs *in, int ranks, trainer_options *out,
                        err *e)
 {
@@ -38,9 +45,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .valid = in->valid,
                              .predicts = in->predicts,
                              .order = j->data.order};
-    const bool is_far = j->own.local_ranks < j->own.ranks;
-    TRY(comm_describe(communicator_of(j, ranks), ranks, is_far, !j->strategy.offload.host_is_apart,
-                      &described, e));
+    TRY(session_describe_communicator(j, ranks, &described, e));
     trainer_take_capabilities(out, &described.can);
     TRY(job_solve_mesh(j, ranks, &out->mesh, e));
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));

@@ -4,6 +4,7 @@
 #ifndef TRIREME_SESSION_SESSION_H
 #define TRIREME_SESSION_SESSION_H
 
+#include "comm/registry.h"
 #include "comm/world.h"
 #include "config/job.h"
 #include "train/trainer.h"
@@ -53,6 +54,9 @@ void session_inputs_close(session_inputs *in);
 // steps. E_USAGE names the folder and the keys that differ.
 status session_check_resume(const job *j, const session_inputs *in, const char *config_json,
                             const char *folder, uint64_t *step, err *e);
+
+// The communicator of all ranks of this job.
+status session_describe_communicator(const job *j, int ranks, comm_description *out, err *e);
 
 // The trainer's options for this job, without device and communicator; trainer_plan needs no more.
 // The caller clears *out with session_options_clear.

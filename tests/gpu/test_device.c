@@ -114,7 +114,7 @@ static void test_memory_beyond_the_device_is_refused(void **state)
     assert_int_equal(device_alloc(r.d, MEMORY_DEVICE, (size_t)1 << 40, &p, &e), E_FIT);
     assert_null(p);
     if (!strstr(e.text, "device cuda 1 (") ||
-        !strstr(e.text, "out of memory: 1099511627776 bytes asked for, ") ||
+        !strstr(e.text, "CUDA out of memory: 1099511627776 bytes asked for, ") ||
         !strstr(e.text, " free of "))
         fail_msg("%s", e.text);
     assert_int_equal(r.d->bytes_now, before);

@@ -7,6 +7,7 @@
 #include "device/cuda/cuda_own.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // Our kernels use what Ampere brought: copies from global to shared memory, and bf16.
 enum { LEAST_MAJOR = 8 };
@@ -29,10 +30,13 @@ status cuda_device_describe(const device_options *o, device_description *out, er
                                 .utilization = g->utilization,
                                 .needs = &CUDA_NEEDS};
     snprintf(out->title, sizeof out->title, "%s", g->name);
+    if (*all.visible) snprintf(out->note, sizeof out->note, "device cuda: %s\n", all.visible);
     if (cuda_dnn_find(&lacks) != OK) {
+        const size_t used = strlen(out->note);
         out->needs = &CUDA_NEEDS_WITHOUT_CUDNN;
-        snprintf(out->note, sizeof out->note,
-                 "device cuda: %.*s; own kernels compute all attention", TEXT_CUT(lacks.text, 300));
+        snprintf(out->note + used, sizeof out->note - used,
+                 "device cuda: %.*s; own kernels compute all attention\n",
+                 TEXT_CUT(lacks.text, 300));
     }
 done:
     if (result != OK) err_prefix(e, "device cuda: ");

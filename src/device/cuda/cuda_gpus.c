@@ -4,6 +4,7 @@
 // has them.
 #include "device/cuda/cuda_gpus.h"
 
+#include "base/text.h"
 #include "device/cuda/cuda_library.h"
 
 #include <cuda_runtime_api.h>
@@ -82,6 +83,7 @@ static status read_one(const nvml *n, unsigned index, cuda_gpu *out, err *e)
     TRY(check(n, n->memory(g, &memory), e));
     TRY(check(n, n->capability(g, &out->major, &out->minor), e));
     out->free_bytes = memory.free;
+    out->number = (int)index;
     out->utilization = utilization_of(g);
 done:
     return result;
@@ -147,34 +149,79 @@ static int find(const cuda_gpus *all, const char *entry, size_t bytes)
     return found;
 }
 
+// Why the list ends before an entry: it names no GPU, or one for the second time. -1 and nothing hide the rest on purpose.
+static void add_wrong(const cuda_gpus *all, const char *entry, size_t bytes, bool twice, text *out)
+{
+    if (bytes == 0 || (bytes == 2 && strncmp(entry, "-1", 2) == 0)) return;
+    text_add(out, "; '");
+    text_add_printable(out, entry, bytes < 60 ? bytes : 60, "");
+    if (twice)
+        text_add(out, "' names a GPU twice, so CUDA leaves none");
+    else
+        text_add(out, "' names none, so CUDA stops there");
+    text_addf(out, "; valid are 0 to %d, and UUIDs as nvidia-smi -L prints them", all->count - 1);
+}
+
+// Which GPU of the machine each of CUDA's numbers means.
+static void add_map(const cuda_gpus *kept, text *out)
+{
+    enum { MOST = 16 };
+    for (int i = 0; i < kept->count && i < MOST; i++)
+        text_addf(out, "%scuda %d is GPU %d", i ? ", " : ": ", i, kept->gpu[i].number);
+    if (kept->count > MOST) text_add(out, ", ...");
+}
+
+// Of the machine's GPUs `kept` are left. Nothing where all are, and no entry is wrong.
+static void describe_visible(const char *visible, int of_machine, const text *wrong,
+                             cuda_gpus *kept)
+{
+    text line = {0};
+    if (kept->count == of_machine && !wrong->bytes) return;
+    text_add(&line, "CUDA_VISIBLE_DEVICES=");
+    text_add_printable(&line, visible, text_cut(visible, 120), "");
+    if (kept->count > 0)
+        text_addf(&line, " leaves %d of %d GPUs", kept->count, of_machine);
+    else if (of_machine > 1)
+        text_addf(&line, " hides all %d GPUs of this machine", of_machine);
+    else
+        text_add(&line, " hides the GPU of this machine");
+    add_map(kept, &line);
+    if (wrong->bytes) text_add(&line, wrong->chars);
+    if (line.chars)
+        snprintf(kept->visible, sizeof kept->visible, "%.*s",
+                 TEXT_CUT(line.chars, CUDA_VISIBLE_BYTES - 1));
+    text_clear(&line);
+}
+
 void cuda_gpus_select(cuda_gpus *all, const char *visible)
 {
     cuda_gpus kept = {.count = 0};
     bool taken[CUDA_MOST_GPUS] = {false};
+    text wrong = {0};
     for (const char *entry = visible;; entry++) {
         entry += strspn(entry, " ");
         const size_t bytes = strcspn(entry, ", ");
         const int index = find(all, entry, bytes);
-        if (index < 0) break;
-        if (taken[index]) {
-            kept.count = 0;
-            break;
-        }
+        const bool twice = index >= 0 && taken[index];
+        if (index < 0 || twice) add_wrong(all, entry, bytes, twice, &wrong);
+        if (twice) kept.count = 0;
+        if (index < 0 || twice) break;
         taken[index] = true;
         kept.gpu[kept.count++] = all->gpu[index];
         entry += strcspn(entry, ",");
         if (!*entry) break;
     }
+    describe_visible(visible, all->count, &wrong, &kept);
+    text_clear(&wrong);
     *all = kept;
 }
 
-static status explain_none(int of_machine, const char *visible, err *e)
+static status explain_none(const cuda_gpus *none, int of_machine, const char *visible, err *e)
 {
-    char all[32] = "the";
-    if (of_machine > 0) snprintf(all, sizeof all, "all %d", of_machine);
     if (of_machine == 0 || !visible) return err_set(e, E_USAGE, "this machine has no GPU");
-    return err_set(e, E_USAGE, "CUDA_VISIBLE_DEVICES=%s hides %s GPU%s of this machine", visible,
-                   of_machine == 1 ? "the" : all, of_machine == 1 ? "" : "s");
+    if (*none->visible) return err_set(e, E_USAGE, "%s", none->visible);
+    return err_set(e, E_USAGE, "CUDA_VISIBLE_DEVICES=%.*s hides the GPUs of this machine",
+                   TEXT_CUT(visible, 120));
 }
 
 status cuda_gpus_read(cuda_gpus *out, err *e)
@@ -195,7 +242,7 @@ status cuda_gpus_read(cuda_gpus *out, err *e)
         else if (visible)
             cuda_gpus_select(out, visible);
     }
-    if (out->count == 0) TRY(explain_none(of_machine, visible, e));
+    if (out->count == 0) TRY(explain_none(out, of_machine, visible, e));
 done:
     return result;
 }

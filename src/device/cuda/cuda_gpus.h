@@ -10,9 +10,12 @@
 
 enum { CUDA_MOST_GPUS = 64, CUDA_NAME_BYTES = 96 };
 
+enum { CUDA_VISIBLE_BYTES = 600 };
+
 typedef struct cuda_gpu {
     char name[CUDA_NAME_BYTES], uuid[CUDA_NAME_BYTES]; // uuid: "GPU-…", as nvidia-smi prints it
-    int major, minor;                                  // compute capability
+    int number;       // among all of the machine, as nvidia-smi counts
+    int major, minor; // compute capability
     uint64_t free_bytes;
     int utilization; // percent of the last second or less in which a kernel ran; -1: not known
 } cuda_gpu;
@@ -20,6 +23,8 @@ typedef struct cuda_gpu {
 typedef struct cuda_gpus {
     int count;
     cuda_gpu gpu[CUDA_MOST_GPUS];
+    char visible
+        [CUDA_VISIBLE_BYTES]; // where CUDA_VISIBLE_DEVICES hides some: which are left, in one line; else empty
 } cuda_gpus;
 
 // The GPUs that CUDA will number 0, 1, … in this process: those of the machine, or those that
@@ -29,7 +34,7 @@ status cuda_gpus_read(cuda_gpus *out, err *e);
 
 // Keeps the GPUs that a value of CUDA_VISIBLE_DEVICES names: indices, or UUIDs and their beginnings,
 // separated by commas. The list ends before the first entry that names no GPU; an entry that comes twice
-// leaves none.
+// leaves none. Writes all->visible.
 void cuda_gpus_select(cuda_gpus *all, const char *visible);
 
 // Asks CUDA itself, in a child process; in this process where CUDA runs in it already. Errors as

@@ -33,8 +33,8 @@ static status does_not_fit(const cuda_device *d, device_memory_kind kind, size_t
                        "%s: out of pinned host memory: %zu bytes asked for, %llu available",
                        d->label, bytes, (unsigned long long)proc_available_bytes());
     (void)cudaMemGetInfo(&free_bytes, &total);
-    return err_set(e, E_FIT, "%s: out of memory: %zu bytes asked for, %zu free of %zu", d->label,
-                   bytes, free_bytes, total);
+    return err_set(e, E_FIT, "%s: CUDA out of memory: %zu bytes asked for, %zu free of %zu",
+                   d->label, bytes, free_bytes, total);
 }
 
 status cuda_alloc(device *base, device_memory_kind kind, size_t bytes, void **out, err *e)

@@ -41,8 +41,9 @@ status cuda_status(const cuda_device *d, cudaError_t code, const char *what, err
 {
     if (code == cudaSuccess) return OK;
     (void)cudaGetLastError();
-    return err_set(e, code == cudaErrorMemoryAllocation ? E_FIT : E_INTERNAL, "%s: %s: %s (%s)%s",
-                   d->label, what, cudaGetErrorString(code), cudaGetErrorName(code),
+    const bool is_memory = code == cudaErrorMemoryAllocation; // users search for PyTorch's words
+    return err_set(e, is_memory ? E_FIT : E_INTERNAL, "%s: %s: %s%s (%s)%s", d->label, what,
+                   is_memory ? "CUDA " : "", cudaGetErrorString(code), cudaGetErrorName(code),
                    is_sticky(code) ? "; the GPU is lost to this process: the failure is one of a "
                                      "kernel or of the hardware"
                                    : "");

@@ -31,10 +31,16 @@ expect_line '^device cuda 0: Stand-in GPU \(sm_90\), 16\.00 GiB free, utilizatio
 expect_line '^device cuda 1: Stand-in GPU ' stdout
 ok "$trireme" explain job.yaml --json
 expect_line ',"devices":\[\{"name":"Stand-in GPU","kind":"sm_90","free_bytes":17179869184,"utilization":37\},\{' stdout
+expect_line ',"communicator":\{"name":"p2p","least_ranks":2,"most_ranks":16\}' stdout
 for lacks in nvmlDeviceGetUtilizationRates NVML; do
     ok env TRIREME_STAND_IN_WITHOUT=$lacks "$trireme" explain job.yaml
     expect_line '^device cuda 0: Stand-in GPU \(sm_90\), 16\.00 GiB free$' stdout
 done
+ok "$trireme" explain job.yaml
+expect_line '^communicator p2p: 2 to 16 ranks$' stdout
+run "$trireme" explain job.yaml --launch.ranks 17 --train.global_batch 17
+expect_exit 2
+expect_line '^trireme: communicator p2p: found 17 ranks; valid are 2 to 16; valid for them is nccl, with a GPU for each rank$'
 ok "$trireme" plan job.yaml --launch.device cuda
 expect_line '^job: 2 ranks' stdout
 ok "$trireme" explain job.yaml --launch.ranks 4
@@ -65,6 +71,29 @@ for model in gpt2 llama; do
     expect_line "^$model +norm " stdout
     expect_line "^$model +norm_grad " stdout
 done
+
+# ---- CUDA_VISIBLE_DEVICES that leaves some GPUs, or names wrong ones: one line, with which GPU each number means
+export TRIREME_STAND_IN_DEVICES=4
+sees() { # VISIBLE LINE
+    rm -rf out
+    ok env CUDA_VISIBLE_DEVICES="$1" "$trireme" train job.yaml --launch.ranks 1
+    expect_line "^trireme: device cuda: CUDA_VISIBLE_DEVICES=$1 leaves $2$"
+    [ "$(grep -c CUDA_VISIBLE_DEVICES stderr)" = 1 ] || fail "$1: $(cat stderr)"
+    ok env CUDA_VISIBLE_DEVICES="$1" "$trireme" explain job.yaml --launch.ranks 1
+    expect_line "^device cuda: CUDA_VISIBLE_DEVICES=$1 leaves $2$" stdout
+}
+valid='valid are 0 to 3, and UUIDs as nvidia-smi -L prints them'
+sees 3,0 '2 of 4 GPUs: cuda 0 is GPU 3, cuda 1 is GPU 0'
+sees 1,-1,2 '1 of 4 GPUs: cuda 0 is GPU 1'
+sees 2,7,1 "1 of 4 GPUs: cuda 0 is GPU 2; '7' names none, so CUDA stops there; $valid"
+rm -rf out
+ok env CUDA_VISIBLE_DEVICES=3,2,1,0 "$trireme" train job.yaml --launch.ranks 1
+expect_no_line CUDA_VISIBLE_DEVICES
+refused 2 "CUDA_VISIBLE_DEVICES=GPU-0123 hides all 4 GPUs of this machine; 'GPU-0123' names none, so CUDA stops there; $valid" \
+    env CUDA_VISIBLE_DEVICES=GPU-0123 "$trireme" explain job.yaml --launch.device cuda
+refused 2 "CUDA_VISIBLE_DEVICES=1,1 hides all 4 GPUs of this machine; '1' names a GPU twice, so CUDA leaves none; $valid" \
+    env CUDA_VISIBLE_DEVICES=1,1 "$trireme" explain job.yaml --launch.device cuda
+unset TRIREME_STAND_IN_DEVICES
 
 # ---- No GPU: auto takes the CPU, and explain says why; cuda is refused
 no_gpu() { # ENVIRONMENT LINE

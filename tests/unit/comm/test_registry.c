@@ -42,7 +42,8 @@ static void test_names_are_described_before_ranks_start(void **state)
     assert_int_equal(comm_describe("auto", 1, false, false, &d, &e), OK);
     assert_string_equal(d.name, "solo");
     assert_int_equal(comm_describe("auto", 17, false, false, &d, &e), E_USAGE);
-    assert_string_equal(e.text, "communicator p2p: found 17 ranks; valid are 2 to 16");
+    assert_string_equal(e.text, "communicator p2p: found 17 ranks; valid are 2 to 16; valid for "
+                                "them is nccl, with a GPU for each rank");
 }
 
 static void test_ranks_on_several_machines(void **state)
