@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 uint64_t proc_bytes(const char *path, const char *key)
@@ -61,6 +62,16 @@ void proc_host_name(char *out, size_t bytes)
 {
     if (gethostname(out, bytes - 1) != 0 || !out[0]) snprintf(out, bytes, "localhost");
     out[bytes - 1] = 0;
+}
+
+status proc_identify(proc_identity *out, err *e)
+{
+    struct stat space;
+    *out = (proc_identity){.pid = (uint64_t)getpid()};
+    if (stat("/proc/self/ns/pid", &space) != 0)
+        return err_errno(e, "/proc/self/ns/pid, which tells this process from those of containers");
+    out->space = (uint64_t)space.st_ino;
+    return OK;
 }
 
 void proc_block_signals(sigset_t *before)

@@ -3,6 +3,8 @@
 #ifndef TRIREME_BASE_PROC_H
 #define TRIREME_BASE_PROC_H
 
+#include "base/err.h"
+
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +33,14 @@ void proc_leave_core(int core);
 
 // Writes the name of this host, cut to what `out` [bytes] holds, or "localhost" where it has none.
 void proc_host_name(char *out, size_t bytes);
+
+// What tells this process from every other one of the machine. A number of a process alone does not: containers count their
+// own, so that two processes may both be number 1.
+typedef struct proc_identity {
+    uint64_t space, pid; // the namespace in which processes are counted, and the number there
+} proc_identity;
+// E_IO where /proc does not say it.
+status proc_identify(proc_identity *out, err *e);
 
 // Blocks signals in the calling thread and in threads that it starts later, so that signals for the
 // process reach other threads. It does not block the signals that a thread's own access raises

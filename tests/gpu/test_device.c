@@ -4,6 +4,7 @@
 // broken, so a test that ends has broken none.
 #include "device/device.h"
 #include "device/kernel_needs.h"
+#include "runtime.h"
 #include "unit/device/harness.h"
 
 #include <pthread.h>
@@ -199,6 +200,45 @@ static void test_a_recording_runs_when_it_is_replayed(void **state)
     rig_close(&r);
 }
 
+// The priorities of the two pieces of work that were observed last.
+static int observed[2], observations;
+static void observe(const char *name, int priority)
+{
+    (void)name;
+    observed[observations++ % 2] = priority;
+}
+
+// Work of a recording has the priority of the stream that it was recorded on, not of the one that replays it.
+static void test_recorded_work_keeps_its_priority(void **state)
+{
+    (void)state;
+    rig r = rig_open(0);
+    device_recording *x = NULL;
+    err e = {0};
+    assert_int_equal(r.d->ops->capture_begin(r.compute, &e), OK);
+    add(&r, r.compute, r.x, r.y);
+    order(&r, r.compute, r.copy);
+    add(&r, r.copy, r.x, r.y);
+    order(&r, r.copy, r.compute);
+    if (r.d->ops->capture_end(r.compute, &x, &e) != OK) fail_msg("%s", e.text);
+    observations = 0;
+    stand_in_set_observer(observe);
+    assert_int_equal(r.d->ops->replay(x, r.compute, &e), OK);
+    sync(r.compute);
+    assert_int_equal(observations, 2);
+    const int compute = observed[0], copy = observed[1];
+    assert_true(copy < compute); // the smaller number comes first
+    add(&r, r.compute, r.x, r.y);
+    sync(r.compute);
+    add(&r, r.copy, r.x, r.y);
+    sync(r.copy);
+    stand_in_set_observer(NULL);
+    assert_int_equal(observed[0], compute);
+    assert_int_equal(observed[1], copy);
+    r.d->ops->recording_close(x);
+    rig_close(&r);
+}
+
 typedef void (*breach)(rig *r);
 
 static void allocates(rig *r)
@@ -247,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_a_failure_is_kept_until_sync),
         cmocka_unit_test(test_one_thread_uses_two_devices),
         cmocka_unit_test(test_a_recording_runs_when_it_is_replayed),
+        cmocka_unit_test(test_recorded_work_keeps_its_priority),
         cmocka_unit_test(test_what_a_recording_may_not_hold_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

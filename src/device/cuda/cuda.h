@@ -36,9 +36,11 @@ void cuda_failed(const cuda_context *x, const char *what, const char *message);
 // Notes cudaGetLastError() after a launch of kernel `what`.
 void cuda_check_launch(const cuda_context *x, const char *what);
 
-// Lets blocks of `kernel` have so much shared memory; more than CUDA_SHARED_BYTES must be asked for. Called
-// before a launch.
-enum { CUDA_SHARED_BYTES = 48 << 10 };
+// Lets blocks of `kernel` have so much shared memory; more than CUDA_SHARED_BYTES must be asked for, and every GPU from
+// compute capability 8.0 up has CUDA_SHARED_EVERYWHERE. Called before a launch.
+enum { CUDA_SHARED_BYTES = 48 << 10, CUDA_SHARED_EVERYWHERE = 99 << 10 };
+// The most bytes that a block can have on the calling thread's GPU.
+size_t cuda_most_shared(void);
 void cuda_allow_shared(const void *kernel, size_t bytes);
 
 // `args` points to the kernel's args struct. Pointers in it are aligned to their elements, not more.

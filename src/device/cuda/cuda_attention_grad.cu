@@ -54,10 +54,10 @@ static void launch_delta(const cuda_context *x, const kernel_attention_grad_args
     });
 }
 
-template <int D> struct alignas(128) queries_tiles {
+template <int D, int OTHERS> struct alignas(128) queries_tiles {
     uint16_t q[GRAD_ROWS * D], d_o[GRAD_ROWS * D]; // q: at the end, dq
     struct {
-        uint16_t k[GRAD_OTHERS * D], v[GRAD_OTHERS * D];
+        uint16_t k[OTHERS * D], v[OTHERS * D];
     } stage[2];
 };
 
@@ -90,9 +90,9 @@ queries_start(queries_state<D, DROPS> *w, const kernel_attention_args &p, const 
 }
 
 // Loads the fragments of the warp's rows of q and do.
-template <int D, bool DROPS>
-static __device__ inline void queries_load(queries_state<D, DROPS> *w,
-                                           const queries_tiles<D> *tiles, int row0, int lane)
+template <int D, bool DROPS, int OTHERS>
+static __device__ inline void
+queries_load(queries_state<D, DROPS> *w, const queries_tiles<D, OTHERS> *tiles, int row0, int lane)
 {
     GPU_UNROLL
     for (int k = 0; k < D / 16; k++) {
@@ -143,10 +143,10 @@ queries_scores(const queries_state<D, DROPS> *w, grad_scores<D, DROPS> &s,
 }
 
 // Writes dq of the warp's rows, row0 and the next in the block, whose query 0 is t0.
-template <typename T, int D, bool DROPS>
+template <typename T, int D, bool DROPS, int OTHERS>
 static __device__ inline void
 queries_finish(const queries_state<D, DROPS> *w, const kernel_attention_args &p, void *dq,
-               attention_head a, queries_tiles<D> *tiles, int t0, int row0, int lane)
+               attention_head a, queries_tiles<D, OTHERS> *tiles, int t0, int row0, int lane)
 {
     GPU_UNROLL
     for (int m = 0; m < grad_shape<D, DROPS>::PARTS; m++)
@@ -158,13 +158,13 @@ queries_finish(const queries_state<D, DROPS> *w, const kernel_attention_args &p,
 }
 
 // Grid: heads of all sequences, blocks of queries. The last queries, which see the most keys, go first.
-template <typename T, int D, bool DROPS>
+template <typename T, int D, bool DROPS, int OTHERS>
 static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS, D == 32 ? 2 : 0)
     attention_grad_queries_kernel(const kernel_attention_args p, const void *d_o,
                                   const float *delta, void *dq)
 {
     typedef grad_shape<D, DROPS> shape;
-    queries_tiles<D> *tiles = gpu_shared<queries_tiles<D>>();
+    auto *tiles = gpu_shared<queries_tiles<D, OTHERS>>();
     const int lane = (int)threadIdx.x % GPU_WARP,
               row0 = (int)threadIdx.x / GPU_WARP * shape::WARP_ROWS;
     const attention_head a = attention_head_of(p, blockIdx.x);
@@ -186,20 +186,18 @@ static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS, D == 32 
     const int some =
         t0 + row0 > last ? 0 : attention_seen(p, min(t0 + row0 + shape::WARP_ROWS - 1, last));
     const int all = attention_seen(p, min(t0 + row0, last));
-    tile_copy<GRAD_OTHERS, D, shape::THREADS>(tiles->stage[0].k, k, 0, keys, p.k);
-    tile_copy<GRAD_OTHERS, D, shape::THREADS>(tiles->stage[0].v, v, 0, keys, p.v);
+    tile_copy<OTHERS, D, shape::THREADS>(tiles->stage[0].k, k, 0, keys, p.k);
+    tile_copy<OTHERS, D, shape::THREADS>(tiles->stage[0].v, v, 0, keys, p.v);
     gpu_copy_commit();
     queries_start<D, DROPS>(&w, p, delta, draw, a, t0 + row0, lane);
-    for (int k0 = 0, turn = 0; k0 < keys; k0 += GRAD_OTHERS, turn ^= 1) {
+    for (int k0 = 0, turn = 0; k0 < keys; k0 += OTHERS, turn ^= 1) {
         gpu_copy_wait<0>();
         __syncthreads(); // this stage is there, and the other one has been used
         if (k0 == 0) queries_load<D, DROPS>(&w, tiles, row0, lane);
-        tile_copy<GRAD_OTHERS, D, shape::THREADS>(tiles->stage[turn ^ 1].k, k, k0 + GRAD_OTHERS,
-                                                  keys, p.k);
-        tile_copy<GRAD_OTHERS, D, shape::THREADS>(tiles->stage[turn ^ 1].v, v, k0 + GRAD_OTHERS,
-                                                  keys, p.v);
+        tile_copy<OTHERS, D, shape::THREADS>(tiles->stage[turn ^ 1].k, k, k0 + OTHERS, keys, p.k);
+        tile_copy<OTHERS, D, shape::THREADS>(tiles->stage[turn ^ 1].v, v, k0 + OTHERS, keys, p.v);
         gpu_copy_commit();
-        for (int step = 0; step < GRAD_OTHERS && k0 + step < some; step += GRAD_STEP) {
+        for (int step = 0; step < OTHERS && k0 + step < some; step += GRAD_STEP) {
             const int here = gpu_opaque(lane);
             grad_scores<D, DROPS> s, ds;
             grad_zero<sizeof s / sizeof(float)>(&s[0][0][0]);
@@ -223,10 +221,12 @@ static void launch_queries(const cuda_context *x, const kernel_attention_grad_ar
 {
     const kernel_attention_args *p = &g->fwd;
     const int64_t blocks = (p->queries.seq + GRAD_ROWS - 1) / GRAD_ROWS;
-    gpu_launch(x, "attention_grad_queries", attention_grad_queries_kernel<T, D, DROPS>,
-               dim3((unsigned)(p->batch * p->heads), (unsigned)blocks),
-               dim3(grad_shape<D, DROPS>::THREADS), sizeof(queries_tiles<D>), *p, g->d_o, g->delta,
-               g->dq);
+    grad_with_others<queries_tiles, D>([=]<int OTHERS>() {
+        gpu_launch(x, "attention_grad_queries", attention_grad_queries_kernel<T, D, DROPS, OTHERS>,
+                   dim3((unsigned)(p->batch * p->heads), (unsigned)blocks),
+                   dim3(grad_shape<D, DROPS>::THREADS), sizeof(queries_tiles<D, OTHERS>), *p,
+                   g->d_o, g->delta, g->dq);
+    });
 }
 
 extern "C" void cuda_attention_grad(const cuda_context *x, const void *args)

@@ -11,9 +11,11 @@
 #include "device/cuda/cuda_attention.h"
 #include "device/cuda/gpu_tile.h"
 
-constexpr int GRAD_ROWS = 128;  // of a block: the rows whose gradients it computes
-constexpr int GRAD_OTHERS = 64; // rows of the other side that are copied at once
-constexpr int GRAD_STEP = 32;   // and of those, how many are done at once
+constexpr int GRAD_ROWS = 128; // of a block: the rows whose gradients it computes
+// Rows of the other side that are copied at once, also where a GPU has too little shared memory for so many. The bits are
+// the same.
+constexpr int GRAD_OTHERS = 64, GRAD_FEWER_OTHERS = 32;
+constexpr int GRAD_STEP = 32; // and of those, how many are done at once
 
 // A warp has PARTS groups of 16 rows. Wide heads, and dropout, need the registers for one.
 template <int D, bool DROPS> struct grad_shape {
@@ -24,6 +26,20 @@ template <int D, bool DROPS> struct grad_shape {
 // Products of the warp's rows with GRAD_STEP rows of the other side.
 template <int D, bool DROPS>
 using grad_scores = float[grad_shape<D, DROPS>::PARTS][GRAD_STEP / 8][4];
+
+// Calls f.template operator()<OTHERS>() for as many rows as the shared memory of this GPU has room for; TILES<D, OTHERS> is
+// what a block has there.
+template <template <int, int> class TILES, int D, typename F> static void grad_with_others(F f)
+{
+    if constexpr (sizeof(TILES<D, GRAD_OTHERS>) > CUDA_SHARED_EVERYWHERE) {
+        static_assert(sizeof(TILES<D, GRAD_FEWER_OTHERS>) <= CUDA_SHARED_EVERYWHERE);
+        if (sizeof(TILES<D, GRAD_OTHERS>) > cuda_most_shared()) {
+            f.template operator()<GRAD_FEWER_OTHERS>();
+            return;
+        }
+    }
+    f.template operator()<GRAD_OTHERS>();
+}
 
 template <int N> static __device__ inline void grad_zero(float *x)
 {

@@ -8,17 +8,17 @@
 #include "device/cuda/cuda_attention_grad.h"
 
 // Queries of one head.
-template <int D> struct keys_stage {
-    uint16_t q[GRAD_OTHERS * D], d_o[GRAD_OTHERS * D];
-    float lse[GRAD_OTHERS]; // in units of log 2; infinite for a row beyond the last query
-    float delta[GRAD_OTHERS];
-    int seen[GRAD_OTHERS];      // the number of keys that the query sees
-    uint64_t draw[GRAD_OTHERS]; // index of the random word of key 0
+template <int D, int OTHERS> struct keys_stage {
+    uint16_t q[OTHERS * D], d_o[OTHERS * D];
+    float lse[OTHERS]; // in units of log 2; infinite for a row beyond the last query
+    float delta[OTHERS];
+    int seen[OTHERS];      // the number of keys that the query sees
+    uint64_t draw[OTHERS]; // index of the random word of key 0
 };
 
-template <int D> struct alignas(128) keys_tiles {
+template <int D, int OTHERS> struct alignas(128) keys_tiles {
     uint16_t k[GRAD_ROWS * D], v[GRAD_ROWS * D]; // at the end, dk and dv
-    keys_stage<D> stage[2];
+    keys_stage<D, OTHERS> stage[2];
 };
 
 // What a block goes through: `count` stages, of which each head has `stages`, from query t0 on.
@@ -31,14 +31,15 @@ struct keys_stats {
     float lse, delta;
 };
 
+template <int OTHERS>
 static __device__ inline keys_walk keys_walk_of(const kernel_attention_args &p)
 {
     keys_walk w;
     const int64_t first = attention_first_query(p, (int64_t)blockIdx.y * GRAD_ROWS);
     w.b = (int)(blockIdx.x / p.kv_heads);
     w.kv = (int)(blockIdx.x % p.kv_heads);
-    w.t0 = (int)(first < p.queries.seq ? first / GRAD_OTHERS * GRAD_OTHERS : p.queries.seq);
-    w.stages = ((int)p.queries.seq - w.t0 + GRAD_OTHERS - 1) / GRAD_OTHERS;
+    w.t0 = (int)(first < p.queries.seq ? first / OTHERS * OTHERS : p.queries.seq);
+    w.stages = ((int)p.queries.seq - w.t0 + OTHERS - 1) / OTHERS;
     w.count = w.stages * (int)(p.heads / p.kv_heads);
     return w;
 }
@@ -49,38 +50,40 @@ static __device__ inline attention_head keys_head(const kernel_attention_args &p
     return {w.b, w.kv * (p.heads / p.kv_heads) + i / w.stages, w.kv};
 }
 
-static __device__ inline int keys_query(const keys_walk &w, int i)
+template <int OTHERS> static __device__ inline int keys_query(const keys_walk &w, int i)
 {
-    return w.t0 + i % w.stages * GRAD_OTHERS;
+    return w.t0 + i % w.stages * OTHERS;
 }
 
 // Starts the copies of stage i, and reads the statistics of this thread's query.
-template <int D, bool DROPS>
-static __device__ inline keys_stats keys_fetch(keys_stage<D> *stage, const kernel_attention_args &p,
-                                               const void *d_o, const float *delta,
-                                               const keys_walk &w, int i)
+template <int D, bool DROPS, int OTHERS>
+static __device__ inline keys_stats keys_fetch(keys_stage<D, OTHERS> *stage,
+                                               const kernel_attention_args &p, const void *d_o,
+                                               const float *delta, const keys_walk &w, int i)
 {
     constexpr int THREADS = grad_shape<D, DROPS>::THREADS;
     const attention_head a = keys_head(p, w, i);
-    const int t0 = keys_query(w, i), queries = (int)p.queries.seq, t = t0 + (int)threadIdx.x;
-    tile_copy<GRAD_OTHERS, D, THREADS>(
+    const int t0 = keys_query<OTHERS>(w, i), queries = (int)p.queries.seq,
+              t = t0 + (int)threadIdx.x;
+    tile_copy<OTHERS, D, THREADS>(
         stage->q, tile_from(p.q, attention_row(p, a, 0, p.q_stride), p.q_stride, p.head_dim), t0,
         queries, p.q);
-    tile_copy<GRAD_OTHERS, D, THREADS>(
+    tile_copy<OTHERS, D, THREADS>(
         stage->d_o, tile_from(d_o, attention_row(p, a, 0, p.o_stride), p.o_stride, p.head_dim), t0,
         queries, d_o);
-    if (threadIdx.x >= GRAD_OTHERS || t >= queries) return {INFINITY, 0};
+    if (threadIdx.x >= OTHERS || t >= queries) return {INFINITY, 0};
     const int64_t stat = attention_stat(p, a) + t;
     return {p.lse[stat] * ATTENTION_LOG2E, delta[stat]};
 }
 
-template <int D, bool DROPS>
-static __device__ inline void keys_put(keys_stage<D> *stage, const keys_stats &stats,
+template <int D, bool DROPS, int OTHERS>
+static __device__ inline void keys_put(keys_stage<D, OTHERS> *stage, const keys_stats &stats,
                                        const kernel_attention_args &p, const attention_draw &draw,
                                        const keys_walk &w, int i)
 {
-    if (threadIdx.x >= GRAD_OTHERS) return;
-    const int row = (int)threadIdx.x, t = min(keys_query(w, i) + row, (int)p.queries.seq - 1);
+    if (threadIdx.x >= OTHERS) return;
+    const int row = (int)threadIdx.x,
+              t = min(keys_query<OTHERS>(w, i) + row, (int)p.queries.seq - 1);
     stage->lse[row] = stats.lse;
     stage->delta[row] = stats.delta;
     stage->seen[row] = attention_seen(p, t);
@@ -112,9 +115,9 @@ static __device__ inline unsigned keys_keeps(const attention_draw &d, const uint
 // From scores s and gradients ds of the probabilities, of the warp's keys from `key` on and the stage's
 // queries from `step` on: replaces s by the probabilities after dropout, but for its factor, and ds by the
 // gradients of the scores.
-template <int D, bool DROPS>
+template <int D, bool DROPS, int OTHERS>
 static __device__ inline void
-keys_scores(grad_scores<D, DROPS> &s, grad_scores<D, DROPS> &ds, const keys_stage<D> *stage,
+keys_scores(grad_scores<D, DROPS> &s, grad_scores<D, DROPS> &ds, const keys_stage<D, OTHERS> *stage,
             const kernel_attention_args &p, const attention_draw &draw, int key, int step,
             bool masked, int lane)
 {
@@ -148,11 +151,11 @@ keys_scores(grad_scores<D, DROPS> &s, grad_scores<D, DROPS> &ds, const keys_stag
 }
 
 // Adds the share of queries `step` … step+GRAD_STEP-1 of the stage to dk and dv of the warp's keys.
-template <typename T, int D, bool DROPS>
-static __device__ inline void keys_step(float (*dk)[D / 8][4], float (*dv)[D / 8][4],
-                                        const keys_tiles<D> *tiles, const keys_stage<D> *stage,
-                                        const kernel_attention_args &p, const attention_draw &draw,
-                                        int row0, int step, bool masked, int lane)
+template <typename T, int D, bool DROPS, int OTHERS>
+static __device__ inline void
+keys_step(float (*dk)[D / 8][4], float (*dv)[D / 8][4], const keys_tiles<D, OTHERS> *tiles,
+          const keys_stage<D, OTHERS> *stage, const kernel_attention_args &p,
+          const attention_draw &draw, int row0, int step, bool masked, int lane)
 {
     constexpr int PARTS = grad_shape<D, DROPS>::PARTS;
     const int here = gpu_opaque(lane);
@@ -176,11 +179,11 @@ static __device__ inline void keys_step(float (*dk)[D / 8][4], float (*dv)[D / 8
 }
 
 // Writes dk and dv of the warp's keys.
-template <typename T, int D, bool DROPS>
+template <typename T, int D, bool DROPS, int OTHERS>
 static __device__ inline void keys_finish(const float (*dk)[D / 8][4], const float (*dv)[D / 8][4],
-                                          keys_tiles<D> *tiles, const kernel_attention_args &p,
-                                          const keys_walk &w, void *to_dk, void *to_dv, int row0,
-                                          int lane)
+                                          keys_tiles<D, OTHERS> *tiles,
+                                          const kernel_attention_args &p, const keys_walk &w,
+                                          void *to_dk, void *to_dv, int row0, int lane)
 {
     constexpr int WARP_ROWS = grad_shape<D, DROPS>::WARP_ROWS;
     const float keep_scale = p.dropout.p > 0 ? 1 / (1 - p.dropout.p) : 1;
@@ -202,17 +205,17 @@ static __device__ inline void keys_finish(const float (*dk)[D / 8][4], const flo
 }
 
 // Grid: heads of keys of all sequences, blocks of keys. The first keys, which the most queries see, go first.
-template <typename T, int D, bool DROPS>
+template <typename T, int D, bool DROPS, int OTHERS>
 static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS)
     attention_grad_keys_kernel(const kernel_attention_args p, const void *d_o, const float *delta,
                                void *to_dk, void *to_dv)
 {
     typedef grad_shape<D, DROPS> shape;
-    keys_tiles<D> *tiles = gpu_shared<keys_tiles<D>>();
+    auto *tiles = gpu_shared<keys_tiles<D, OTHERS>>();
     const int lane = (int)threadIdx.x % GPU_WARP,
               row0 = (int)threadIdx.x / GPU_WARP * shape::WARP_ROWS;
     const int key0 = (int)blockIdx.y * GRAD_ROWS, queries = (int)p.queries.seq;
-    const keys_walk w = keys_walk_of(p);
+    const keys_walk w = keys_walk_of<OTHERS>(p);
     const attention_head a = {w.b, 0, w.kv};
     const attention_draw draw = DROPS ? attention_draw_read(p) : attention_draw();
     float dk[shape::PARTS][D / 8][4], dv[shape::PARTS][D / 8][4];
@@ -230,15 +233,15 @@ static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS)
     }
     gpu_copy_commit();
     for (int i = 0; i < w.count; i++) {
-        const keys_stage<D> *stage = &tiles->stage[i % 2];
-        keys_stage<D> *other = &tiles->stage[(i + 1) % 2];
+        const keys_stage<D, OTHERS> *stage = &tiles->stage[i % 2];
+        keys_stage<D, OTHERS> *other = &tiles->stage[(i + 1) % 2];
         keys_stats stats = {INFINITY, 0};
         gpu_copy_wait<0>();
         __syncthreads(); // this stage is there, and the other one has been used
         if (i + 1 < w.count) stats = keys_fetch<D, DROPS>(other, p, d_o, delta, w, i + 1);
         gpu_copy_commit();
-        const int left = queries - keys_query(w, i);
-        for (int step = 0; step < GRAD_OTHERS && step < left; step += GRAD_STEP) {
+        const int left = queries - keys_query<OTHERS>(w, i);
+        for (int step = 0; step < OTHERS && step < left; step += GRAD_STEP) {
             if (stage->seen[min(step + GRAD_STEP, left) - 1] <= key0 + row0)
                 continue; // none sees the warp's
             keys_step<T, D, DROPS>(dk, dv, tiles, stage, p, draw, row0, step,
@@ -256,10 +259,12 @@ static void launch_keys(const cuda_context *x, const kernel_attention_grad_args 
 {
     const kernel_attention_args *p = &g->fwd;
     const int64_t blocks = (p->tk + GRAD_ROWS - 1) / GRAD_ROWS;
-    gpu_launch(x, "attention_grad_keys", attention_grad_keys_kernel<T, D, DROPS>,
-               dim3((unsigned)(p->batch * p->kv_heads), (unsigned)blocks),
-               dim3(grad_shape<D, DROPS>::THREADS), sizeof(keys_tiles<D>), *p, g->d_o, g->delta,
-               g->dk, g->dv);
+    grad_with_others<keys_tiles, D>([=]<int OTHERS>() {
+        gpu_launch(x, "attention_grad_keys", attention_grad_keys_kernel<T, D, DROPS, OTHERS>,
+                   dim3((unsigned)(p->batch * p->kv_heads), (unsigned)blocks),
+                   dim3(grad_shape<D, DROPS>::THREADS), sizeof(keys_tiles<D, OTHERS>), *p, g->d_o,
+                   g->delta, g->dk, g->dv);
+    });
 }
 
 void attention_grad_keys(const cuda_context *x, const kernel_attention_grad_args *g)

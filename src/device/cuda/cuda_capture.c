@@ -1,7 +1,8 @@
 // cuda_capture.c -- recordings of the cuda device: CUDA graphs that stream capture makes. Called through
 // device_ops by the trainer (train/captures.c). It does not know what is recorded.
 //
-// The capture is of the calling thread: other ranks of the process allocate and wait meanwhile.
+// The capture is of the calling thread: other ranks of the process allocate and wait meanwhile. Each node keeps the priority
+// of its stream: without the flag for it all would run with that of the compute stream, the lowest.
 #include "device/cuda/cuda_own.h"
 
 #include <stdlib.h>
@@ -52,7 +53,9 @@ status cuda_capture_end(device_stream *base, device_recording **out, err *e)
     r = calloc(1, sizeof *r);
     if (!r) FAIL(E_FIT, "out of memory for a recording");
     r->base.device = base->device;
-    TRY(cuda_status(d, cudaGraphInstantiate(&r->handle, graph, 0), "a recording", e));
+    TRY(cuda_status(
+        d, cudaGraphInstantiate(&r->handle, graph, cudaGraphInstantiateFlagUseNodePriority),
+        "a recording", e));
     *out = &r->base;
     r = NULL;
 done:

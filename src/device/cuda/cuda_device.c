@@ -30,15 +30,21 @@ void cuda_check_launch(const cuda_context *x, const char *what)
     if (code != cudaSuccess) cuda_failed(x, what, cudaGetErrorString(code));
 }
 
+size_t cuda_most_shared(void)
+{
+    int gpu, most = CUDA_SHARED_BYTES;
+    if (cudaGetDevice(&gpu) == cudaSuccess)
+        (void)cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu);
+    return (size_t)most;
+}
+
 // The limit is always the most that the GPU has: with the bytes of this launch, another thread that launches
 // the same kernel with fewer bytes would take it back.
 void cuda_allow_shared(const void *kernel, size_t bytes)
 {
-    int gpu, most;
-    if (bytes <= CUDA_SHARED_BYTES) return;
-    if (cudaGetDevice(&gpu) == cudaSuccess &&
-        cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu) == cudaSuccess)
-        (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+    if (bytes > CUDA_SHARED_BYTES)
+        (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   (int)cuda_most_shared());
 }
 
 static void launch(device_stream *base, const kernel_call *call)

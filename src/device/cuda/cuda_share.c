@@ -8,11 +8,11 @@
 #include "device/cuda/cuda_share.h"
 
 #include "base/alloc.h"
+#include "base/proc.h"
 
 #include <cuda.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef __typeof__(cuStreamBatchMemOp) *batch_function;
 typedef __typeof__(cuMemGetAddressRange) *range_function;
@@ -22,9 +22,10 @@ typedef __typeof__(cuDeviceGetAttribute) *attribute_function;
 typedef struct share_handle {
     cudaIpcMemHandle_t ipc;
     uint64_t offset,
-        address;        // of the memory, in its allocation and in the process that exported it
-    int32_t pid, index; // of that process, and of its GPU
-    int32_t refused;    // cudaError_t: CUDA gives no handle for other processes
+        address;           // of the memory, in its allocation and in the process that exported it
+    proc_identity process; // that exported it
+    int32_t index;         // of its GPU
+    int32_t refused;       // cudaError_t: CUDA gives no handle for other processes
 } share_handle;
 _Static_assert(sizeof(share_handle) <= DEVICE_HANDLE_BYTES, "a handle has room for it");
 
@@ -49,6 +50,7 @@ typedef struct share_region {
 } share_region;
 
 struct cuda_share {
+    proc_identity own; // of this process
     batch_function batch;
     range_function range;
     unsigned wait_flags; // of every wait
@@ -92,6 +94,7 @@ status cuda_share_open(const cuda_device *d, cuda_share **out, err *e)
     int flushes = 0;
     *out = NULL;
     TRY(alloc_zeroed(&s, 1, sizeof *s, "a device", e));
+    TRY(proc_identify(&s->own, e));
     TRY(find_function(d, "cuStreamBatchMemOp", &s->batch, e));
     TRY(find_function(d, "cuMemGetAddressRange", &s->range, e));
     TRY(find_function(d, "cuDeviceGetAttribute", &attribute, e));
@@ -188,7 +191,7 @@ static status export_memory(device *base, const void *p, device_handle *out, err
     const share_handle h = {.ipc = x->ipc,
                             .offset = (uint64_t)(uintptr_t)p - (uint64_t)start,
                             .address = (uint64_t)(uintptr_t)p,
-                            .pid = (int32_t)getpid(),
+                            .process = d->share->own,
                             .index = d->index,
                             .refused = (int32_t)x->refused};
     memcpy(out->bytes, &h, sizeof h);
@@ -230,8 +233,9 @@ static status open_handle(const cuda_device *d, const share_handle *h, char **ou
     relax(before);
     (void)cudaGetLastError();
     if (code != cudaSuccess)
-        FAIL(E_IO, "%s cannot use the memory of process %d on device cuda %d: %s (%s)", d->label,
-             h->pid, h->index, cudaGetErrorString(code), cudaGetErrorName(code));
+        FAIL(E_IO, "%s cannot use the memory of process %llu on device cuda %d: %s (%s)", d->label,
+             (unsigned long long)h->process.pid, h->index, cudaGetErrorString(code),
+             cudaGetErrorName(code));
     s->imported[s->imports++] = (share_import){h->ipc, base};
     *out = base;
 done:
@@ -247,7 +251,7 @@ static status import_memory(device *base, const device_handle *from, void **out,
     memcpy(&h, from->bytes, sizeof h);
     *out = NULL;
     TRY(cuda_status(d, cuda_bind(d), "cudaSetDevice", e));
-    if (h.pid == (int32_t)getpid()) {
+    if (memcmp(&h.process, &d->share->own, sizeof h.process) == 0) {
         TRY(use_peer(d, h.index, e));
         *out = (void *)(uintptr_t)h.address;
     } else {

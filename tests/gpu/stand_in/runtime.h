@@ -13,7 +13,7 @@
 //                             last, 1 only what it needs runs, 2 anything that may
 //   TRIREME_STAND_IN_DRIVER   "none": no driver; "old": one that is too old; "mismatch": one whose
 //                             library does not fit the kernel's module
-//   TRIREME_STAND_IN_ARCH     compute capability, 80 or 90; default 90
+//   TRIREME_STAND_IN_ARCH     compute capability, 80, 89 (99 KiB of shared memory a block) or 90; default 90
 //   TRIREME_STAND_IN_NAME     of the devices; default "Stand-in GPU"
 //
 // A broken rule that CUDA reports is reported with CUDA's error. A broken rule that CUDA does not notice
@@ -63,6 +63,10 @@ cudaError_t stand_in_launch(const void *func, dim3 grid, dim3 block, size_t shar
 // What a library does that loads the code of a kernel when it is first launched: a call that CUDA refuses
 // while the thread captures, unless the capture or the thread is in the relaxed mode.
 cudaError_t stand_in_unsafe_call(void);
+
+// Calls `observe` before each piece of work, with its name and the priority that it runs with. NULL: no more. Of the process.
+typedef void (*stand_in_observer)(const char *name, int priority);
+void stand_in_set_observer(stand_in_observer observe);
 
 // Called by work that runs and waits for memory that other work writes: other streams, devices, threads
 // and processes go on. Called on the stack on which `run` was called, not on a fiber's.

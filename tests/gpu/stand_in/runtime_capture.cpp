@@ -65,6 +65,7 @@ cudaError_t record(CUstream_st *s, op o)
     n.after.assign(last.begin(), last.end());
     n.op = std::move(o);
     n.op.source_hash = 0;
+    n.priority = s->priority;
     c.nodes->push_back(std::move(n));
     last = {c.nodes->size() - 1};
     return cudaSuccess;

@@ -23,7 +23,8 @@ std::string device_bus_id(int physical); // as NVML writes it
 // Shared memory that a block can have after cudaFuncSetAttribute.
 inline int shared_bytes_most()
 {
-    return (arch() >= 90 ? 227 : 163) * 1024;
+    const bool is_of_data_centers = arch() % 10 == 0 && arch() < 120;
+    return (!is_of_data_centers ? 99 : arch() >= 90 ? 227 : 163) * 1024;
 }
 
 } // namespace stand_in

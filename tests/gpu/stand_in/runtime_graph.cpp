@@ -36,6 +36,7 @@ static std::shared_ptr<graph_run> start_run(const CUgraphExec_st &x)
     auto run = std::make_shared<graph_run>();
     const size_t count = x.nodes->size();
     run->nodes = x.nodes;
+    run->node_priorities = x.node_priorities;
     run->marks.resize(count);
     run->left = count;
     for (size_t i = 0; i < count; i++) {
@@ -130,7 +131,8 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsign
     for (graph_node &n : *graph->nodes) n.next.clear();
     for (size_t i = 0; i < graph->nodes->size(); i++)
         for (size_t before : (*graph->nodes)[i].after) (*graph->nodes)[before].next.push_back(i);
-    *out = new CUgraphExec_st{current_device(), graph->nodes, nullptr};
+    *out = new CUgraphExec_st{current_device(), graph->nodes, nullptr,
+                              (flags & cudaGraphInstantiateFlagUseNodePriority) != 0};
     executables().insert(*out);
     return cudaSuccess;
 }

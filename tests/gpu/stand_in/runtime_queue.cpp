@@ -135,15 +135,17 @@ void start_helper()
     std::thread(help).detach();
 }
 
-void run_work(guard &g, int device, const op &o)
+void run_work(guard &g, int device, const op &o, int priority)
 {
     process &p = the();
     const std::shared_ptr<closure> work = o.work;
+    const stand_in_observer observe = p.observe;
     p.busy = true;
     open_memory(device);
     g.unlock();
     stand_in_watch_faults();
     set_running_name(work->name.c_str());
+    if (observe) observe(work->name.c_str(), priority);
     work->work.run(work->work.state);
     set_running_name(nullptr);
     g.lock();
@@ -169,11 +171,11 @@ void finish_mark(mark &m)
     m.ns = now_ns();
 }
 
-void run_op(guard &g, int device, const op &o, uint64_t source_hash)
+void run_op(guard &g, int device, const op &o, uint64_t source_hash, int priority)
 {
     switch (o.kind) {
     case op_kind::WORK:
-        run_work(g, device, o);
+        run_work(g, device, o, priority);
         break;
     case op_kind::COPY:
         run_copy(o, source_hash);
@@ -214,7 +216,7 @@ void run_node(guard &g, CUstream_st *s, size_t node)
     const graph_node &n = (*run->nodes)[node];
     op o = n.op;
     if (o.kind == op_kind::MARK) o.mark = run->marks[node]; // NULL: the event is no more
-    run_op(g, n.device, o, run->source_hash[node]);
+    run_op(g, n.device, o, run->source_hash[node], run->node_priorities ? n.priority : s->priority);
     if (!has_ended(o)) {
         run->ready.push_back(node);
         return;
@@ -247,7 +249,7 @@ void run_candidate(guard &g, const candidate &c)
     } else {
         const item head = c.stream->items.front();
         c.stream->running = true;
-        run_op(g, c.stream->device, head.op, head.op.source_hash);
+        run_op(g, c.stream->device, head.op, head.op.source_hash, c.stream->priority);
         c.stream->running = false;
         if (has_ended(head.op)) finish_item(c.stream);
     }
@@ -398,6 +400,12 @@ cudaError_t stand_in_issue(cudaStream_t stream, stand_in_work work)
     o.call = "launch";
     o.work = own;
     return report(issue(g, s, std::move(o)));
+}
+
+void stand_in_set_observer(stand_in_observer observe)
+{
+    guard g(the().mutex);
+    the().observe = observe;
 }
 
 void stand_in_pause(void)

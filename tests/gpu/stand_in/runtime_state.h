@@ -107,9 +107,12 @@ struct graph_node {
     std::vector<size_t> after; // indices of nodes
     std::vector<size_t> next;  // of the nodes that have this one in `after`; of an executable graph
     int device;
+    int priority; // of the stream that was recorded
 };
 
 struct graph_run {
+    bool
+        node_priorities; // nodes run with their own, not with that of the stream that the graph was launched into
     std::shared_ptr<std::vector<graph_node>> nodes;
     std::vector<uint64_t> source_hash;        // of each node
     std::vector<std::shared_ptr<mark>> marks; // of the nodes that record an event; else NULL
@@ -178,6 +181,7 @@ struct process {
     std::vector<const goals *> waiting;
     int paused = 0, helpers = 0, idle_helpers = 0;
     int64_t waited_ns = 0; // when a thread last waited
+    stand_in_observer observe = nullptr;
 };
 
 process &the();
@@ -211,6 +215,7 @@ struct CUgraphExec_st {
     int device;
     std::shared_ptr<std::vector<stand_in::graph_node>> nodes;
     std::shared_ptr<stand_in::mark> last; // launch
+    bool node_priorities;
 };
 
 namespace stand_in

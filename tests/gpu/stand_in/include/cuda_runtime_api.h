@@ -209,6 +209,7 @@ enum cudaDriverEntryPointQueryResult {
 #define cudaIpcMemLazyEnablePeerAccess           0x01
 #define cudaGraphInstantiateFlagAutoFreeOnLaunch 1
 #define cudaGraphInstantiateFlagUpload           2
+#define cudaGraphInstantiateFlagUseNodePriority  8
 #define CUDA_IPC_HANDLE_SIZE                     64
 
 typedef struct CUstream_st *cudaStream_t;
