@@ -69,6 +69,12 @@ set(compress "")
 if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 13.0)
   set(compress -compress-mode=size) # programs are a fifth as large
 endif()
+set(werror "")
+set(host_werror "")
+if(TRIREME_WERROR)
+  set(werror "-Werror all-warnings")
+  set(host_werror ",-Werror")
+endif()
 find_package(CUDAToolkit REQUIRED)
 message(STATUS "device cuda: built by nvcc ${CMAKE_CUDA_COMPILER_VERSION} (${CMAKE_CUDA_COMPILER}) for ${TRIREME_CUDA_CODE}")
 
@@ -79,7 +85,7 @@ target_include_directories(cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(cuda SYSTEM PRIVATE ${TRIREME_cuda_runtime_api_H} ${TRIREME_cublasLt_H} ${TRIREME_cudnn_H})
 target_compile_definitions(cuda PRIVATE TRIREME_CUDA_FOLDER="${CUDAToolkit_LIBRARY_DIR}")
 target_compile_options(cuda PRIVATE # CMake before 3.26 does not know that nvcc knows C++20
-  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 -gencode=arch=compute_80,code=[${TRIREME_CUDA_CODE}] ${compress} -Xptxas=-v -Werror all-warnings -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers,-Wno-deprecated-enum-enum-conversion,-Werror,-fno-exceptions,-fno-rtti,-fno-threadsafe-statics>")
+  "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 -gencode=arch=compute_80,code=[${TRIREME_CUDA_CODE}] ${compress} -Xptxas=-v ${werror} -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers,-Wno-deprecated-enum-enum-conversion${host_werror},-fno-exceptions,-fno-rtti,-fno-threadsafe-statics>")
 # What ptxas says of registers and spills goes to OBJECT.ptxas, and the PTX to OBJECT.ptx. tools/gpu_registers.sh --objects
 # reads both.
 set_target_properties(cuda PROPERTIES RULE_LAUNCH_COMPILE "${PROJECT_SOURCE_DIR}/tools/ptxas_log.sh <OBJECT>")

@@ -62,47 +62,93 @@ packages_require() {
     fi
 }
 
-# What CMakeLists.txt links, without the compiler: the libraries with their headers, and what finds them.
-LIBRARY_PACKAGES="libjansson-dev libjansson4 libyaml-dev libyaml-0-2 libpcre2-dev libpcre2-8-0 libxxhash-dev libxxhash0
-libpng-dev libpng16-16 zlib1g-dev zlib1g liburing-dev liburing2 libevent-dev libevent-core-2.1-7
-libssl-dev libssl3 libucx-dev libucx0 libcmocka-dev libcmocka0 pkgconf pkgconf-bin libpkgconf3"
+# For a machine that has a compiler and Python, and no network: what CMakeLists.txt links, and what builds it. apt finds what
+# these need. The libraries that a C library's or Debian's own packages need, too, are named.
+LIBRARY_PACKAGES="libjansson-dev libyaml-dev libpcre2-dev libpcre2-8-0 libxxhash-dev libpng-dev zlib1g-dev zlib1g
+liburing-dev libevent-dev libssl-dev libssl3 libucx-dev libcmocka-dev"
+TOOL_PACKAGES="cmake ninja-build pkgconf"
 
-# packages_fetch FOLDER: downloads the libraries' packages, for a machine without a network.
+# packages_closure PACKAGE...: these and what they need, on a machine that has nothing.
+packages_closure() {
+    apt-get -s -o Dir::State::status=/dev/null --no-install-recommends install "$@" | sed -n 's/^Inst \([^ ]*\) .*/\1/p' | sort
+}
+
+# packages_archive NAME FOLDER "PACKAGES" "OTHERS": writes FOLDER/NAME.tar.gz, the files of packages and of what they need,
+# less OTHERS and what these need, which every machine has in a form that fits it.
+packages_archive() {
+    scratch=$(mktemp -d)
+    # shellcheck disable=SC2086 # lists of words
+    (
+        set -e
+        cd "$scratch"
+        packages_closure $3 >all
+        packages_closure $4 >others
+        [ -s all ] && [ -s others ]
+        mkdir root
+        apt-get -q download $3 $(comm -23 all others)
+        for one in *.deb; do dpkg-deb -x "$one" root; done
+        cd root
+        rm -rf usr/share/doc usr/share/man usr/share/locale
+        # A link of a package may begin at the root of its machine.
+        find . -type l | while read -r link; do
+            to=$(readlink "$link")
+            case $to in /*) ln -sfnr "./$to" "$link" ;; esac
+        done
+        tar -czf ../files.tar.gz .
+    ) && mv "$scratch/files.tar.gz" "$2/$1.tar.gz" && rm -rf "$scratch" && return
+    rm -rf "$scratch"
+    echo "$0: apt-get could not download $3" >&2
+    exit 1
+}
+
+# packages_fetch FOLDER: downloads the libraries and tools, for a machine without a network. Needs Debian 12.
 packages_fetch() {
     mkdir -p "$1"
-    # apt downloads into the folder that it runs in.
-    (cd "$1" && apt-get -q download $LIBRARY_PACKAGES) || {
-        echo "$0: apt-get could not download $LIBRARY_PACKAGES" >&2
-        exit 1
-    }
+    packages_archive libraries "$1" "$LIBRARY_PACKAGES" "libc6-dev adduser"
+    packages_archive tools "$1" "$TOOL_PACKAGES" "libc6-dev libstdc++6 perl adduser"
 }
 
-# packages_extract FILE FOLDER: the files of a package. Not every machine has dpkg.
-packages_extract() {
-    if command -v dpkg-deb >/dev/null; then
-        dpkg-deb -x "$1" "$2"
-    else
-        member=$(ar t "$1" | grep '^data\.tar')
-        ar p "$1" "$member" >"$2/$member" && tar -xf "$2/$member" -C "$2" && rm "$2/$member"
-    fi
-}
-
-# packages_unpack FOLDER ROOT: makes the libraries of fetched packages usable for cmake and for programs,
-# without installing anything: they lie under ROOT.
-packages_unpack() {
-    mkdir -p "$2"
-    for one in "$1"/*.deb; do packages_extract "$one" "$2"; done
-    root=$(cd "$2" && pwd)
-    for folder in "$root"/usr/lib/*-linux-gnu "$root"/lib/*-linux-gnu; do
-        [ -d "$folder" ] || continue
-        PKG_CONFIG_PATH=$folder/pkgconfig:${PKG_CONFIG_PATH-}
-        LD_LIBRARY_PATH=$folder:${LD_LIBRARY_PATH-}
-        LIBRARY_PATH=$folder:${LIBRARY_PATH-}
-        CMAKE_LIBRARY_PATH=$folder:${CMAKE_LIBRARY_PATH-}
+# The words of $1 before $2, joined by colons.
+packages_path() {
+    for folder in $1; do
+        [ ! -d "$folder" ] || printf '%s:' "$folder"
     done
+    printf '%s' "$2"
+}
+
+# packages_extract FOLDER NAME: sets `root` to the folder that holds the files of FOLDER/NAME.tar.gz.
+packages_extract() {
+    root=$1/$2
+    if ! [ -e "$root" ]; then
+        mkdir "$root.part" && tar -xzf "$root.tar.gz" -C "$root.part" && mv "$root.part" "$root"
+    fi
+    root=$(cd "$root" && pwd)
+}
+
+# packages_unpack FOLDER: makes what packages_fetch has put there usable for cmake and for programs, without installing
+# anything. Tools are taken from there only where this machine has none.
+packages_unpack() {
+    for name in libraries tools; do
+        [ -e "$1/$name.tar.gz" ] || {
+            echo "$0: $1 holds no $name.tar.gz; ./check-gpu --fetch makes it on a machine with a network" >&2
+            exit 2
+        }
+    done
+    packages_extract "$1" libraries
+    folders="$root/usr/lib/*-linux-gnu $root/lib/*-linux-gnu"
+    PKG_CONFIG_PATH=$(packages_path "$root/usr/lib/*-linux-gnu/pkgconfig" "${PKG_CONFIG_PATH-}")
+    LD_LIBRARY_PATH=$(packages_path "$folders" "${LD_LIBRARY_PATH-}")
+    LIBRARY_PATH=$(packages_path "$folders" "${LIBRARY_PATH-}")
+    CMAKE_LIBRARY_PATH=$(packages_path "$folders" "${CMAKE_LIBRARY_PATH-}")
+    # Debian keeps headers that differ between machines apart.
+    C_INCLUDE_PATH=$(packages_path "$root/usr/include/*-linux-gnu $root/usr/include" "${C_INCLUDE_PATH-}")
     PKG_CONFIG_SYSROOT_DIR=$root
-    command -v pkg-config >/dev/null || PATH=$PATH:$root/usr/bin
-    export PATH PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH LIBRARY_PATH CMAKE_LIBRARY_PATH
+    packages_extract "$1" tools
+    if ! command -v cmake >/dev/null || ! command -v pkg-config >/dev/null; then
+        PATH=$PATH:$root/usr/bin
+        LD_LIBRARY_PATH=$LD_LIBRARY_PATH$(packages_path "$root/usr/lib/*-linux-gnu $root/lib/*-linux-gnu" "")
+    fi
+    export PATH PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH LIBRARY_PATH CMAKE_LIBRARY_PATH C_INCLUDE_PATH
 }
 
 # packages_of_python: makes the headers and libraries of CUDA usable that python3's packages hold (PyTorch brings

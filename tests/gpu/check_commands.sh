@@ -27,6 +27,32 @@ code=0
 ./check-gpu --limit soon >/dev/null 2>"$scratch/said" || code=$?
 [ $code = 2 ] && grep -q '^usage: ./check-gpu ' "$scratch/said" || fail "./check-gpu takes a limit that is no number"
 
+# What ./check-gpu --fetch has put into a folder is found by a compiler, in Debian's folder of headers for one kind of
+# machine, too; tools only where the machine has none. tests/gpu/bare_machine.sh does it all, by hand.
+kind=$(cc -dumpmachine | sed 's/-pc-/-/; s/-unknown-/-/')
+mkdir -p "$scratch/files/usr/include/$kind" "$scratch/files/usr/lib/$kind" "$scratch/none/usr/bin" "$scratch/fetched"
+echo '#define FETCHED 1' >"$scratch/files/usr/include/$kind/trireme_fetched.h"
+tar -czf "$scratch/fetched/libraries.tar.gz" -C "$scratch/files" .
+tar -czf "$scratch/fetched/tools.tar.gz" -C "$scratch/none" .
+(
+    . tools/packages.sh
+    packages_unpack "$scratch/fetched"
+    printf '#include <trireme_fetched.h>\nint fetched = FETCHED;\n' | cc -c -x c - -o "$scratch/fetched.o"
+    case :$LD_LIBRARY_PATH: in *:"$scratch/fetched/libraries/usr/lib/$kind":*) ;; *) exit 1 ;; esac
+    case :$PATH: in *:"$scratch/fetched/"*) exit 1 ;; esac
+) || fail "what --fetch has put into a folder is not found"
+rm "$scratch/fetched/tools.tar.gz"
+code=0
+(. tools/packages.sh && packages_unpack "$scratch/fetched") 2>"$scratch/said" || code=$?
+[ $code = 2 ] && grep -q 'holds no tools.tar.gz' "$scratch/said" || fail "a file of --fetch that is missing is not named"
+
+# A new compiler's first warning does not end their builds.
+for one in ./check-gpu ./bench-gpu; do
+    grep -q 'build_into build-gpu .*-DTRIREME_WERROR=off' $one || fail "$one takes warnings for errors"
+done
+cmake -S . -B "$scratch/build" -DTRIREME_CUDA=off -DTRIREME_WERROR=off >"$scratch/said" 2>&1 || fail "cmake: $(tail -n 5 "$scratch/said")"
+! grep -q -- '-Werror' "$scratch/build/compile_commands.json" || fail "TRIREME_WERROR=off leaves -Werror"
+
 # The table of models, without PyTorch. Trireme itself needs no Python, so the machine may have none.
 if python3 -c '' 2>/dev/null; then
     python3 bench/ab_gpu.py --small --device cpu --only trireme --trireme "$trireme" --models gpt2-124m llama-1b --rounds 1 \
