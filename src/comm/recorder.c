@@ -155,7 +155,26 @@ static void write_members(const comm_recording *x, const comm *c)
                                                     : -1);
 }
 
-static status recording_open(comm_recorder *r, int rank, uint64_t key, comm *c, err *e)
+// Takes the process of `from`, or a new one.
+static status take_process(comm_recording *x, const comm_recording *from, err *e)
+{
+    if (from)
+        x->process = from->process;
+    else if (alloc_zeroed(&x->process, 1, sizeof *x->process, "the flight recorder", e) != OK)
+        return E_MEMORY;
+    x->process->users++;
+    return OK;
+}
+
+static void give_process(comm_record_process *p)
+{
+    if (!p || --p->users > 0) return;
+    free(p->captured);
+    free(p);
+}
+
+static status recording_open(comm_recorder *r, int rank, uint64_t key, const comm_recording *from,
+                             comm *c, err *e)
 {
     status result = OK;
     comm_recording *x = NULL;
@@ -163,6 +182,8 @@ static status recording_open(comm_recorder *r, int rank, uint64_t key, comm *c, 
     c->recording = x;
     x->recorder = r;
     x->rank = rank;
+    x->size = c->size;
+    TRY(take_process(x, from, e));
     TRY(alloc_zeroed(&x->pairs, 2 * (size_t)c->size, sizeof *x->pairs,
                      "the recording of a communicator", e));
     x->group = take_row(comm_recorder_rank(r, rank), &x->row);
@@ -181,7 +202,7 @@ done:
 
 status comm_recorder_attach(comm_recorder *r, int rank, comm *c, err *e)
 {
-    return recording_open(r, rank, 1, c, e);
+    return recording_open(r, rank, 1, NULL, c, e);
 }
 
 // splitmix64 of a, then of b.
@@ -198,7 +219,7 @@ status comm_recording_split(comm *parent, int color, comm *c, err *e)
     comm_recording *from = parent->recording;
     if (!from || !from->group) return OK;
     const uint64_t key = mix(mix(atomic_load(&from->group->key), ++from->splits), (uint32_t)color);
-    return recording_open(from->recorder, from->rank, key ? key : 1, c, e);
+    return recording_open(from->recorder, from->rank, key ? key : 1, from, c, e);
 }
 
 void comm_recording_close(comm_recording *x)
@@ -208,6 +229,7 @@ void comm_recording_close(comm_recording *x)
         atomic_store(&x->group->left, 1);
         doorbell_ring(&x->group->published, doorbell_read(&x->group->published));
     }
+    give_process(x->process);
     free(x->pairs);
     free(x->peers);
     free(x->peer_ranks);
@@ -253,45 +275,110 @@ static bool is_message(comm_call_kind k)
 }
 
 // The place of a call among those that it may meet, from 1.
-static uint64_t next_sequence(comm_recording *x, const comm_call_shape *call, int size)
+static uint64_t next_sequence(comm_recording *x, const comm_call_shape *call)
 {
     if (!is_message((comm_call_kind)call->kind))
         return atomic_fetch_add(&x->group->collectives, 1) + 1;
     atomic_store(&x->group->has_messages, 1);
-    return ++x->pairs[call->root + (call->kind == CALL_RECV ? size : 0)];
+    return ++x->pairs[call->root + (call->kind == CALL_RECV ? x->size : 0)];
+}
+
+static comm_record_entry next_entry(comm_recording *x, const comm_call_shape *call, uint64_t what)
+{
+    return (comm_record_entry){.call = *call,
+                               .group = x->row,
+                               .sequence = next_sequence(x, call),
+                               .what = what,
+                               .issued_ns = now_ns()};
+}
+
+// Writes an entry into the ring. Returns where its times go.
+static comm_record_mark add_entry(const comm_recording *x, const comm_record_entry *entry)
+{
+    const comm_recorder *r = x->recorder;
+    comm_record_rank *own = comm_recorder_rank(r, x->rank);
+    const uint64_t id = atomic_load(&own->calls) + 1;
+    const comm_record_mark m = {
+        .slot = &own->slots[(id - 1) % (uint64_t)r->o.entries], .id = id, .failure = r->o.failure};
+    comm_record_write(m.slot, id, entry);
+    atomic_store(&own->calls, id);
+    return m;
+}
+
+static status capture(comm_recording *x, const comm_record_entry *entry, err *e)
+{
+    comm_record_process *p = x->process;
+    if (p->count == p->room) {
+        const status result = alloc_grow(&p->captured, &p->room, p->count + 1, sizeof *p->captured,
+                                         "captured calls", e);
+        if (result != OK) return result;
+    }
+    p->captured[p->count++] =
+        (comm_record_captured){.recording = x, .call = entry->call, .what = entry->what};
+    return OK;
 }
 
 status comm_record_begin(comm *c, comm_call_shape call, device_stream *on, comm_record_mark *m,
                          err *e)
 {
+    status result = OK;
     comm_recording *x = c->recording;
     m->slot = NULL;
     if (!x || !x->group) return OK;
-    comm_recorder *r = x->recorder;
-    comm_record_rank *own = comm_recorder_rank(r, x->rank);
+    const comm_recorder *r = x->recorder;
     const bool message = is_message((comm_call_kind)call.kind);
-    const comm_record_entry entry = {.call = call,
-                                     .group = x->row,
-                                     .sequence = next_sequence(x, &call, c->size),
-                                     .what = atomic_load(&r->o.watchdog->activities[x->rank].what),
-                                     .issued_ns = now_ns()};
-    const uint64_t id = atomic_load(&own->calls) + 1;
-    if (r->o.entries) {
-        *m = (comm_record_mark){.slot = &own->slots[(id - 1) % (uint64_t)r->o.entries],
-                                .id = id,
-                                .failure = r->o.failure};
-        comm_record_write(m->slot, id, &entry);
-        atomic_store(&own->calls, id);
-    }
-    const status result = x->peers && !message ? comm_record_compare(c, &entry, e) : OK;
+    const comm_record_entry entry =
+        next_entry(x, &call, atomic_load(&r->o.watchdog->activities[x->rank].what));
+    if (r->o.entries) *m = add_entry(x, &entry);
+    if (r->o.entries && x->process->captures) TRY(capture(x, &entry, e));
+    if (x->peers && !message) TRY(comm_record_compare(c, &entry, e));
     if (message && c->ops->group_begin) m->slot = NULL; // it starts when its group ends
-    if (m->slot && result == OK) mark(m, on, mark_started);
+    if (m->slot) mark(m, on, mark_started);
+done:
     return result;
 }
 
 void comm_record_end(const comm_record_mark *m, device_stream *on)
 {
     if (m->slot) mark(m, on, mark_completed);
+}
+
+// ---- What a device does without the host
+
+void comm_recorder_settle(comm *c)
+{
+    const comm_recording *x = c->recording;
+    if (!x || !x->recorder->o.entries || comm_failure_known(x->recorder->o.failure)) return;
+    comm_record_rank *own = comm_recorder_rank(x->recorder, x->rank);
+    const uint64_t calls = atomic_load(&own->calls), room = (uint64_t)x->recorder->o.entries;
+    const int64_t now = now_ns();
+    if (calls - x->process->settled > room) x->process->settled = calls - room;
+    while (x->process->settled < calls) {
+        comm_record_slot *s = &own->slots[x->process->settled++ % room];
+        if (!atomic_load(&s->completed_ns)) atomic_store(&s->completed_ns, now);
+    }
+}
+
+void comm_recorder_begin_capture(comm *c)
+{
+    if (!c->recording) return;
+    c->recording->process->captures = true;
+    c->recording->process->count = 0;
+}
+
+void comm_recorder_end_capture(comm *c)
+{
+    if (c->recording) c->recording->process->captures = false;
+}
+
+void comm_recorder_replay(comm *c)
+{
+    const comm_record_process *p = c->recording ? c->recording->process : NULL;
+    for (size_t i = 0; p && i < p->count; i++) {
+        const comm_record_captured *call = &p->captured[i];
+        const comm_record_entry entry = next_entry(call->recording, &call->call, call->what);
+        add_entry(call->recording, &entry);
+    }
 }
 
 void comm_recorder_describe(const comm_recorder *r, int rank, char *out, size_t room)

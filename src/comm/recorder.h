@@ -5,9 +5,10 @@
 // the recordings to files after a failure. With `compares`, ranks also compare each collective before it
 // runs. A recording takes no memory while calls are issued. It does not know what a call does.
 //
-// A device whose streams take no calls of the host (cuda) cannot say when a call starts and ends: the call
-// stays `scheduled`, and so do messages of communicators that start them in groups. Calls that a device replays from
-// a recording of its own are not issued again and are not recorded again.
+// A device whose streams take no calls of the host (cuda) cannot say when a call starts and ends. Its calls stay
+// `scheduled`, and so do messages of communicators that start them in groups, until the host has waited for all streams:
+// then they are completed (comm_recorder_settle). Calls that a device replays from a recording of its own are not issued
+// again; comm_recorder_replay records them.
 #ifndef TRIREME_COMM_RECORDER_H
 #define TRIREME_COMM_RECORDER_H
 
@@ -45,6 +46,16 @@ void comm_recorder_close(comm_recorder *r); // NULL allowed
 // Records all calls of c from now on. c is the communicator of all ranks, opened by rank `rank` of this
 // machine. comm_split records what is split from it. Collective over c. E_PEER, E_MEMORY.
 status comm_recorder_attach(comm_recorder *r, int rank, comm *c, err *e);
+
+// All calls that this rank has issued are done: the host has waited for all of its streams. The next three are for the
+// communicator of all ranks, and do nothing where calls are not recorded. None is collective.
+void comm_recorder_settle(comm *c);
+// What this rank issues between the two calls is in a recording of its device, which replays it from now on. The calls
+// are recorded as ever: the caller replays them once. Only the latest recording is known.
+void comm_recorder_begin_capture(comm *c);
+void comm_recorder_end_capture(comm *c);
+// The device replays these calls once more.
+void comm_recorder_replay(comm *c);
 
 // Appends what rank `rank` did last, such as "all_reduce 12 over dp_shard, completed 3.2 s ago". Appends
 // nothing where it has not recorded a call.

@@ -59,6 +59,22 @@ struct comm_recorder {
     doorbell_limits limits;
 };
 
+// A call in a recording of the rank's device.
+typedef struct comm_record_captured {
+    struct comm_recording *recording;
+    comm_call_shape call;
+    uint64_t what;
+} comm_record_captured;
+
+// What all recordings of a rank share, in its process.
+typedef struct comm_record_process {
+    int users; // recordings
+    bool captures;
+    comm_record_captured *captured; // [room], of which `count` are filled
+    size_t count, room;
+    uint64_t settled; // calls of the rank that are done
+} comm_record_process;
+
 // The recording of one communicator on its rank: comm.recording.
 typedef struct comm_recording {
     comm_recorder *recorder;
@@ -66,7 +82,9 @@ typedef struct comm_recording {
     int rank;                 // of this machine
     uint64_t *pairs;          // [2 * size] messages so far to each member, and then from each
     int row;                  // of the group
-    uint64_t splits;          // of this communicator so far
+    int size;                 // of the group
+    comm_record_process *process;
+    uint64_t splits; // of this communicator so far
     comm_record_group *
         *peers; // [size] by rank of the group, where calls are compared; NULL: of another machine
     int *peer_ranks; // [size] their ranks of this machine

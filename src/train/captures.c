@@ -1,6 +1,7 @@
 // captures.c -- see captures.h and events.h. Called by step.c. It knows no kind of instruction.
 #include "train/captures.h"
 
+#include "comm/recorder.h"
 #include "parallel/capture.h"
 #include "train/trainer_private.h"
 
@@ -90,9 +91,11 @@ static status record(trainer *t, const schedule *s, int number,
     status result = OK;
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
     TRY(trainer_ops(t)->capture_begin(on, e));
+    comm_recorder_begin_capture(t->o.comm);
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
     trainer_order(t, STREAM_COMPUTE, STREAM_COPY);
     for (int i = number; i < s->count && result == OK; i++) result = issue(t, &s->instr[i], e);
+    comm_recorder_end_capture(t->o.comm);
     trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
     trainer_order(t, STREAM_COPY, STREAM_COMPUTE);
     err later = {0};
@@ -115,7 +118,10 @@ status captures_replay(trainer *t, const schedule *s, int number,
     trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
     trainer_order(t, STREAM_COPY, STREAM_COMPUTE);
     c->run++;
-    if (!c->recording) TRY(record(t, s, number, issue, e));
+    if (c->recording)
+        comm_recorder_replay(t->o.comm);
+    else
+        TRY(record(t, s, number, issue, e));
     c->run++;
     TRY(trainer_ops(t)->replay(c->recording, trainer_stream(t, STREAM_COMPUTE), e));
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);

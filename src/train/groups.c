@@ -3,6 +3,7 @@
 #include "train/groups.h"
 
 #include "base/alloc.h"
+#include "comm/recorder.h"
 #include "comm/trace.h"
 
 #include <stdlib.h>
@@ -208,6 +209,7 @@ status groups_sync(const trainer_groups *g, err *e)
 {
     status result = OK;
     for (int k = 0; k < STREAMS; k++) TRY(g->device->ops->sync(g->stream[k], e));
+    comm_recorder_settle(g->comm[GROUP_WORLD]);
 done:
     return result;
 }

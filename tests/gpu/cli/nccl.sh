@@ -47,7 +47,7 @@ expect_same_losses p2p compared
 # A rank that is killed ends the other host's, which names it.
 start 1 --train.out killed --train.steps 1000000
 start 0 --train.out killed --train.steps 1000000
-wait_for_line '"step":2,' killed/log.jsonl
+wait_for_line '"step":3,' killed/log.jsonl
 kill -9 ${pids[1]}
 wait ${pids[0]}
 code=$?
@@ -55,6 +55,11 @@ code=$?
 expect_lines 1 stderr.0
 expect_line "rank 1 \(host [^ ]*, pid ${pids[1]}\) was killed, was stopped or ended before its work was done" stderr.0
 expect_line '"profiling_name": "nccl:all_reduce", "communicator": "nccl"' killed/flight_recorder/rank_json/0.json
+# The calls of each step, also of those that the GPU replays. Those of the first three are done.
+for step in 1 2 3; do
+    grep '"name": "CLIP_GRAD_NORM"' killed/flight_recorder/rank_json/0.json | sed -n ${step}p | grep -q "\"collective_seq_id\": .*\"state\": \"completed\"" ||
+        fail "the calls of step $step are not in the flight recorder, or not done: $(grep -c '"CLIP_GRAD_NORM"' killed/flight_recorder/rank_json/0.json)"
+done
 wait ${pids[1]} 2>/dev/null
 
 # A GPU that would have two ranks, and a machine without NCCL.

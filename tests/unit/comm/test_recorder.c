@@ -352,6 +352,46 @@ static void test_a_process_writes_the_files_of_its_ranks_only(void **state)
     assert_int_equal(remove(folder), 0); // so it is empty
 }
 
+// A call that a device has recorded and replays twice more; the host has waited for the first two of three.
+static status replay(const test_rank *s, err *e)
+{
+    status result = OK;
+    comm_recorder_begin_capture(s->comm);
+    TRY(sum(s, s->comm, e));
+    comm_recorder_end_capture(s->comm);
+    comm_recorder_replay(s->comm);
+    comm_recorder_settle(s->comm);
+    comm_recorder_replay(s->comm);
+    TRY(sum(s, s->comm, e));
+    if (s->comm->rank == 0) TRY(comm_recorder_dump(s->world->recorder, 0, 1, s->arg, e));
+done:
+    return result;
+}
+
+static void test_replayed_calls_are_recorded(void **state)
+{
+    (void)state;
+    static const char *const STATES[] = {"completed", "completed", "scheduled", "completed"};
+    char folder[] = "/tmp/trireme-recorder-XXXXXX", prefix[80];
+    assert_non_null(mkdtemp(folder));
+    snprintf(prefix, sizeof prefix, "%s/rank_", folder);
+    workers k = {.ranks = 2, .fn = replay, .records = RECORDS, .arg = prefix};
+    assert_int_equal(run(&k), 0);
+    json_t *root = load(prefix, 0);
+    const json_t *entries = json_object_get(root, "entries");
+    assert_int_equal(json_array_size(entries), 4);
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *x = json_array_get(entries, i);
+        assert_string_equal(word(x, "profiling_name"), "nccl:all_reduce");
+        assert_int_equal(number(x, "collective_seq_id"), i + 1);
+        assert_string_equal(word(x, "state"), STATES[i]);
+    }
+    json_decref(root);
+    snprintf(prefix, sizeof prefix, "%s/rank_json", folder);
+    assert_int_equal(remove(prefix), 0);
+    assert_int_equal(remove(folder), 0);
+}
+
 static void test_a_run_without_calls_leaves_no_file(void **state)
 {
     (void)state;
@@ -425,6 +465,7 @@ int main(void)
         cmocka_unit_test(test_ranks_that_agree_run),
         cmocka_unit_test(test_files_have_every_field),
         cmocka_unit_test(test_a_process_writes_the_files_of_its_ranks_only),
+        cmocka_unit_test(test_replayed_calls_are_recorded),
         cmocka_unit_test(test_a_run_without_calls_leaves_no_file),
         cmocka_unit_test(test_a_stopped_rank_is_named),
     };
