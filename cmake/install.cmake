@@ -66,5 +66,8 @@ if(TRIREME_SHLIBDEPS)
   set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 endif()
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS
-    "libjansson-dev, libyaml-dev, libpcre2-dev, libxxhash-dev, zlib1g-dev, liburing-dev, libevent-dev, libssl-dev, libucx-dev")
+    "libjansson-dev, libyaml-dev, libpcre2-dev, libxxhash-dev, zlib1g-dev, liburing-dev, libevent-dev, libssl-dev")
+if(UCX_FOUND)
+  set(CPACK_DEBIAN_PACKAGE_RECOMMENDS libucx0) # loaded when a run uses it
+endif()
 include(CPack)

@@ -203,18 +203,17 @@ def request(op, key, value=b"", expected=b"", number=0):
     return head + key + value + expected
 
 
-# The first byte of tests/fuzz/target_store.c: which server, and whether the client is greeted
-OPEN, SECURED, STRANGER = b"\0", b"\1", 2
+# The first byte of tests/fuzz/target_store.c: whether the client is greeted
+GREETED, STRANGER = b"\0", b"\2"
 SET, GET, WAIT, ADD, REMOVE, COMPARE, WILL = range(7)
-for server, head in (("open", OPEN), ("secured", SECURED)):
-    put("store", "good-add-" + server, head + request(ADD, b"n", number=5))
-    put("store", "good-will-" + server, head + request(WILL, b"w", b"lost", number=1000))
-    put("store", "good-compare-" + server, head + request(COMPARE, b"c", b"two", b"one"))
-    answer = b"TRIREME1" + bytes([head[0]]) + bytes(7) + bytes(range(32)) + bytes(32)
-    put("store", "good-stranger-" + server, bytes([STRANGER | head[0]]) + answer + request(SET, b"a", b"value"))
-put("store", "good-set", OPEN + request(SET, b"a", b"value") + request(GET, b"a") + request(WAIT, b"a"))
-put("store", "good-wait", OPEN + request(GET, b"never", number=60000) + request(SET, b"b", b"later"))
-put("store", "good-remove", OPEN + request(ADD, b"calls", number=-1) + request(REMOVE, b"n"))
-put("store", "good-wills", OPEN + request(WILL, b"w", b"x", number=1) + request(WILL, b"w") + request(WILL, b"a", b"x"))
-put("store", "long", OPEN + request(SET, b"k" * 63, b"v" * 1024) + request(SET, b"k", b"v" * 1025))
-put("store", "unknown", OPEN + request(7, b"k") + request(SET, b""))
+put("store", "good-add", GREETED + request(ADD, b"n", number=5))
+put("store", "good-will", GREETED + request(WILL, b"w", b"lost", number=1000))
+put("store", "good-compare", GREETED + request(COMPARE, b"c", b"two", b"one"))
+answer = b"TRIREME2" + bytes(range(32)) + bytes(32)
+put("store", "good-stranger", STRANGER + answer + request(SET, b"a", b"value"))
+put("store", "good-set", GREETED + request(SET, b"a", b"value") + request(GET, b"a") + request(WAIT, b"a"))
+put("store", "good-wait", GREETED + request(GET, b"never", number=60000) + request(SET, b"b", b"later"))
+put("store", "good-remove", GREETED + request(ADD, b"calls", number=-1) + request(REMOVE, b"n"))
+put("store", "good-wills", GREETED + request(WILL, b"w", b"x", number=1) + request(WILL, b"w") + request(WILL, b"a", b"x"))
+put("store", "long", GREETED + request(SET, b"k" * 63, b"v" * 1024) + request(SET, b"k", b"v" * 1025))
+put("store", "unknown", GREETED + request(7, b"k") + request(SET, b""))
