@@ -138,6 +138,20 @@ for r in 0 1; do
 done
 expect_like_one_host sagemaker_gpus
 
+# Other commands take part, too: rank 0 prints what it prints on one host.
+for command in "eval job.yaml --model one --json" "predict job.yaml --model one --what classes"; do
+    # The words of the command
+    timeout 240 "$trireme" run --nnodes 2 --node-rank 1 --nproc-per-node 2 --master-addr "$host" --master-port 29777 \
+        $command >stdout.far 2>stderr.far </dev/null &
+    far=$!
+    ok "$trireme" run --nnodes 2 --node-rank 0 --nproc-per-node 2 --master-addr "$host" --master-port 29777 $command
+    wait $far || fail "the agent of node 1 ended with $?: $(tail -n 3 stderr.far)"
+    expect_none 'node 1 prints' "$(cat stdout.far stderr.far)"
+    mv stdout far.out
+    ok "$trireme" $command --launch.ranks 4
+    expect_same stdout far.out
+done
+
 # ---- Refused before anything is written
 start_4 torchrun --launch.comm local
 all_say 'communicator local: ranks are on several machines; valid are nccl, for GPUs, and hier, tls and' 2 0 1 2 3
