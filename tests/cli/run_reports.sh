@@ -79,7 +79,6 @@ expect_line "^trireme: rank 2 \(host .*, local rank 2, pid $frozen\), says rank 
 expect_line '^  rank      : 2 \(local_rank: 2\)$'
 expect_line "^  exitcode  : <N/A> \(pid: $frozen\), says rank [012]$"
 expect_no_line '^  rank      : [01] '
-expect_line '"event":"error","rank":2,' out/log.jsonl
 
 # ---- Output that cannot be written is an error.
 program talks.sh <<'END'
