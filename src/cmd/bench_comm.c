@@ -48,7 +48,7 @@ static int cmd_bench_comm(int argc, char **argv)
         goto done;
     }
     TRY(join_attach(&join, e));
-    TRY(join_same(&join, NULL, e));
+    TRY(join_same(&join, NULL, NULL, e));
     const launch_options o = {.ranks = q.ranks, .as_threads = q.as_threads};
     TRY(join_run(&join, &o, bench_comm_run, &q, e));
     failed = q.board->wrong != 0 || bench_comm_is_slow(&q);

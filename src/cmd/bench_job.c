@@ -60,8 +60,7 @@ status bench_job_join(const bench_job *b, const text *settings, int count, const
         TRY(bench_job_open(b, settings, count, out, e));
         TRY(session_inputs_open(*out, in, e));
     }
-    TRY(join_same(c, out, e));
-    if (join_follows(c)) TRY(session_inputs_open_to_plan(*out, in, e));
+    TRY(join_same(c, out, in, e));
 done:
     return result;
 }

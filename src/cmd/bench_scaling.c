@@ -105,8 +105,7 @@ static status run_row(bench_scaling_request *q, int64_t round, int i, err *e)
     bench_row *x = &q->row[i];
     TRY(join_part(&q->join, q->ranks[i], (int)round * q->rows + i, &part, &takes_part, e));
     if (!takes_part) goto done;
-    TRY(join_same(&part, &x->job, e));
-    if (join_follows(&part)) TRY(session_inputs_open_to_plan(x->job, &x->inputs, e));
+    TRY(join_same(&part, &x->job, &x->inputs, e));
     const int64_t steps = x->job->train.steps;
     const launch_options o = {.ranks = q->ranks[i], .as_threads = x->job->launch.as_threads};
     q->now = x;
@@ -308,7 +307,7 @@ static status meet(bench_scaling_request *q, err *e)
     status result = OK;
     TRY(join_attach(&q->join, e));
     if (!join_follows(&q->join)) TRY(open_all(q, e));
-    TRY(join_same(&q->join, NULL, e));
+    TRY(join_same(&q->join, NULL, NULL, e));
     if (q->join.world) comm_peers_leave(q->join.world);
     world_close(q->join.world);
     q->join.world = NULL;

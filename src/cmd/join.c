@@ -131,41 +131,62 @@ done:
     return result;
 }
 
-status join_hear(const cmd_join *c, job **j, text *data, err *e)
+status join_hear(const cmd_join *c, join_opens *opens, void *arg, job **j, text *data, err *e)
 {
     status result = OK;
     world *w = c->world;
-    void *far = NULL;
-    const void *here;
+    void *remote = NULL;
+    const void *told;
     size_t bytes;
     *j = NULL;
     if (w->first == 0) {
-        TRY(comm_hosts_hear(w, &far, &bytes, e));
-        TRY(take(c, far, bytes, j, data, e));
-        TRY(tell_here(w, *j, far, bytes, e));
+        TRY(comm_hosts_hear(w, &remote, &bytes, e));
+        told = remote;
     } else {
-        TRY(comm_peers_hear(w, &here, &bytes, e));
-        w->recorder = ((const told_head *)here)->recorder;
-        TRY(take(c, here, bytes, j, data, e));
+        TRY(comm_peers_hear(w, &told, &bytes, e));
+        w->recorder = ((const told_head *)told)->recorder;
     }
+    TRY(take(c, told, bytes, j, data, e));
+    if (opens && *j) TRY(opens(arg, *j, data, e));
+    if (remote) TRY(tell_here(w, *j, remote, bytes, e));
 done:
-    free(far);
+    free(remote);
     return result;
 }
 
-status join_same(const cmd_join *c, job **j, err *e)
+// What a process opens that follows.
+typedef struct follower {
+    const cmd_join *join;
+    const char *model; // folder; NULL: the job's
+    session_inputs *in;
+} follower;
+
+static status open_inputs(void *arg, job *j, const text *line, err *e)
+{
+    status result = OK;
+    const follower *f = arg;
+    const text *own = &f->join->line;
+    if (line->bytes != own->bytes || memcmp(line->chars, own->chars, own->bytes) != 0)
+        FAIL(E_USAGE,
+             "%s: this process and that of rank 0 have different arguments; valid: the same ones "
+             "for all",
+             own->chars);
+    if (f->model) TRY(cmd_use_model(j, f->model, e));
+    if (f->in) TRY(session_inputs_open_to_plan(j, f->in, e));
+done:
+    return result;
+}
+
+static status open_same(const follower *f, job **j, err *e)
 {
     status result = OK;
     text line = {0};
     job *heard = NULL;
+    const cmd_join *c = f->join;
     if (!join_follows(c))
         return join_tell(c, j ? *j : NULL, false, c->line.chars, c->line.bytes, e);
-    TRY(join_hear(c, &heard, &line, e));
-    if (line.bytes != c->line.bytes || memcmp(line.chars, c->line.chars, line.bytes) != 0)
-        FAIL(E_USAGE,
-             "%s: this process and that of rank 0 have different arguments; valid: the same ones "
-             "for all",
-             c->line.chars);
+    TRY(join_hear(c, open_inputs, (void *)(uintptr_t)f, &heard, &line, e));
+    if (!heard) TRY(open_inputs((void *)(uintptr_t)f, NULL, &line, e));
     if (j) *j = heard, heard = NULL;
 done:
     job_close(heard);
@@ -173,21 +194,24 @@ done:
     return result;
 }
 
+status join_same(const cmd_join *c, job **j, session_inputs *in, err *e)
+{
+    const follower f = {.join = c, .in = in};
+    return open_same(&f, j, e);
+}
+
 status join_open_model(const cmd_join *c, int argc, char **argv, const char *folder, job **j,
                        session_inputs *in, err *e)
 {
     status result = OK;
+    const follower f = {.join = c, .model = folder, .in = in};
     if (!join_follows(c)) {
         TRY(cmd_open_job_own(argc, argv, &c->own, j, e));
         TRY(cmd_use_model(*j, folder, e));
         TRY(session_inputs_open(*j, in, e));
         cmd_warn(in->warnings.chars);
     }
-    TRY(join_same(c, j, e));
-    if (join_follows(c)) {
-        TRY(cmd_use_model(*j, folder, e));
-        TRY(session_inputs_open_to_plan(*j, in, e));
-    }
+    TRY(open_same(&f, j, e));
     if (!in->valid) {
         in->valid = in->train;
         in->train = NULL;

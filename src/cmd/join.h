@@ -30,14 +30,18 @@ status join_part(const cmd_join *c, int ranks, int number, cmd_join *out, bool *
 bool join_follows(const cmd_join *c);
 
 // Rank 0's process tells the others the job (NULL: there is none) and data [bytes]; these open the job as it has resolved
-// it, and get a copy of the data. With `records`, each rank's last calls are recorded (world_record). Without other
-// processes join_tell does nothing. The caller closes *j and clears *data.
+// it, get a copy of the data, and open with them what they need (`opens`, which may be NULL). The first process of a host
+// has opened that before the others of its host are told: a file that the host lacks is said by its first rank. With
+// `records`, each rank's last calls are recorded (world_record). Without other processes join_tell does nothing. The caller
+// closes *j and clears *data.
+typedef status join_opens(void *arg, job *j, const text *data, err *e);
 status join_tell(const cmd_join *c, const job *j, bool records, const void *data, size_t bytes,
                  err *e);
-status join_hear(const cmd_join *c, job **j, text *data, err *e);
-// Both for a command whose processes have one command line: rank 0's has opened *j (NULL: it has no job), the others open
-// it. E_USAGE where the command lines differ. Collective over all starting processes.
-status join_same(const cmd_join *c, job **j, err *e);
+status join_hear(const cmd_join *c, join_opens *opens, void *arg, job **j, text *data, err *e);
+// Both for a command whose processes have one command line: rank 0's has opened *j (NULL: it has no job) and its inputs,
+// the others open both (in NULL: there are none). E_USAGE where the command lines differ. Collective over all starting
+// processes.
+status join_same(const cmd_join *c, job **j, session_inputs *in, err *e);
 // Opens the job of "JOB.yaml [--key value ...]" with the model of a folder and its inputs, in which `valid` is then the
 // job's validation data, or else its training data. Prints warnings. The caller closes both. Collective as join_same.
 status join_open_model(const cmd_join *c, int argc, char **argv, const char *folder, job **j,

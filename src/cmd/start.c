@@ -225,20 +225,29 @@ done:
     return result;
 }
 
-// Takes what rank 0's process has decided.
+// What rank 0's process has decided.
+static status open_decided(void *arg, job *j, const text *data, err *e)
+{
+    status result = OK;
+    train_start *s = arg;
+    told_start head;
+    if (data->bytes < sizeof head) FAIL(E_IO, "what rank 0 tells is damaged");
+    memcpy(&head, data->chars, sizeof head);
+    s->is_done = head.is_done;
+    s->resume_step = head.resume_step;
+    if (s->is_done) goto done;
+    TRY(session_inputs_open_to_plan(j, &s->inputs, e));
+    if (data->bytes > sizeof head) TRY(text_copy(data->chars + sizeof head, &s->resume, e));
+done:
+    return result;
+}
+
 static status follow(train_start *s, err *e)
 {
     status result = OK;
     text data = {0};
-    told_start head;
-    TRY(join_hear(&s->join, &s->job, &data, e));
-    if (!s->job || data.bytes < sizeof head) FAIL(E_IO, "what rank 0 tells is damaged");
-    memcpy(&head, data.chars, sizeof head);
-    s->is_done = head.is_done;
-    s->resume_step = head.resume_step;
-    if (s->is_done) goto done;
-    TRY(session_inputs_open_to_plan(s->job, &s->inputs, e));
-    if (data.bytes > sizeof head) TRY(text_copy(data.chars + sizeof head, &s->resume, e));
+    TRY(join_hear(&s->join, open_decided, s, &s->job, &data, e));
+    if (!s->job) FAIL(E_IO, "what rank 0 tells is damaged");
 done:
     text_clear(&data);
     return result;
