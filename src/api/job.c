@@ -67,7 +67,8 @@ static status set(trm_job *j, const char *key, const char *value, err *e)
     if (!key || !value)
         return err_set(e, E_USAGE, "%s: a key and a value are needed", key ? key : "NULL");
     // Flags of the command line that are not keys.
-    if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0 || strcmp(key, "overwrite") == 0)
+    if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0 || strcmp(key, "overwrite") == 0 ||
+        strcmp(key, "json") == 0)
         return err_set(e, E_USAGE, "%s: this is a flag of `trireme train`, not a key", key);
     text_addf(&arg, "--%s=%s", key, value);
     char *setting = NULL;

@@ -91,6 +91,9 @@ static const flag flags[] = {
     {"--secret-file", FLAG_TEXT, N(secret_file), "FILE",
      "Names the file with the secret of the run, which nodes on several hosts need, or - for the "
      "first line of the standard input, whose end stops the run (default: TRIREME_SECRET_FILE)."},
+    {"--json", FLAG_SWITCH, offsetof(run_request, json), NULL,
+     "Prints the start, each failed worker and the end as one JSON object a line, among the lines "
+     "that workers print."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
@@ -133,11 +136,14 @@ int run_start(const run_request *q, char **rest, int count)
     err error = {0}, *e = &error;
     run_options o = {0};
     agent_result r = {0};
+    run_events events = {.log = NULL};
     TRY(run_options_open(q, rest, count, &o, e));
     o.agent.say = say;
     say_threads(q, &o);
+    TRY(run_events_begin(q, &o, &events, e));
     TRY(agent_run(&o.agent, &r, e));
 done:
+    run_events_end(&events, &r, result, e);
     if (result == E_PEER) print_report(&o, &r);
     // The cause was said when it happened.
     const int code = result == OK || r.count > 0 ? exit_code(&r, result) : cmd_fail(e);

@@ -32,6 +32,7 @@ typedef struct run_request {
     run_workers workers;
     run_nodes nodes;
     run_outputs outputs;
+    bool json; // print events
 } run_request;
 
 // What the request becomes: the agent's options, and what they borrow.
@@ -48,6 +49,16 @@ typedef struct run_options {
     const char *entry; // the word that names the program in reports; borrowed
     char self[4096];
 } run_options;
+
+// The events of a run on stdout (run_events.c); zeroed: none are printed.
+typedef struct run_events {
+    struct log_file *log;
+    double began;
+} run_events;
+
+status run_events_begin(const run_request *q, const run_options *o, run_events *x, err *e);
+// Prints the failures and the end, and closes the log. `e` says why where `result` is not OK.
+void run_events_end(run_events *x, const agent_result *r, status result, const err *e);
 
 // Starts the program `rest` [count] as the request says, and returns the exit code (run.c). Prints what a user should
 // know.

@@ -287,8 +287,8 @@ void train_start_log_error(const train_start *s, const err *why)
     // The log is then another run's, or gone.
     if (train_start_check_folder(s, NULL) != OK) return;
     // An unwritable log must not hide the error that is about to be printed.
-    if (log_open(s->log_path, &l, NULL) == OK &&
-        log_error(l, -1, s->join.first_rank, why->text, NULL) == OK)
+    if (log_open(s->log_path, &l, NULL) == OK && s->job->json) log_copy_to(l, STDOUT_FILENO);
+    if (l && log_error(l, -1, s->join.first_rank, why->text, NULL) == OK)
         (void)log_end(l, -1, "failed", (float)(clock_seconds() - s->began), NULL);
     log_close(l);
 }

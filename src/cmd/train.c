@@ -83,12 +83,15 @@ static const flag flags[] = {
     {"--overwrite", FLAG_SWITCH, 0, NULL,
      "Removes the run in train.out, and starts a new one there."},
     {"--quiet", FLAG_SWITCH, 0, NULL, "Prints no progress."},
+    {"--json", FLAG_SWITCH, 0, NULL,
+     "Prints each event of the run as one JSON object a line, as in log.jsonl."},
 };
 
 const command command_train = {
     .name = "train",
     .run = cmd_train,
-    .usage = "JOB.yaml [--key value ...] [--resume auto|never|DIR] [--overwrite] [--quiet]",
+    .usage =
+        "JOB.yaml [--key value ...] [--resume auto|never|DIR] [--overwrite] [--quiet] [--json]",
     .help = "Trains the model of a job file.",
     .about =
         "Starts the job's ranks on this machine. Where torchrun, srun, mpirun or `trireme run` has "

@@ -28,6 +28,7 @@ status train_run_open(train_run *r, const train_start *s, world *w, int rank, in
     r->has_saved = s->resume != NULL;
     if (rank > 0) return OK;
     TRY(log_open(s->log_path, &r->log, e));
+    if (r->job->json) log_copy_to(r->log, STDOUT_FILENO);
     TRY(session_log_start(&r->session, s->job, &s->inputs, TRIREME_VERSION,
                           s->resume ? (int64_t)s->resume_step : -1, r->log, e));
     // A quiet run prints these too: they warn of a slower tier than the job's, or of a changed job.

@@ -161,6 +161,7 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
     TRY(set_resume(j, flags.resume, e));
     j->quiet = flags.quiet;
     j->overwrite = flags.overwrite;
+    j->json = flags.json;
     *out = j;
     j = NULL;
 done:

@@ -132,14 +132,14 @@ typedef struct job {
     } checks;
     resume_mode resume; // --resume; not a key of the file
     char *resume_from;
-    bool quiet, overwrite;     // --quiet, --overwrite; not keys of the file
+    bool quiet, overwrite, json; // --quiet, --overwrite and --json; not keys of the file
     text warnings;             // a line for each value that has no effect
     text notes;                // a line for each choice that the user may not expect
     struct job_values *values; // private to config/: text, origin and line of every key
 } job;
 
 // Reads the job file at `path` (NULL: none), applies `--key value`, `--key=value` and the flags
-// --resume, --quiet and --overwrite in argv, reads model.path/config.json, and checks each value by
+// --resume, --quiet, --overwrite and --json in argv, reads model.path/config.json, and checks each value by
 // itself and against the others. Paths become absolute. Changes nothing on disk. E_USAGE with one
 // line "file:line: key: found …; valid: …; did you mean …?".
 status job_open(const char *path, int argc, char *const *argv, job **out, err *e);

@@ -372,10 +372,11 @@ static status find_value(const job_values *v, const char *path, const char *equa
     return OK;
 }
 
-// The switch of --quiet or --overwrite; NULL for another name.
+// The switch of --quiet, --overwrite or --json; NULL for another name.
 static bool *find_switch(setting_flags *flags, const char *name)
 {
     if (strcmp(name, "quiet") == 0) return &flags->quiet;
+    if (strcmp(name, "json") == 0) return &flags->json;
     return strcmp(name, "overwrite") == 0 ? &flags->overwrite : NULL;
 }
 

@@ -46,7 +46,7 @@ void settings_free(job_values *v); // NULL allowed
 // Arguments that are not keys.
 typedef struct setting_flags {
     const char *resume; // borrowed from args; NULL: not given
-    bool quiet, overwrite;
+    bool quiet, overwrite, json;
 } setting_flags;
 
 // Read the file, or the arguments, and override earlier values.

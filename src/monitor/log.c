@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 struct log_file {
-    int fd;
+    int fd, copy; // copy < 0: none
     char *path;
 };
 
@@ -60,28 +60,33 @@ static void add_float(text *t, const char *key, float value)
     add_real(t, key, (double)value, 9);
 }
 
+static bool write_all(int fd, const char *bytes, size_t left)
+{
+    while (left > 0) {
+        ssize_t n = write(fd, bytes, left);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return false;
+        bytes += n;
+        left -= (size_t)n;
+    }
+    return true;
+}
+
 static status end_line(log_file *l, text *t, err *e)
 {
     status result = OK;
-    off_t before = lseek(l->fd, 0, SEEK_END);
+    off_t before = l->path ? lseek(l->fd, 0, SEEK_END) : -1;
 
     text_add(t, "}\n");
     TRY(text_check(t, e));
-    const char *rest = t->chars;
-    size_t left = t->bytes;
-    while (left > 0) {
-        ssize_t n = write(l->fd, rest, left);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) {
-            result = err_errno(e, "%s: cannot write", l->path);
-            // On a full disk a part of the line would make the next line unreadable.
-            if (before >= 0 && ftruncate(l->fd, before) != 0)
-                err_prefix(e, "an unfinished line stays: ");
-            goto done;
-        }
-        rest += n;
-        left -= (size_t)n;
+    if (l->path && !write_all(l->fd, t->chars, t->bytes)) {
+        result = err_errno(e, "%s: cannot write", l->path);
+        // On a full disk a part of the line would make the next line unreadable.
+        if (before >= 0 && ftruncate(l->fd, before) != 0)
+            err_prefix(e, "an unfinished line stays: ");
     }
+    // A reader that has gone does not end a run.
+    if (l->copy >= 0 && !write_all(l->copy, t->chars, t->bytes)) l->copy = -1;
 done:
     text_clear(t);
     return result;
@@ -111,26 +116,35 @@ static status remove_unfinished_line(int fd, const char *path, err *e)
     return result;
 }
 
+static status open_file(log_file *l, const char *path, err *e)
+{
+    status result = OK;
+    TRY(text_copy(path, &l->path, e));
+    l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (l->fd < 0) return err_errno(e, "%s: cannot open", path);
+    TRY(remove_unfinished_line(l->fd, path, e));
+done:
+    return result;
+}
+
 status log_open(const char *path, log_file **out, err *e)
 {
     status result = OK;
     log_file *l = NULL;
 
     *out = NULL;
-    TRY(alloc_zeroed(&l, 1, sizeof *l, path, e));
-    l->fd = -1;
-    TRY(text_copy(path, &l->path, e));
-    l->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (l->fd < 0) {
-        result = err_errno(e, "%s: cannot open", path);
-        goto done;
-    }
-    TRY(remove_unfinished_line(l->fd, path, e));
+    TRY(alloc_zeroed(&l, 1, sizeof *l, path ? path : "the log", e));
+    l->fd = l->copy = -1;
+    if (path) TRY(open_file(l, path, e));
     *out = l;
     l = NULL;
 done:
     log_close(l);
     return result;
+}
+void log_copy_to(log_file *l, int fd)
+{
+    l->copy = fd;
 }
 
 void log_close(log_file *l)
@@ -152,10 +166,10 @@ status log_start(log_file *l, const monitor_start *s, err *e)
     add_count(&t, "ranks", s->ranks);
     add_count(&t, "threads_per_rank", s->threads_per_rank);
     add_string(&t, "as", s->launched_as);
-    text_add(&t, ",\"mesh\":{");
+    add_string(&t, "program", s->program);
     for (int i = 0; i < s->axes; i++)
-        text_addf(&t, "%s\"%s\":%d", i ? "," : "", s->mesh[i].name, s->mesh[i].size);
-    text_add(&t, "}");
+        text_addf(&t, "%s\"%s\":%d", i ? "," : ",\"mesh\":{", s->mesh[i].name, s->mesh[i].size);
+    text_add(&t, s->axes ? "}" : "");
     add_string(&t, "model", s->model);
     add_string(&t, "policy", s->policy);
     add_string(&t, "precision", s->precision);
@@ -231,7 +245,7 @@ status log_end(log_file *l, int64_t step, const char *reason, float seconds, err
     add_string(&t, "reason", reason);
     add_float(&t, "seconds", seconds);
     TRY(end_line(l, &t, e));
-    if (fsync(l->fd) != 0) result = err_errno(e, "%s: cannot make it durable", l->path);
+    if (l->path && fsync(l->fd) != 0) result = err_errno(e, "%s: cannot make it durable", l->path);
 done:
     return result;
 }

@@ -21,7 +21,8 @@ typedef struct monitor_axis {
 // The start event. Strings that are NULL and numbers that are negative are left out.
 typedef struct monitor_start {
     const char *version, *model, *policy, *precision, *device;
-    const char *launched_as; // "processes" | "threads"
+    const char *launched_as; // "processes" | "threads" | "workers"
+    const char *program;     // that the workers run
     const char *note;        // the warnings that the user has seen
     const monitor_axis *mesh;
     int axes;
@@ -48,8 +49,13 @@ typedef struct monitor_step {
 
 // Opens `path` to append. It first removes an unfinished last line, which a killed run may leave, and
 // keeps everything else. So the steps after the checkpoint that a run resumes from are in the file
-// twice, and the later line counts. The owner calls log_close. E_IO.
+// twice, and the later line counts. With `path` NULL there is no file, only log_copy_to. The owner calls
+// log_close. E_IO.
 status log_open(const char *path, log_file **out, err *e);
+
+// From now on each line also goes to `fd`, which is borrowed, until a write to it fails. It waits where `fd`
+// is a pipe that is full.
+void log_copy_to(log_file *l, int fd);
 
 // Each of these functions writes one line by one write call, so that a reader never sees a part of
 // it. E_IO names the file.

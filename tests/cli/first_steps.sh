@@ -58,4 +58,30 @@ expect_line '^trireme [0-9]+\.[0-9]+\.[0-9]+$' said
 ok "$trireme" version --json
 expect_line '^\{"version":"[0-9.]+"\}$' stdout
 
+# ---- Events for programs: train --json prints what log.jsonl holds, also of a run that fails; a reader that has gone
+# ends no run
+rm -rf out
+ok "$trireme" train job.yaml --quiet --json --lr_schedule.name constant
+expect_same stdout out/log.jsonl
+expect_lines 22 stdout
+rm -rf out
+run "$trireme" train job.yaml --quiet --json --lr_schedule.name constant --optimizer.lr 1e38 --train.clip_grad_norm 0
+expect_exit 1
+expect_line '^\{"event":"error",' stdout
+expect_same stdout out/log.jsonl
+rm -rf out
+"$trireme" train job.yaml --quiet --json --lr_schedule.name constant --train.steps 2000 2>stderr | head -n 1 >stdout
+[ "${PIPESTATUS[0]}" = 0 ] || fail "a run whose reader has gone ends with ${PIPESTATUS[0]}"
+expect_steps out 2000
+ok "$trireme" run --json --no-python --nproc-per-node 2 true
+expect_json_lines stdout
+expect_lines 2 stdout
+expect_line '^\{"event":"start","version":"[0-9.]+","ranks":2,"as":"workers","program":"true"\}$' stdout
+expect_line '^\{"event":"end","reason":"done","seconds":[0-9.e-]+\}$' stdout
+run "$trireme" run --json --no-python --nproc-per-node 2 sh -c 'if [ $RANK = 1 ]; then exit 7; fi; sleep 60'
+expect_exit 1
+expect_json_lines stdout
+expect_line '^\{"event":"error","rank":1,"text":"rank 1 .* ended with exit code 7.*"\}$' stdout
+expect_line '^\{"event":"end","reason":"failed",' stdout
+
 finish
