@@ -108,9 +108,9 @@ done:
 static void say_refused(void *owner, const char *from, const char *why)
 {
     int *said = owner;
-    if (*said < MOST_SAID) console_say("warning: bench link: %s was refused: %s", from, why);
+    if (*said < MOST_SAID) console_warn("bench link: %s was refused: %s", from, why);
     if (++*said == MOST_SAID)
-        console_say("warning: bench link: others that are refused are not said");
+        console_warn("bench link: others that are refused are not said");
 }
 
 // A stranger does not end the server.

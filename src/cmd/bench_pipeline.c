@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { WARM_UP = 2 };
 
@@ -109,11 +110,24 @@ static void add_figures(const bench_pipeline_request *q, bench_setup *x)
     }
 }
 
+// Says which run begins: a line of its own, or on a terminal one that is rewritten.
+static void say_run(const bench_pipeline_request *q, int64_t round, int i)
+{
+    const plan_options *p = &q->all[i].lists.plan[0]->o;
+    const bool terminal = isatty(STDERR_FILENO);
+    fprintf(stderr, "%srun %lld of %lld: %s, %d micro-batches%s", terminal ? "\r" : "",
+            (long long)(round * q->setups + i + 1), (long long)(q->rounds * q->setups),
+            pipeline_schedule_name(p->strategy.pipeline.schedule), p->micros,
+            terminal ? "\033[K" : "\n");
+    fflush(stderr);
+}
+
 static status run_all(bench_pipeline_request *q, err *e)
 {
     status result = OK;
     for (int64_t round = 0; round < q->rounds; round++)
         for (int i = 0; i < q->setups; i++) {
+            say_run(q, round, i);
             const launch_options o = {.ranks = q->all[i].job->launch.ranks,
                                       .as_threads = q->all[i].job->launch.as_threads};
             q->now = &q->all[i];
@@ -121,6 +135,7 @@ static status run_all(bench_pipeline_request *q, err *e)
             add_figures(q, &q->all[i]);
         }
 done:
+    if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
     return result;
 }
 

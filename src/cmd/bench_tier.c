@@ -27,7 +27,7 @@ typedef struct bench_tier_request {
 
 static const flag flags[] = {
     {"--path", FLAG_TEXT, offsetof(bench_tier_request, path), "DIR",
-     "Names a folder on the disk to measure."},
+     "Names a folder on the disk to measure (default: the current one)."},
     {"--bytes", FLAG_COUNT, offsetof(bench_tier_request, bytes), "N",
      "Sets the size of the file, in bytes (default: 1Gi)."},
     {"--block", FLAG_COUNT, offsetof(bench_tier_request, block), "N",
@@ -145,9 +145,8 @@ static int cmd_bench_tier(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    bench_tier_request q = {.bytes = 1 << 30, .block = 1 << 20, .depth = 8};
+    bench_tier_request q = {.path = ".", .bytes = 1 << 30, .block = 1 << 20, .depth = 8};
     TRY(flags_parse(flags, FLAGS, argc, argv, &q, NULL, e));
-    if (!q.path) FAIL(E_USAGE, "bench tier: give --path, a folder on the disk to measure");
     if (q.bytes == 0 || q.bytes % TIER_ALIGN)
         FAIL(E_USAGE, "bench tier: --bytes: found %lld; valid are multiples of %d",
              (long long)q.bytes, TIER_ALIGN);
@@ -162,7 +161,7 @@ done:
 const command command_bench_tier = {
     .name = "tier",
     .run = cmd_bench_tier,
-    .usage = "--path DIR [--bytes N] [--block N] [--depth N] [--json]",
+    .usage = "[--path DIR] [--bytes N] [--block N] [--depth N] [--json]",
     .help = "Measures how fast offload to files writes and reads a disk.",
     .about =
         "Writes a file in DIR from front to back, then reads it, with the requests of offload to "

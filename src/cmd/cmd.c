@@ -16,7 +16,7 @@
 int cmd_fail(const err *e)
 {
     fflush(stdout);
-    console_say("%s", e->text);
+    console_fail("%s", e->text);
     return status_exit_code(e->code);
 }
 
@@ -42,18 +42,23 @@ status cmd_open_job_own(int argc, char **argv, const job_own *own, struct job **
     return result;
 }
 
-void cmd_say_lines(const char *before, const char *lines)
+static void each_line(const char *lines, void (*print)(const char *format, ...))
 {
     while (lines && *lines) {
         const size_t bytes = strcspn(lines, "\n");
-        console_say("%s%.*s", before, (int)bytes, lines);
+        print("%.*s", (int)bytes, lines);
         lines += bytes + (lines[bytes] == '\n');
     }
 }
 
+void cmd_say_lines(const char *lines)
+{
+    each_line(lines, console_say);
+}
+
 void cmd_warn(const char *lines)
 {
-    cmd_say_lines("warning: ", lines);
+    each_line(lines, console_warn);
 }
 
 void cmd_say_communicator(comm *c)
@@ -66,7 +71,7 @@ void cmd_say_communicator(comm *c)
     if (debug_says(DEBUG_ENV)) environment_add_ignored(c->ops->name, c->can.tree_order, &lines);
     if (debug_says(DEBUG_INIT) || debug_says(DEBUG_NET))
         comm_add_choice(c, debug_says(DEBUG_NET), &lines);
-    cmd_say_lines("", lines.chars);
+    cmd_say_lines(lines.chars);
     text_clear(&lines);
 }
 

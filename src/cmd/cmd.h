@@ -13,8 +13,8 @@ struct job_own;
 
 // Prints "trireme: <text>" to stderr and returns the status's exit code.
 int cmd_fail(const err *e);
-// Prints "trireme: <before><line>" to stderr for each line; NULL: none.
-void cmd_say_lines(const char *before, const char *lines);
+// Prints "trireme: <line>" to stderr for each line; NULL: none.
+void cmd_say_lines(const char *lines);
 // Prints "trireme: warning: <line>" to stderr for each line; NULL: none.
 void cmd_warn(const char *lines);
 // Prints the communicator of this rank, and the variables of NCCL and PyTorch that have no effect over it, where the

@@ -97,12 +97,20 @@ int console_columns(void)
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+bool console_colours(FILE *out)
+{
+    const char *off = getenv("NO_COLOR"), *term = getenv("TERM");
+    return isatty(fileno(out)) && !(off && *off) && !(term && strcmp(term, "dumb") == 0);
+}
+
 // One fwrite for the line, so that lines of several processes do not mix.
-static void print_line(FILE *out, const char *before, const char *format, va_list args)
+static void print_line(FILE *out, const char *before, const char *colour, const char *format,
+                       va_list args)
 {
     text plain = {0}, line = {0};
+    const bool coloured = colour && console_colours(out);
     text_addv(&plain, format, args);
-    text_add(&line, before);
+    text_addf(&line, "%s%s%s", coloured ? colour : "", before, coloured ? "\033[0m" : "");
     text_add_printable(&line, plain.chars, plain.bytes, "");
     text_add(&line, "\n");
     fwrite(line.chars, 1, line.bytes, out);
@@ -114,7 +122,23 @@ void console_say(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    print_line(stderr, "trireme: ", format, args);
+    print_line(stderr, "trireme: ", NULL, format, args);
+    va_end(args);
+}
+
+void console_warn(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_line(stderr, "trireme: warning: ", "\033[33m", format, args);
+    va_end(args);
+}
+
+void console_fail(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_line(stderr, "trireme: ", "\033[31m", format, args);
     va_end(args);
 }
 
@@ -122,7 +146,7 @@ void console_line(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    print_line(stdout, "", format, args);
+    print_line(stdout, "", NULL, format, args);
     va_end(args);
 }
 

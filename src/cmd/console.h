@@ -6,7 +6,9 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 // main calls it first. Opens descriptors 0 to 2 on /dev/null where they are closed, so that no file
 // of a run gets their numbers. From now on writing to a closed pipe or beyond `ulimit -f` fails
@@ -24,8 +26,14 @@ status console_flush(err *e);
 // The width of the terminal behind stdout, or what the variable COLUMNS says; 0: there is no terminal.
 int console_columns(void);
 
+// Returns whether a stream is a terminal that may show colours: neither NO_COLOR nor TERM=dumb says no.
+bool console_colours(FILE *out);
+
 // Prints "trireme: " and one line to stderr; control characters and line breaks in it are escaped.
 void console_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// The same for a warning ("trireme: warning: ") and for the failure of a command, with colours on a terminal.
+void console_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void console_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Prints one line and a line break to stdout; escapes in the same way.
 void console_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Prints lines to stdout; control characters except newlines and tabs are escaped.

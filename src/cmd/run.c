@@ -125,9 +125,9 @@ static void say_threads(const run_request *q, const run_options *o)
     if (o->agent.workers == 1 || q->workers.bind_cores || q->workers.quiet || is_own ||
         getenv("OMP_NUM_THREADS"))
         return;
-    console_say("warning: OMP_NUM_THREADS is 1 for each of the %d workers, so that they do not "
-                "overload this host; set it to change that",
-                o->agent.workers);
+    console_warn("OMP_NUM_THREADS is 1 for each of the %d workers, so that they do not "
+                 "overload this host; set it to change that",
+                 o->agent.workers);
 }
 
 int run_start(const run_request *q, char **rest, int count)

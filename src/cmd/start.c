@@ -108,7 +108,7 @@ static status find_checkpoint(train_start *s, err *e)
         TRY(ckpt_newest(j->train.out, &s->resume, &warnings, e));
         s->is_own = s->resume != NULL;
     }
-    cmd_say_lines("", warnings.chars);
+    cmd_say_lines(warnings.chars);
     if (result == OK && s->resume)
         result = session_check_resume(j, &s->inputs, NULL, s->resume, &s->resume_step, e);
     if (result != OK && j->resume == RESUME_FROM) err_prefix(e, "--resume: ");
@@ -216,7 +216,7 @@ static status decide(train_start *s, int argc, char **argv, err *e)
     if (!s->is_done) {
         TRY(claim_directory(s, e));
         if (!s->job->quiet && debug_says(DEBUG_VERSION)) console_say("version %s", TRIREME_VERSION);
-        if (!s->job->quiet) cmd_say_lines("", s->job->notes.chars);
+        if (!s->job->quiet) cmd_say_lines(s->job->notes.chars);
     } else if (s->job->resume ==
                RESUME_AUTO) // the link `latest` may be old if the last save was killed
         TRY(blame_train_out(folder_resume(s->job->train.out, s->resume, NULL, e), e));

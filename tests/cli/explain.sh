@@ -87,7 +87,9 @@ bench() {
 }
 bench --micros 2,4
 expect_exit 0
-expect_lines 0 stderr
+expect_lines 8 stderr
+expect_line '^run 1 of 8: gpipe, 2 micro-batches$'
+expect_line '^run 8 of 8: zb, 4 micro-batches$'
 expect_lines 9 stdout
 expect_line '^interleaved +2 +4 +11.1 % ' stdout
 expect_line '^zb +2 +2 +14.3 % ' stdout

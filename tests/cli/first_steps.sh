@@ -84,4 +84,20 @@ expect_json_lines stdout
 expect_line '^\{"event":"error","rank":1,"text":"rank 1 .* ended with exit code 7.*"\}$' stdout
 expect_line '^\{"event":"end","reason":"failed",' stdout
 
+# ---- Colours on a terminal, unless NO_COLOR is set; none elsewhere
+escape=$(printf '\033')
+for no in '' 1; do
+    NO_COLOR=$no TERM=xterm script -qec "'$trireme' train nowhere.yaml" /dev/null >shown </dev/null
+    NO_COLOR=$no TERM=xterm script -qec "'$trireme' explain job.yaml" /dev/null >warned </dev/null
+    if [ -z "$no" ]; then
+        expect_line "^$escape\\[31mtrireme: $escape\\[0m.*nowhere.yaml" shown
+        expect_line "^$escape\\[33mtrireme: warning: $escape\\[0mlr_schedule" warned
+    else
+        expect_line '^trireme: .*nowhere.yaml' shown
+        expect_no_line "$escape" warned
+    fi
+done
+run "$trireme" train nowhere.yaml
+expect_no_line "$escape"
+
 finish

@@ -141,7 +141,7 @@ before=$(ls -A)
 ok "$trireme" bench train --model.family gpt2 --model.layers 1 --model.hidden 16 --model.heads 2 --model.vocab 320 --model.max_seq 16 --data.seq_len 16 --train.global_batch 4 --train.steps 4 --launch.ranks 2 --json
 expect_json_lines stdout
 [ "$before" = "$(ls -A)" ] || fail "bench train left $(ls -A)"
-ok "$trireme" bench tier --path . --bytes 36868Ki --block 64Ki --json
+ok "$trireme" bench tier --bytes 36868Ki --block 64Ki --json
 expect_line "^\{\"write_gb_per_s\":$number,\"read_gb_per_s\":$number,\"bytes\":37752832,\"block_bytes\":65536,\"depth\":8,\"cpu_share\":$number,\"best_way\":(true|false)\}$" stdout
 [ "$before" = "$(ls -A)" ] || fail "bench tier left $(ls -A)"
 run "$trireme" bench tier --path nowhere
