@@ -172,6 +172,9 @@ done:
     return result;
 }
 
+// Each parameter is compared with each group, and each group with others.
+enum { GROUPS_MOST = 1024 };
+
 status groups_set(job *j, const yaml_node *list, err *e)
 {
     status result = OK;
@@ -180,6 +183,11 @@ status groups_set(job *j, const yaml_node *list, err *e)
     groups_free(j);
     for (const yaml_node *c = list->first; c; c = c->next) count++;
     if (!count) return OK;
+    if (count > GROUPS_MOST) {
+        err_set(e, E_USAGE, "found %d entries; valid: up to %d", count, GROUPS_MOST);
+        setting_prefix(j->values, settings_of(j->values, "groups"), e);
+        return E_USAGE;
+    }
     TRY(alloc_zeroed(&j->group, (size_t)count, sizeof *j->group, "the parameter groups", e));
     j->groups = count;
     for (const yaml_node *c = list->first; c; c = c->next, i++) {

@@ -133,9 +133,9 @@ typedef struct job {
     resume_mode resume; // --resume; not a key of the file
     char *resume_from;
     bool quiet, overwrite, json; // --quiet, --overwrite and --json; not keys of the file
-    text warnings;             // a line for each value that has no effect
-    text notes;                // a line for each choice that the user may not expect
-    struct job_values *values; // private to config/: text, origin and line of every key
+    text warnings;               // a line for each value that has no effect
+    text notes;                  // a line for each choice that the user may not expect
+    struct job_values *values;   // private to config/: text, origin and line of every key
 } job;
 
 // Reads the job file at `path` (NULL: none), applies `--key value`, `--key=value` and the flags

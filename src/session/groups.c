@@ -90,6 +90,22 @@ done:
     return result;
 }
 
+// Warns of the first few groups without a parameter, and counts the others.
+static void warn_of_empty(const job *j, const model *m, const param_group *groups, const int *of,
+                          text *warnings)
+{
+    enum { WARNED_MOST = 5 };
+    int empty = 0;
+    for (int i = 0; i < j->groups; i++)
+        if (!has_member(m, of, i) && ++empty <= WARNED_MOST)
+            text_addf(warnings,
+                      "groups[%d] has no effect, because earlier entries match all tensors that "
+                      "%s matches\n",
+                      i, groups[i].match);
+    if (empty > WARNED_MOST)
+        text_addf(warnings, "groups: the same is true of %d other entries\n", empty - WARNED_MOST);
+}
+
 status session_check_groups(const job *j, const model *m, text *warnings, err *e)
 {
     status result = OK;
@@ -105,12 +121,7 @@ status session_check_groups(const job *j, const model *m, text *warnings, err *e
         goto done;
     }
     TRY(find(j, m, &groups, &of, e));
-    for (int i = 0; i < j->groups; i++)
-        if (!has_member(m, of, i))
-            text_addf(warnings,
-                      "groups[%d] has no effect, because earlier entries match all tensors that "
-                      "%s matches\n",
-                      i, groups[i].match);
+    warn_of_empty(j, m, groups, of, warnings);
 done:
     model_param_files_clear(&f);
     free(groups);
