@@ -168,7 +168,10 @@ status file_make_directories(const char *path, err *e)
         char c = *p;
         if (c != '/' && c != 0) continue;
         *p = 0;
-        if (mkdir(copy, 0777) != 0 && !file_is_directory(copy)) {
+        const bool made = mkdir(copy, 0777) == 0;
+        const int why = errno; // file_is_directory may set another
+        if (!made && !file_is_directory(copy)) {
+            errno = why;
             result = err_errno(e, "cannot make the folder %s", copy);
             break;
         }

@@ -109,8 +109,7 @@ static void say_refused(void *owner, const char *from, const char *why)
 {
     int *said = owner;
     if (*said < MOST_SAID) console_warn("bench link: %s was refused: %s", from, why);
-    if (++*said == MOST_SAID)
-        console_warn("bench link: others that are refused are not said");
+    if (++*said == MOST_SAID) console_warn("bench link: others that are refused are not said");
 }
 
 // A stranger does not end the server.

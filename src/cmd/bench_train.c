@@ -222,7 +222,8 @@ const command command_bench_train = {
         "Runs train.steps steps of the job (default 10) on its data, or on random tokens; the "
         "first 2 are not counted. Ranks that another launcher has started take part, as for train. "
         "Prints tokens per second, the median time of a step, the mfu "
-        "(the step's FLOP/s as a share of the measured matmul peak), and the memory of a rank "
+        "(the step's FLOP/s as a share of the measured matmul peak, or of the fastest step where "
+        "that was faster), and the memory of a rank "
         "beside the plan's.",
     .flags = flags,
     .flag_count = FLAGS,

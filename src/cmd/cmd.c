@@ -65,9 +65,9 @@ void cmd_say_communicator(comm *c)
 {
     text lines = {0};
     if (c->can.open_ports)
-        console_say("warning: communicator %s: the ports of its ranks trust the network: whoever "
-                    "reaches them can stop or change the run",
-                    c->ops->name);
+        console_warn("communicator %s: the ports of its ranks trust the network: whoever "
+                     "reaches them can stop or change the run",
+                     c->ops->name);
     if (debug_says(DEBUG_ENV)) environment_add_ignored(c->ops->name, c->can.tree_order, &lines);
     if (debug_says(DEBUG_INIT) || debug_says(DEBUG_NET))
         comm_add_choice(c, debug_says(DEBUG_NET), &lines);

@@ -69,6 +69,12 @@ status train_run_report_step(train_run *r, const trainer_step_result *s, err *e)
             fmax(r->matmul_rate, device_matmul_rate(r->session.device, job_dtype(r->job), 0.05));
     if (r->rank > 0) return OK;
     TRY(train_start_check_folder(r->start, e));
+    if (r->matmul_rate > 0 && !r->explained_mfu)
+        progress_note(&r->progress,
+                      "mfu: a step's FLOP/s as a share of the matmul peak of %s, which is "
+                      "measured during the run; where a step was faster, of the fastest step",
+                      r->session.device->is_host_memory ? "these cores" : "this device");
+    r->explained_mfu = r->matmul_rate > 0;
     monitor_step m = session_step(r->job, &r->start->inputs, s);
     m.mfu = (float)mfu_of(r, s);
     TRY(log_step(r->log, &m, e));

@@ -48,6 +48,7 @@ typedef struct train_run {
     log_file *log;
     progress progress;
     double matmul_rate; // FLOP/s of this rank's device, the largest measured; 0: not measured yet
+    bool explained_mfu; // on the progress line
     uint64_t saved_step;
     bool has_saved;
 } train_run;

@@ -77,11 +77,16 @@ static const char *const DP_ALSO[][2] = {
     {NULL, NULL},
 };
 
+// Words that other systems and later versions have.
+static const char *const PLANNED_OPTIMIZERS[] = {"muon", NULL};
+static const char *const PLANNED_SCHEDULES[] = {"constant_with_warmup", NULL};
+static const char *const PLANNED_FAMILIES[] = {"qwen3", NULL};
+
 // clang-format off
 const job_key JOB_KEYS[] = {
     {"model.path", "Names the HuggingFace folder that holds the model (config.json, *.safetensors, tokenizer.json).", KEY_PATH, AT(model.path), .flags = KEY_OPTIONAL},
     {"model.init", "Chooses the initial weights: random draws them from train.seed, checkpoint reads them from model.path, auto reads them where model.path holds weights and draws them otherwise.", KEY_WORD, AT(model.init), .fallback = "auto", WORDS("auto", "random", "checkpoint")},
-    {"model.family", "Chooses the model family, in place of model.path; model.layers, model.hidden and the other fields set its sizes.", KEY_ENUM, AT(model.config.family), .words = MODEL_FAMILY_NAMES},
+    {"model.family", "Chooses the model family, in place of model.path; model.layers, model.hidden and the other fields set its sizes.", KEY_ENUM, AT(model.config.family), .words = MODEL_FAMILY_NAMES, .planned = PLANNED_FAMILIES},
 
     {"data.train", "Names the training data: token shards PREFIX.bin and PREFIX.idx, a *.safetensors file (mlp), mock for random tokens, or a list of {path, weight}.", KEY_PARTS, PARTS(data.train, data.trains), .flags = KEY_OPTIONAL},
     {"data.valid", "Names the validation data, in the same forms as data.train.", KEY_PARTS, PARTS(data.valid, data.valids), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE},
@@ -111,7 +116,7 @@ const job_key JOB_KEYS[] = {
     {"train.keep", "Keeps this many of the newest checkpoints and deletes older ones; 0 keeps all.", KEY_COUNT, .unit = "checkpoints", AT(train.keep), .flags = KEY_MAY_CHANGE, .fallback = "2", FROM(0)},
     {"train.out", "Names the folder that the run writes to; the default is runs/ and the name of the job file.", KEY_PATH, AT(train.out), .flags = KEY_MAY_CHANGE},
 
-    {"optimizer.name", "Chooses the optimizer.", KEY_ENUM, AT(optimizer.rule), .fallback = "adamw", .words = OPTIM_NAMES},
+    {"optimizer.name", "Chooses the optimizer.", KEY_ENUM, AT(optimizer.rule), .fallback = "adamw", .words = OPTIM_NAMES, .planned = PLANNED_OPTIMIZERS},
     {"optimizer.lr", "Sets the peak learning rate of the schedule.", KEY_NUMBER, AT(optimizer.lr), .fallback = "3e-4", FROM(0)},
     {"optimizer.lr_scaling", "Scales the learning rate with the number of data-parallel ranks: linear multiplies it by the number, sqrt by the number's square root.", KEY_ENUM, AT(scaling), .fallback = "none", WORDS([LR_SCALE_NONE] = "none", [LR_SCALE_LINEAR] = "linear", [LR_SCALE_SQRT] = "sqrt")},
     {"optimizer.betas", "Sets the decay rates of the moving averages of the gradient and of its square; the default depends on optimizer.name.", KEY_BETAS, AT(optimizer.beta1), .rules = ADAMS | 1u << UPDATE_LION},
@@ -120,7 +125,7 @@ const job_key JOB_KEYS[] = {
     {"optimizer.weight_decay", "Sets the weight decay coefficient; the default depends on optimizer.name.", KEY_NUMBER, AT(optimizer.weight_decay), FROM(0)},
     {"optimizer.decay", "Chooses the tensors that weight decay applies to: those of two or more dimensions (matrices), or all.", KEY_BOOL, AT(optimizer.decay_all), .fallback = "matrices", WORDS("matrices", "all")},
 
-    {"lr_schedule.name", "Chooses the learning-rate schedule; schedules with DeepSpeed's names take DeepSpeed's parameters.", KEY_ENUM, AT(lr.name), .fallback = "cosine", .words = LR_LABELS},
+    {"lr_schedule.name", "Chooses the learning-rate schedule; schedules with DeepSpeed's names take DeepSpeed's parameters.", KEY_ENUM, AT(lr.name), .fallback = "cosine", .words = LR_LABELS, .planned = PLANNED_SCHEDULES},
     {"lr_schedule.warmup_steps", "Raises the learning rate linearly over this many first steps; the default of constant is 0.", KEY_COUNT, .unit = "optimizer steps", AT(lr.warmup_steps), FROM(0), TRIREME},
     {"lr_schedule.min_ratio", "Sets the final learning rate, as a fraction of optimizer.lr.", KEY_NUMBER, AT(lr.min_ratio), .low = 0, .high = 1, TRIREME},
     {"lr_schedule.decay_steps", "Sets the length of wsd's final decay; 0 decays over the last tenth of the run.", KEY_COUNT, .unit = "optimizer steps", AT(lr.decay_steps), FROM(0), TRIREME},
@@ -203,7 +208,7 @@ const job_key GROUP_KEYS[] = {
     {"groups.match", "Names the parameters of the group: a pattern of tensor names as in model.safetensors, where * stands for any characters. An entry must have it.", KEY_TEXT, OF_GROUP(match)},
     {"groups.trainable", "Trains the parameters. false freezes them: they take no gradient, no optimizer state and no update.", KEY_BOOL, OF_GROUP(frozen), .flags = KEY_INVERTED, .fallback = "true", .words = FALSE_TRUE},
     {"groups.lr_scale", "Multiplies the learning rate.", KEY_NUMBER, OF_GROUP(lr_scale), .flags = KEY_OF_UPDATE, .fallback = "1", FROM(0)},
-    {"groups.optimizer", "Chooses the optimizer. Another one than optimizer.name has its own defaults for betas, momentum, eps and weight_decay.", KEY_ENUM, OF_GROUP(optimizer.rule), .flags = KEY_OF_UPDATE, .inherits = "optimizer.name", .words = OPTIM_NAMES},
+    {"groups.optimizer", "Chooses the optimizer. Another one than optimizer.name has its own defaults for betas, momentum, eps and weight_decay.", KEY_ENUM, OF_GROUP(optimizer.rule), .flags = KEY_OF_UPDATE, .inherits = "optimizer.name", .words = OPTIM_NAMES, .planned = PLANNED_OPTIMIZERS},
     {"groups.betas", "Sets the decay rates of the moving averages of the gradient and of its square.", KEY_BETAS, OF_GROUP(optimizer.beta1), .flags = KEY_OF_UPDATE, .inherits = "optimizer.betas", .rules = ADAMS | 1u << UPDATE_LION},
     {"groups.momentum", "Sets the momentum of sgd.", KEY_NUMBER, OF_GROUP(optimizer.beta1), .flags = KEY_OF_UPDATE, .inherits = "optimizer.momentum", .low = 0, .high = 1, .rules = 1u << UPDATE_SGD},
     {"groups.eps", "Sets the number that is added to the denominator of the update.", KEY_NUMBER, OF_GROUP(optimizer.eps), .flags = KEY_OF_UPDATE, .inherits = "optimizer.eps", FROM(0), .rules = ADAMS},

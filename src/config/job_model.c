@@ -407,11 +407,7 @@ static status read_folder(job *j, bool replaces, err *e)
         FAIL(E_USAGE, "model.path is given, and its config.json says what the model is; valid: one "
                       "of the two");
     }
-    if (!file_is_directory(j->model.path))
-        FAIL(E_USAGE,
-             "found %s, which is not a folder; valid: a HuggingFace folder on this "
-             "machine",
-             j->model.path);
+    TRY(model_folder_check(j->model.path, e));
     TRY(find_checkpoint(j, e));
     TRY(model_config_read(j->model.path, &j->model.config, e));
     bool weights = false, index = false;

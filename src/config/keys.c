@@ -149,8 +149,35 @@ void key_list(const char *section, text *out)
     }
 }
 
+// Keys and sections that are known, but not written yet.
+static const char *const PLANNED[] = {
+    "lora",
+    "dpo",
+    "orpo",
+    "kto",
+    "observe",
+    "data.format",
+    "data.train_on",
+    "data.packing",
+    "data.truncate",
+    "train.loss",
+    "train.sum_leaves",
+    "parallel.ep",
+};
+
+static bool is_planned(const char *path)
+{
+    for (size_t i = 0; i < sizeof PLANNED / sizeof *PLANNED; i++)
+        if (strcmp(path, PLANNED[i]) == 0 || is_below(path, PLANNED[i])) return true;
+    return false;
+}
+
 void key_suggest(const char *path, text *out)
 {
+    if (is_planned(path)) {
+        text_add(out, "; it is planned, not written yet");
+        return;
+    }
     if (is_below(path, "groups")) {
         text_add(out, "; valid: groups with a list, as [{match: \"*.bias\", weight_decay: 0}]");
         return;

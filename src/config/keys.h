@@ -47,6 +47,7 @@ typedef struct job_key {
     const char *unit;     // of a number; NULL: none
     const char *fallback; // the default as text; NULL: the value that set_all prepares
     const char *const *words;     // ended by NULL
+    const char *const *planned;   // words that are not written yet, ended by NULL; NULL: none
     const char *const (*also)[2]; // words of other systems and ours, ended by NULL
     double low, high;             // inclusive
     const char *special;          // a word for special_value: auto, null

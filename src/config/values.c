@@ -35,12 +35,15 @@ static status refuse(const job_key *k, const yaml_node *n, err *e)
 {
     text found = {0}, valid = {0};
     const char *near = NULL;
+    bool planned = false;
+    for (int i = 0; k->planned && n->kind == NODE_SCALAR && k->planned[i]; i++)
+        planned = planned || value_same_word(k->planned[i], n->scalar);
     if (yaml_node_is_null(n))
         text_add(&found, "nothing");
     else
         yaml_node_text(n, &found);
     value_describe_valid(k, &valid);
-    if (k->words && n->kind == NODE_SCALAR) {
+    if (k->words && n->kind == NODE_SCALAR && !planned) {
         size_t count = 0;
         while (k->words[count]) count++;
         near = text_nearest(n->scalar, k->words, count);
@@ -48,9 +51,9 @@ static status refuse(const job_key *k, const yaml_node *n, err *e)
     status result = text_check(&found, e);
     if (result == OK) result = text_check(&valid, e);
     if (result == OK)
-        result =
-            err_set(e, E_USAGE, "found %.*s; valid: %s%s%s%s", TEXT_CUT(found.chars, 200),
-                    valid.chars, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+        result = err_set(e, E_USAGE, "found %.*s%s; valid: %s%s%s%s", TEXT_CUT(found.chars, 200),
+                         planned ? ", which is planned, not written yet" : "", valid.chars,
+                         near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
     text_clear(&found);
     text_clear(&valid);
     return result;

@@ -11,6 +11,8 @@ enum { DEPTH_MAX = 16, KEYS_MAX = 1024 };
 
 typedef struct yaml_builder {
     const char *name;
+    const char *content; // [bytes]
+    size_t bytes;
     yaml_node *root;
     yaml_node *open[DEPTH_MAX]; // the open maps and lists, outermost first
     char *key[DEPTH_MAX];       // of a map: the key whose value comes next
@@ -33,6 +35,18 @@ static int column_of(yaml_mark_t mark)
     return (int)mark.column + 1;
 }
 
+// Returns whether a tab stands among the spaces that begin this line, counted from 0.
+static bool is_indented_by_tab(const yaml_builder *b, size_t line)
+{
+    const char *s = b->content, *const end = s + b->bytes;
+    for (; line > 0 && s; line--) {
+        s = memchr(s, '\n', (size_t)(end - s));
+        if (s) s++;
+    }
+    while (s && s < end && *s == ' ') s++;
+    return s && s < end && *s == '\t';
+}
+
 static status parser_error(const yaml_builder *b, const yaml_parser_t *p, err *e)
 {
     const char *problem = p->problem ? p->problem : "cannot be read";
@@ -40,6 +54,9 @@ static status parser_error(const yaml_builder *b, const yaml_parser_t *p, err *e
     if (p->error == YAML_READER_ERROR)
         return err_set(e, E_USAGE, "%s: broken YAML: %s at byte %zu", b->name, problem,
                        p->problem_offset);
+    if (is_indented_by_tab(b, p->problem_mark.line))
+        return err_set(e, E_USAGE, "%s:%d: found a tab before the key; valid: spaces", b->name,
+                       line_of(p->problem_mark));
     const char *context = p->context ? p->context : "";
     return err_set(e, E_USAGE, "%s:%d:%d: broken YAML: %s%s%s%s", b->name, line_of(p->problem_mark),
                    column_of(p->problem_mark), problem, *context ? " " : "", context,
@@ -141,7 +158,7 @@ static status take_event(yaml_builder *b, const yaml_event_t *event, err *e)
 status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node **out, err *e)
 {
     status result = OK;
-    yaml_builder b = {.name = name};
+    yaml_builder b = {.name = name, .content = s, .bytes = bytes};
     yaml_parser_t parser;
     bool ended = false;
     if (!yaml_parser_initialize(&parser)) return err_set(e, E_MEMORY, "no memory for %s", name);

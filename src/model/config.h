@@ -91,6 +91,8 @@ const char *model_config_synonym(const char *field, int index);
 //   token ids outside the vocabulary become -1
 status model_config_finish(model_config *c, err *e);
 
+// E_USAGE "found …" where the path is no folder; a name of the Hugging Face Hub gets the command that fetches it.
+status model_folder_check(const char *folder, err *e);
 // Reads a folder's config.json and finishes it. E_USAGE names a field whose value would change the
 // arithmetic in a way that is not supported. Fields that do not change it are ignored.
 status model_config_read(const char *folder, model_config *c, err *e);

@@ -8,6 +8,7 @@
 #include "model/config_fields.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,6 +158,34 @@ done:
     return result;
 }
 
+// Returns whether the text has the form OWNER/NAME of a model of the Hub, and OWNER is no folder here.
+static bool is_hub_name(const char *name)
+{
+    static const char ALLOWED[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    char owner[128];
+    const size_t first = strspn(name, ALLOWED),
+                 second = name[first] == '/' ? strspn(name + first + 1, ALLOWED) : 0;
+    if (!first || !second || name[first + 1 + second] || first >= sizeof owner) return false;
+    snprintf(owner, sizeof owner, "%.*s", (int)first, name);
+    return !file_is_directory(owner);
+}
+
+status model_folder_check(const char *folder, err *e)
+{
+    const char *shown = file_shown(folder);
+    if (file_is_directory(folder)) return OK;
+    if (is_hub_name(shown))
+        return err_set(
+            e, E_USAGE,
+            "found %.*s, which is not a folder on this machine; `hf download %.*s --local-dir DIR` "
+            "fetches the model of that name from the Hugging Face Hub to the folder DIR",
+            TEXT_CUT(shown, 200), TEXT_CUT(shown, 200));
+    return err_set(e, E_USAGE,
+                   "found %s, which is not a folder; valid: a HuggingFace folder on this machine",
+                   folder);
+}
+
 status model_config_read(const char *folder, model_config *c, err *e)
 {
     status result = OK;
@@ -164,6 +193,7 @@ status model_config_read(const char *folder, model_config *c, err *e)
     size_t bytes;
     json_t *root = NULL;
     json_error_t problem;
+    TRY(model_folder_check(folder, e));
     TRY(file_join(folder, "config.json", &path, e));
     TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
     root = json_load_python(content, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);

@@ -19,14 +19,25 @@ const model_family *model_family_find(model_family_kind f)
     return table[f];
 }
 
+// Appends bytes as far as there is room before `end`.
+static char *append(char *out, const char *end, const char *from, size_t bytes)
+{
+    const size_t room = (size_t)(end - out);
+    memcpy(out, from, bytes < room ? bytes : room);
+    return out + (bytes < room ? bytes : room);
+}
+
+// Deep models have a hundred thousand names, so only the number is formatted.
 void model_param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, int layer)
 {
-    const char *braces = strstr(pattern, "{}");
-    if (!braces)
-        snprintf(out, PARAM_NAME_BYTES, "%s", pattern);
-    else
-        snprintf(out, PARAM_NAME_BYTES, "%.*s%d%s", (int)(braces - pattern), pattern, layer,
-                 braces + 2);
+    char digits[12];
+    const char *const end = out + PARAM_NAME_BYTES - 1, *const braces = strstr(pattern, "{}");
+    out = append(out, end, pattern, braces ? (size_t)(braces - pattern) : strlen(pattern));
+    if (braces) {
+        out = append(out, end, digits, (size_t)snprintf(digits, sizeof digits, "%d", layer));
+        out = append(out, end, braces + 2, strlen(braces + 2));
+    }
+    *out = 0;
 }
 
 // A model while it is opened: hash tables find a graph by its key and a parameter by its name.

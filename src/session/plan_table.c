@@ -135,6 +135,11 @@ static status fill(table *t, err *e)
         result = text_check(&changes, e);
         text_clear(&changes);
         if (result != OK) goto done;
+        if (i > 0 && r->is_job) {
+            r->estimate = own->estimate;
+            r->refused = own->refused;
+            continue;
+        }
         // A row that the plan refuses prints the reason.
         result =
             memory_estimate_of(&r->changed, t->in, t->ranks, &t->base, &r->estimate, &r->refused);

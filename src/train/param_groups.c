@@ -55,7 +55,9 @@ static status assign(const model_param *q, const param_groups *groups, int *out,
 status param_groups_assign(const model *m, const param_groups *groups, int *out, err *e)
 {
     status result = OK;
-    for (int p = 0; p < m->params; p++) TRY(assign(&m->param[p], groups, &out[p], e));
+    for (int p = 0; groups->count == 1 && p < m->params; p++) out[p] = 0;
+    for (int p = 0; groups->count > 1 && p < m->params; p++)
+        TRY(assign(&m->param[p], groups, &out[p], e));
 done:
     return result;
 }

@@ -73,7 +73,7 @@ bad_key 'train.epochs: train.steps is given too' --train.epochs 1 --train.steps 
 refused 2 'cannot open nowhere.yaml' "$trireme" train nowhere.yaml
 refused 2 'it is a folder' "$trireme" train .
 bad_job 'bad.yaml:2:[0-9]+: broken YAML' 'model: {family: gpt2\ndata: {train: toy}\n'
-bad_job 'bad.yaml:1:[0-9]+: broken YAML' '\tmodel: 3\n'
+bad_job 'bad.yaml:1: found a tab before the key; valid: spaces' '\tmodel: 3\n'
 bad_job 'bad.yaml:3:[0-9]+: broken YAML' '{"model": {"family": "gpt2"},\n"data": {\n'
 bad_job 'bad.yaml: .*UTF-8 .*at byte 17' 'model: {family: "\x80\xff"}\n'
 bad_job 'bad.yaml:1: found a list' '[1, 2]\n'
@@ -177,7 +177,7 @@ sed -i 's/"model_type": *"gpt2"/"model_type": "bert"/' bad/config.json && bad_mo
 truncate -s 2000 bad/model.safetensors && bad_model 'bad/model.safetensors'
 patch bad/model.safetensors 0 '\xff\xff\xff\xff\xff\xff\xff\x7f' && bad_model 'bad/model.safetensors'
 sed -i 's/transformer.ln_f.bias/transformer.ln_g.bias/' bad/model.safetensors && bad_model 'bad.*transformer.ln_[fg].bias'
-refused 2 'nowhere/config.json' "$trireme" generate --model nowhere --prompt x
+refused 2 'found nowhere, which is not a folder' "$trireme" generate --model nowhere --prompt x
 refused 2 'nowhere' "$trireme" eval job.yaml --model nowhere
 refused 2 'nowhere' "$trireme" checkpoint verify nowhere
 refused 2 'nowhere' "$trireme" curve nowhere

@@ -100,4 +100,42 @@ done
 run "$trireme" train nowhere.yaml
 expect_no_line "$escape"
 
+# ---- The progress line explains mfu once, before it shows it
+rm -rf out
+ok "$trireme" train job.yaml --lr_schedule.name constant
+[ "$(grep -c '^mfu: a step.s FLOP/s as a share of the matmul peak of these cores, which is measured' stderr)" = 1 ] || fail "$(cat stderr)"
+awk '/^mfu:/ { said = 1 } /  mfu [0-9]+ %/ && !said { exit 1 }' stderr || fail "mfu stands before its explanation: $(cat stderr)"
+rm -rf out
+ok "$trireme" train job.yaml --lr_schedule.name constant --quiet
+expect_lines 0 stderr
+
+# ---- A hint names the cause: a tab, a model of the Hub, what is planned
+printf 'model:\n\tfamily: gpt2\n' >tab.yaml
+refused 2 '^trireme: tab.yaml:2: found a tab before the key; valid: spaces$' "$trireme" train tab.yaml
+printf 'model:\n  family: gpt2\n\tlayers: 2\n' >tab.yaml
+refused 2 '^trireme: tab.yaml:3: found a tab before the key; valid: spaces$' "$trireme" train tab.yaml
+printf 'train:\n  steps: 3\n \tseed: 2\n' >tab.yaml
+refused 2 '^trireme: tab.yaml:3: found a tab before the key; valid: spaces$' "$trireme" train tab.yaml
+hub='found some-lab/Model-1.5B, which is not a folder on this machine; `hf download some-lab/Model-1.5B --local-dir DIR` fetches'
+refused 2 "^trireme: --model.path: $hub" "$trireme" train job.yaml --model.path some-lab/Model-1.5B
+refused 2 "^trireme: $hub" "$trireme" generate --prompt x --model some-lab/Model-1.5B
+mkdir some-lab
+refused 2 'which is not a folder; valid: a HuggingFace folder on this machine$' "$trireme" generate --prompt x --model some-lab/Model-1.5B
+refused 2 '^trireme: --optimizer.name: found muon, which is planned, not written yet; valid: adamw, adam, sgd, lion$' \
+    "$trireme" train job.yaml --optimizer.name muon
+refused 2 '^trireme: --optimizer.name: found lionn; valid: .*; did you mean lion\?$' "$trireme" train job.yaml --optimizer.name lionn
+refused 2 '^trireme: --lora.rank: unknown option; it is planned, not written yet$' "$trireme" train job.yaml --lora.rank 8
+
+# ---- Huge inputs are refused or summed up at once
+{
+    cat job.yaml
+    echo 'groups:'
+    awk 'BEGIN { for (i = 0; i < 1025; i++) print "- {match: \"*\", weight_decay: 0." i + 1 "}" }'
+} >groups.yaml
+refused 2 '^trireme: groups.yaml:5: groups: found 1025 entries; valid: up to 1024$' "$trireme" train groups.yaml
+sed -i '$d' groups.yaml
+ok "$trireme" plan groups.yaml
+[ "$(grep -c 'groups\[' stderr)" = 5 ] || fail "$(head -c 400 stderr)"
+expect_line '^trireme: warning: groups: the same is true of 1018 other entries$'
+
 finish

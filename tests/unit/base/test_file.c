@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -172,6 +173,33 @@ static void folders_are_made_and_removed_with_their_content(void **state)
     free(deep);
 }
 
+// In a process of its own, which is not root's where this one is.
+static void make_forbidden(const char *open_to_all)
+{
+    err e = {0};
+    char below[256];
+    snprintf(below, sizeof below, "%s/closed/run", open_to_all);
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(2);
+    if (file_make_directories(below, &e) != E_IO) _exit(3);
+    _exit(strstr(e.text, "closed/run: Permission denied") ? 0 : 4);
+}
+
+static void a_folder_that_is_forbidden_is_not_said_to_be_missing(void **state)
+{
+    char own[] = "/tmp/trireme-test-XXXXXX", closed[64];
+    int ended = -1;
+    (void)state;
+    assert_non_null(mkdtemp(own));
+    assert_int_equal(chmod(own, 0755), 0);
+    snprintf(closed, sizeof closed, "%s/closed", own);
+    assert_int_equal(mkdir(closed, 0555), 0);
+    const pid_t child = fork();
+    if (child == 0) make_forbidden(own);
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_int_equal(file_remove_tree(own, NULL), OK);
+    assert_int_equal(ended, 0);
+}
+
 static void join_does_not_double_slashes(void **state)
 {
     (void)state;
@@ -227,6 +255,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_is_an_error_and_keeps_the_old_file),
         cmocka_unit_test(replace_swaps_the_whole_content),
         cmocka_unit_test(folders_are_made_and_removed_with_their_content),
+        cmocka_unit_test(a_folder_that_is_forbidden_is_not_said_to_be_missing),
         cmocka_unit_test(join_does_not_double_slashes),
         cmocka_unit_test(a_path_is_shown_without_the_working_folder),
         cmocka_unit_test(a_writer_can_be_abandoned_at_any_time),
