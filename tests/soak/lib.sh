@@ -12,12 +12,12 @@ now_us() {
 }
 # The words after "rank R (pid P) ". A rank that dies before its first instruction was in none, but may have made calls.
 killed_line='was killed by signal 9 \(Killed\)(; it was in [A-Zn][^;]*)?(; its last call is [a-z_]+ [0-9]+[^;]*, (issued|started|completed) [0-9.]+ s ago)?'
-# Names in /dev/shm and /tmp of files that processes have open or mapped.
+# Names in /dev/shm and /tmp of files that processes have open or mapped, but that of the user's secret, which stays.
 open_names() { # PID...
     local pid
     for pid in "$@"; do
         { cat "/proc/$pid/maps" && ls -l "/proc/$pid/fd"; } 2>/dev/null
-    done | grep -oE '/(dev/shm|tmp)/[^ ]+( \(deleted\))?$' | grep -v -e '(deleted)$' -e "^$scratch/" | sort -u
+    done | grep -oE '/(dev/shm|tmp)/[^ ]+( \(deleted\))?$' | grep -v -e '(deleted)$' -e "^$scratch/" -e "/trireme-$(id -u)/secret$" | sort -u
 }
 # Those that the processes of a run have opened: not the program, and no file that this script passed on, as the log of ctest.
 names_of() { # PID...
