@@ -230,13 +230,14 @@ for agent in $(children_of $far); do
     for starter in $(children_of "$agent"); do victim=$victim\ $(children_of "$starter"); done
 done
 victim=$(tr ' ' '\n' <<<"$victim" | grep -m 1 .)
+lost=$(variable_of "$victim" RANK)
 kill -9 "$victim"
 wait $far
 [ $? = 1 ] || fail 'node 1 did not fail'
 wait $near
 [ $? = 1 ] || fail 'node 0 did not fail'
 for side in far near; do
-    expect_line "rank [23] \(host $me, pid $victim\) $killed$" stderr.$side
+    expect_line "rank $lost \(host $me, pid $victim\) $killed$" stderr.$side
 done
 # After a failure the agents start all ranks again, which resume.
 cat >once.sh <<'END'

@@ -229,6 +229,11 @@ children_of() {
     done
 }
 
+# The value that a variable had when the program of a process began.
+variable_of() { # PID NAME
+    tr '\0' '\n' <"/proc/$1/environ" | sed -n "s/^$2=//p"
+}
+
 # The process that a rank's starting process has forked for it. That of rank 0 also has one for the store.
 rank_of() { # PID
     local pid

@@ -26,7 +26,7 @@ call="[a-z_]+( [a-z0-9]+)*( over $group)?"
 
 start() { # RANK RANKS EACH ARGUMENTS...
     env RANK="$1" LOCAL_RANK=$(($1 % $3)) WORLD_SIZE="$2" LOCAL_WORLD_SIZE="$3" GROUP_RANK=$(($1 / $3)) MASTER_ADDR="$host" MASTER_PORT=29778 \
-        TORCHELASTIC_RUN_ID=$$ "$trireme" train job.yaml --quiet --train.steps 1000000000 --checks.watchdog 1500ms "${@:4}" >"stdout.$1" 2>said </dev/null &
+        TORCHELASTIC_RUN_ID=$$ "$trireme" train job.yaml --quiet --train.steps 1000000000 --checks.watchdog 5s "${@:4}" >"stdout.$1" 2>said </dev/null &
     pids[$1]=$!
 }
 stop_one() { # NUMBER
@@ -59,7 +59,7 @@ stop_one() { # NUMBER
         [ "$line" = "${lines[0]}" ] || fail "$what: not all say the same: $line"
     done
     line=${lines[0]-}
-    grep -qE "^trireme: Watchdog caught collective operation timeout: rank $lost \(host $me\) did not come to $call \($word\) within 1.5 s; it is in $word; its last call is [a-z_]+ [0-9]+ over $group, (issued|started|completed) [0-9.]+ s ago$" <<<"$line" ||
+    grep -qE "^trireme: Watchdog caught collective operation timeout: rank $lost \(host $me\) did not come to $call \($word\) within 5 s; it is in $word; its last call is [a-z_]+ [0-9]+ over $group, (issued|started|completed) [0-9.]+ s ago$" <<<"$line" ||
         fail "$what: it says: $line"
     # The name of the call, its number in its group, and the group.
     last=$(sed -nE "s/.*; its last call is ([a-z_]+) ([0-9]+) over ($group), .*/\1 \2 \3/p" <<<"$line")
