@@ -30,13 +30,24 @@ kill_node() { # NAME
     wait "${agents[$1]}" 2>/dev/null
 }
 
+# Waits for the worker of an agent, as long as there is the agent.
+await_worker() { # NAME
+    until grep -Eq '^[0-9]+$' "worker-$1" 2>/dev/null; do
+        kill -0 "${agents[$1]}" 2>/dev/null || {
+            fail "the agent ended without a worker: $(tail -n 2 "$1.err")"
+            return
+        }
+        sleep 0.02
+    done
+}
+
 # As many nodes as there are, and the chance to go on with fewer: without the leader nobody can.
 for nodes in 2 1:2; do
     rm -f worker-*
     agent leader "$nodes"
     agent other "$nodes"
-    wait_for_line '^[0-9]+$' worker-leader
-    wait_for_line '^[0-9]+$' worker-other
+    await_worker leader
+    await_worker other
     kill_node leader
     wait "${agents[other]}"
     code=$?
