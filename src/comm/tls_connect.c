@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "comm/hosts.h"
+#include "net/owner.h"
 #include "net/socket.h"
 
 #include <errno.h>
@@ -221,7 +222,8 @@ static status accept_some(network_rank *own, tls_pending *all, err *e)
             accept4(s->listener, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) break; // none is there, or it has gone
         const bool from_rank = is_rank_address(own, (const struct sockaddr *)&from);
-        tls_pending *p = net_prepare(fd, NULL) == OK ? make_place(all, from_rank) : NULL;
+        const bool may_stay = !net_peer_is_foreign(fd) && net_prepare(fd, NULL) == OK;
+        tls_pending *p = may_stay ? make_place(all, from_rank) : NULL;
         if (!p) {
             close(fd);
             continue;
