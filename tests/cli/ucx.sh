@@ -6,6 +6,7 @@ cat >job.yaml <<'YAML'
 model: {family: gpt2, layers: 2, hidden: 32, heads: 4, vocab: 200, max_seq: 32}
 data: {train: mock, seq_len: 16}
 train: {steps: 4, global_batch: 8, micro_batch: 2, save_every: 0, eval_every: 0}
+lr_schedule: {name: constant}
 launch: {ranks: 2, threads_per_rank: 1}
 YAML
 
