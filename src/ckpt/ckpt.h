@@ -74,6 +74,8 @@ typedef struct ckpt_save_options {
     // Writes the data of every tensor at its place in the files, which exist under `folder` with their
     // header and their final size, and makes it durable.
     status (*fill)(void *arg, const char *folder, err *e);
+    // Called after a failure, before `folder` is removed, so that other ranks which write there learn why; NULL: none do.
+    void (*failed)(void *arg, const err *why);
     void *arg;
 } ckpt_save_options;
 

@@ -243,6 +243,7 @@ status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
 done:
     if (result != OK) {
         result = explain_failure(o, published, result, e);
+        if (o->failed && e) o->failed(o->arg, e);
         if (s.folder) file_remove_tree(s.folder, NULL);
     }
     if (s.lock >= 0) close(s.lock);

@@ -394,6 +394,26 @@ static status check_replaced(job *j, err *e)
     return result;
 }
 
+// Weights that are there in a form which is not read are not replaced by random ones without a word.
+static status refuse_other_weights(const job *j, err *e)
+{
+    status result = OK;
+    static const char *const files[] = {"pytorch_model.bin", "pytorch_model.bin.index.json",
+                                        "tf_model.h5", "flax_model.msgpack"};
+    if (strcmp(j->model.init, "auto") != 0) return OK;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        bool found = false;
+        TRY(folder_has(j->model.path, files[i], &found, e));
+        if (found)
+            FAIL(E_USAGE,
+                 "%s holds its weights as %s, which is not read; valid: model.safetensors, which "
+                 "transformers' save_pretrained writes, or model.init: random",
+                 j->model.path, files[i]);
+    }
+done:
+    return result;
+}
+
 static status read_folder(job *j, bool replaces, err *e)
 {
     const setting *path = settings_of(j->values, "model.path");
@@ -421,6 +441,7 @@ static status read_folder(job *j, bool replaces, err *e)
              "model.safetensors.index.json",
              j->model.path);
     }
+    if (!weights) TRY(refuse_other_weights(j, e));
     j->model.has_weights = weights && strcmp(j->model.init, "random") != 0;
 done:
     if (result != OK) setting_prefix(j->values, blamed, e);

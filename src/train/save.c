@@ -59,6 +59,13 @@ static status fill(void *arg, const char *folder, err *e)
     return save_write(s->t, &s->list, &s->files, s->o->out, folder, e);
 }
 
+// Another rank that opens a file of a folder which is gone would blame that.
+static void failed(void *arg, const err *why)
+{
+    const save_run *s = arg;
+    if (s->t->o.comm->size > 1) comm_abort(s->t->o.comm, why);
+}
+
 static ckpt_tensors tensors_of(const save_tensors *x)
 {
     return (ckpt_tensors){x->info, x->count};
@@ -79,6 +86,7 @@ static status save_here(save_run *s, char **folder, err *e)
                                  .state_json = facts,
                                  .tokenizer_folder = s->o->tokenizer_folder,
                                  .fill = fill,
+                                 .failed = failed,
                                  .arg = s};
     TRY(ckpt_save(&c, folder, e));
 done:

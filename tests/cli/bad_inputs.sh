@@ -253,4 +253,11 @@ if mount -t tmpfs -o size=280k none small 2>/dev/null; then
     expect_line 'the checkpoint of step [468] is not saved, older ones stay: .*No space left'
     ok "$trireme" checkpoint verify small/out/checkpoints/latest
 fi
+# ---- A model whose weights are in another form is not trained from random ones
+mkdir other
+echo '{"model_type": "gpt2", "n_layer": 1, "n_embd": 16, "n_head": 2, "vocab_size": 320, "n_positions": 16}' >other/config.json
+touch other/pytorch_model.bin
+refused 2 '^trireme: --model.path: .*/other holds its weights as pytorch_model.bin, which is not read; valid: model.safetensors' \
+    "$trireme" train --model.path other --data.train toy --data.seq_len 16 --train.steps 1
+ok "$trireme" explain --model.path other --model.init random --data.train toy --data.seq_len 16
 finish
