@@ -10,7 +10,7 @@ liburing-dev libevent-dev libssl-dev libucx-dev libcmocka-dev file"
 # What ./test-launchers starts `trireme train` with.
 LAUNCHER_PACKAGES="openmpi-bin mpich slurm-wlm munge"
 # What deploy/Dockerfile adds to an image for mpirun.
-IMAGE_PACKAGES="openmpi-bin openssh-client openssh-server"
+IMAGE_PACKAGES="openmpi-bin openssh-client openssh-server libucx0"
 
 # The words of $1 that are not installed, on one line.
 packages_missing() {
