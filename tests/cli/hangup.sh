@@ -4,6 +4,8 @@
 . "${0%/*}/lib.sh" "$1"
 make_data
 make_job
+# The address sanitizer would take some of these signals itself.
+export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}handle_segv=0:handle_sigfpe=0:handle_sigill=0
 endless=1000000
 
 start() { # STEPS, then arguments: trains, and waits for so many steps; sets $starter
