@@ -97,6 +97,9 @@ int main(int argc, char **argv)
         send_slowly(&a);
         poll(NULL, 0, 1);
     }
+    for (int i = 0; i < a.opened; i++)
+        if (a.open[i] >= 0) close(a.open[i]);
+    free(a.open);
     printf("%d ports, %lu connections, %lu frames, seed %s\n", a.ports, a.all, a.frames, argv[2]);
     return 0;
 }
