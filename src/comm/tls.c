@@ -82,6 +82,8 @@ static const char *post(const network_call *x, int peer, bool receives, void *da
         tls_receive(s, p, r);
     else
         tls_send(s, p, r, bytes > TLS_UNASKED_BYTES && !network_exchanges(x));
+    // A rank waits after the parts of an exchange, and they leave together; a message may have no waiter for long.
+    if (!network_exchanges(x) && p->link) tls_move(s, p);
     return NULL;
 }
 

@@ -256,7 +256,7 @@ static status step_pending(network_rank *own, tls_pending *p, int *missing, err 
     }
     // The first record fits into every socket.
     if (wants == NET_TLS_ENDED || !is_expected(own, &p->greeting) ||
-        net_tls_write(p->link, &mine, sizeof mine, false) != NET_TLS_READY) {
+        net_tls_write(p->link, &mine, sizeof mine) != NET_TLS_READY) {
         drop_pending(p);
         return OK;
     }
@@ -332,7 +332,7 @@ static net_tls_wants step_greeting(const network_rank *own, tls_pending *p, bool
         p->is_through = wants == NET_TLS_READY;
     }
     if (wants == NET_TLS_READY && !*has_sent) {
-        wants = net_tls_write(p->link, &mine, sizeof mine, false);
+        wants = net_tls_write(p->link, &mine, sizeof mine);
         *has_sent = wants == NET_TLS_READY;
     }
     while (wants == NET_TLS_READY && p->have < sizeof p->greeting) {

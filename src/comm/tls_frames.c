@@ -146,7 +146,6 @@ void tls_send(tls_state *s, tls_peer *p, tls_request *r, bool asks)
         append(&p->asked, r);
         if (!send_own(s, p, ask)) tls_peer_close(s, p, NO_MEMORY);
     }
-    if (p->link) tls_move(s, p);
 }
 
 void tls_send_failure(tls_state *s, tls_peer *p, int rank, const char *line)
@@ -199,7 +198,6 @@ void tls_receive(tls_state *s, tls_peer *p, tls_request *r)
     } else { // it is coming in
         early->heir = r;
     }
-    if (p->link) tls_move(s, p);
 }
 
 void tls_drop(tls_state *s, tls_peer *p, tls_request *r)
@@ -255,13 +253,13 @@ static net_tls_wants send_record(tls_state *s, tls_peer *p, size_t *bytes)
     net_tls_wants wants;
     if (p->staged) {
         *bytes = p->staged;
-        wants = net_tls_write(p->link, p->stage, p->staged, r != NULL);
+        wants = net_tls_write(p->link, p->stage, p->staged);
         if (wants == NET_TLS_READY) p->staged = 0;
         return wants;
     }
     const size_t left = r->bytes - r->done;
     *bytes = left < NET_TLS_RECORD ? left : NET_TLS_RECORD;
-    wants = net_tls_write(p->link, r->data + r->done, *bytes, left > *bytes || r->next);
+    wants = net_tls_write(p->link, r->data + r->done, *bytes);
     if (wants != NET_TLS_READY) return wants;
     r->done += *bytes;
     if (r->done == r->bytes) leave_queue(s, p);

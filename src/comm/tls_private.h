@@ -95,7 +95,7 @@ void tls_state_close(network_rank *own);
 // A request with a header, from the unused ones. NULL: no memory is left.
 tls_request *tls_request_take(tls_state *s, tls_header header, void *data, size_t bytes);
 void tls_request_give(tls_state *s, tls_request *r);
-// Begins to send or to receive a part; `r` is in a list of the peer, or done, afterwards.
+// Begins to send or to receive a part: `r` is in a list of the peer, or done, afterwards. A send leaves with tls_move.
 void tls_send(tls_state *s, tls_peer *p, tls_request *r, bool asks);
 void tls_receive(tls_state *s, tls_peer *p, tls_request *r);
 // Tells the other rank of the run's failure. It does nothing where no memory is left.

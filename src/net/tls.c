@@ -8,6 +8,7 @@
 #include <linux/sockios.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -30,7 +31,7 @@ struct net_tls_context {
 struct net_tls {
     SSL *ssl;
     int fd;
-    bool more, is_retry;           // of the write under way
+    bool is_retry;                 // the write under way is to be repeated
     uint64_t update_bytes, so_far; // sent with this key
     const char *why;
 };
@@ -42,7 +43,7 @@ static status tls_error(const char *what, err *e)
     return err_set(e, E_IO, "TLS: cannot %s: %s", what, why ? why : "unknown reason");
 }
 
-// ---- The socket. OpenSSL's own would raise SIGPIPE, and knows no MSG_MORE.
+// ---- The socket. OpenSSL's own would raise SIGPIPE.
 
 static int after_call(BIO *bio, ssize_t got)
 {
@@ -58,8 +59,7 @@ static int after_call(BIO *bio, ssize_t got)
 static int send_bytes(BIO *bio, const char *from, int bytes)
 {
     const net_tls *t = BIO_get_data(bio);
-    const int sent =
-        after_call(bio, send(t->fd, from, (size_t)bytes, MSG_NOSIGNAL | (t->more ? MSG_MORE : 0)));
+    const int sent = after_call(bio, send(t->fd, from, (size_t)bytes, MSG_NOSIGNAL));
     if (sent < 0 && BIO_should_retry(bio)) BIO_set_retry_write(bio);
     return sent;
 }
@@ -241,11 +241,10 @@ net_tls_wants net_tls_read(net_tls *t, void *to, size_t bytes, size_t *got)
     return judge(t, SSL_read_ex(t->ssl, to, bytes, got));
 }
 
-net_tls_wants net_tls_write(net_tls *t, const void *from, size_t bytes, bool more)
+net_tls_wants net_tls_write(net_tls *t, const void *from, size_t bytes)
 {
     size_t sent;
     before_call();
-    t->more = more;
     if (!t->is_retry) t->so_far += bytes;
     if (!t->is_retry && t->so_far > t->update_bytes) {
         t->so_far = bytes;
@@ -270,13 +269,14 @@ const char *net_tls_why(const net_tls *t)
 bool net_tls_has_left(const net_tls *t)
 {
     int waiting = 0;
-    return ioctl(t->fd, SIOCOUTQ, &waiting) != 0 || waiting == 0;
+    struct pollfd p = {.fd = t->fd};
+    // What the other end did not take before it closed its socket stays counted.
+    return poll(&p, 1, 0) > 0 || ioctl(t->fd, SIOCOUTQ, &waiting) != 0 || waiting == 0;
 }
 
 void net_tls_finish(net_tls *t)
 {
     before_call();
-    t->more = false;
     SSL_shutdown(t->ssl);
 }
 

@@ -45,12 +45,11 @@ net_tls_wants net_tls_handshake(net_tls *t);
 // Receives 1 to `bytes` bytes.
 net_tls_wants net_tls_read(net_tls *t, void *to, size_t bytes, size_t *got);
 // Sends one record, of NET_TLS_RECORD bytes at most. After NET_TLS_WRITES the caller repeats the call with the same bytes.
-// `more`: another record follows at once, so the kernel may wait for it.
-net_tls_wants net_tls_write(net_tls *t, const void *from, size_t bytes, bool more);
+net_tls_wants net_tls_write(net_tls *t, const void *from, size_t bytes);
 int net_tls_fd(const net_tls *t);
 // After NET_TLS_ENDED; the text stays.
 const char *net_tls_why(const net_tls *t);
-// Has the other end's kernel all bytes that were sent?
+// Has the other end's kernel all bytes that were sent, or is the connection gone?
 bool net_tls_has_left(const net_tls *t);
 // Tells the other end that no more bytes come. It does not wait.
 void net_tls_finish(net_tls *t);

@@ -94,7 +94,7 @@ static void test_ends_with_one_key_exchange_bytes(void **state)
             const size_t left = BYTES - out, most = step < NET_TLS_RECORD ? step : NET_TLS_RECORD,
                          bytes = left < most ? left : most;
             if (bytes) {
-                const net_tls_wants wants = net_tls_write(x.tls[from], sent + out, bytes, out % 2);
+                const net_tls_wants wants = net_tls_write(x.tls[from], sent + out, bytes);
                 assert_true(wants == NET_TLS_READY || wants == NET_TLS_WRITES);
                 if (wants == NET_TLS_READY) {
                     out += bytes;
@@ -205,7 +205,7 @@ static void test_a_changed_byte_ends_the_connection(void **state)
         }
         assert_int_equal(net_tls_handshake(x.tls[1]), NET_TLS_READY);
         memset(bytes, 7, sizeof bytes);
-        assert_int_equal(net_tls_write(x.tls[0], bytes, 40, false), NET_TLS_READY);
+        assert_int_equal(net_tls_write(x.tls[0], bytes, 40), NET_TLS_READY);
         carry(client[1], server[1], changed);
         const net_tls_wants wants = net_tls_read(x.tls[1], got, sizeof got, &some);
         // A longer record waits for its bytes.
@@ -230,8 +230,7 @@ static void test_bytes_that_are_sent_again_are_refused(void **state)
     open_on(&x, KEY, KEY, NET_TLS_UPDATE_BYTES, (int[2]){client[0], server[0]});
     for (int turn = 0; turn < 10; turn++) {
         net_tls_handshake(x.tls[0]);
-        if (turn == 9)
-            assert_int_equal(net_tls_write(x.tls[0], "lose 7.5", 8, false), NET_TLS_READY);
+        if (turn == 9) assert_int_equal(net_tls_write(x.tls[0], "lose 7.5", 8), NET_TLS_READY);
         const ssize_t bytes = read(client[1], kept + have, sizeof kept - have);
         if (bytes > 0) assert_int_equal(write(server[1], kept + have, (size_t)bytes), bytes);
         have += bytes > 0 ? (size_t)bytes : 0;
