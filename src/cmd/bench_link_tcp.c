@@ -112,7 +112,7 @@ static void say_refused(void *owner, const char *from, const char *why)
     if (++*said == MOST_SAID) console_warn("bench link: others that are refused are not said");
 }
 
-// A stranger does not end the server.
+// A client that does not have the secret does not end the server.
 static status await_client(bench_link *l, const bench_link_tcp *t, char peer[NET_ADDRESS_TEXT],
                            err *e)
 {

@@ -180,6 +180,26 @@ static short events_of(net_tls_wants wants)
     return wants == NET_TLS_WRITES ? POLLOUT : POLLIN;
 }
 
+static net_tls_wants shake(tls_pending *p)
+{
+    if (p->is_through) return NET_TLS_READY;
+    const net_tls_wants wants = net_tls_handshake(p->link);
+    p->is_through = wants == NET_TLS_READY;
+    return wants;
+}
+
+static net_tls_wants receive_greeting(tls_pending *p)
+{
+    net_tls_wants wants = NET_TLS_READY;
+    while (wants == NET_TLS_READY && p->have < sizeof p->greeting) {
+        size_t got = 0;
+        wants = net_tls_read(p->link, (char *)&p->greeting + p->have, sizeof p->greeting - p->have,
+                             &got);
+        p->have += got;
+    }
+    return wants;
+}
+
 // ---- Ranks behind this one come
 
 static void drop_pending(tls_pending *p)
@@ -238,18 +258,9 @@ done:
 // Goes on with one client. It becomes a peer, or it is dropped.
 static status step_pending(network_rank *own, tls_pending *p, int *missing, err *e)
 {
-    net_tls_wants wants = NET_TLS_READY;
     const tls_greeting mine = greeting_of(own);
-    if (!p->is_through) {
-        wants = net_tls_handshake(p->link);
-        p->is_through = wants == NET_TLS_READY;
-    }
-    while (p->is_through && p->have < sizeof p->greeting && wants == NET_TLS_READY) {
-        size_t got = 0;
-        wants = net_tls_read(p->link, (char *)&p->greeting + p->have, sizeof p->greeting - p->have,
-                             &got);
-        p->have += got;
-    }
+    net_tls_wants wants = shake(p);
+    if (wants == NET_TLS_READY) wants = receive_greeting(p);
     if (wants == NET_TLS_READS || wants == NET_TLS_WRITES) {
         p->events = events_of(wants);
         return OK;
@@ -322,26 +333,16 @@ done:
 
 // ---- This one goes to the ranks before it
 
-// One step: *wants says what it waits for; NET_TLS_READY after the other end's greeting has come.
+// One step. Returns what it waits for: NET_TLS_READY after the other end's greeting has come.
 static net_tls_wants step_greeting(const network_rank *own, tls_pending *p, bool *has_sent)
 {
     const tls_greeting mine = greeting_of(own);
-    net_tls_wants wants = NET_TLS_READY;
-    if (!p->is_through) {
-        wants = net_tls_handshake(p->link);
-        p->is_through = wants == NET_TLS_READY;
-    }
+    net_tls_wants wants = shake(p);
     if (wants == NET_TLS_READY && !*has_sent) {
         wants = net_tls_write(p->link, &mine, sizeof mine);
         *has_sent = wants == NET_TLS_READY;
     }
-    while (wants == NET_TLS_READY && p->have < sizeof p->greeting) {
-        size_t got = 0;
-        wants = net_tls_read(p->link, (char *)&p->greeting + p->have, sizeof p->greeting - p->have,
-                             &got);
-        p->have += got;
-    }
-    return wants;
+    return wants == NET_TLS_READY ? receive_greeting(p) : wants;
 }
 
 // Returns whether the other end is that rank. It is not where its port has been closed, and where it had no place.

@@ -33,24 +33,24 @@ done:
 // ---- The server
 
 // A client that has not shown the secret yet.
-typedef struct stranger {
+typedef struct greet_client {
     int fd; // -1: none
     int64_t end_ns;
     char from[NET_ADDRESS_TEXT];
     net_hello hello;
     net_answer answer;
     size_t got; // bytes of the answer
-} stranger;
+} greet_client;
 
 typedef struct greeter {
     const net_secret *secret;
     int listener;
     net_refused *refused;
     void *owner;
-    stranger all[NET_STRANGERS];
+    greet_client all[NET_UNAUTHENTICATED];
 } greeter;
 
-static void refuse(greeter *g, stranger *x, const char *why)
+static void refuse(greeter *g, greet_client *x, const char *why)
 {
     g->refused(g->owner, x->from, why);
     close(x->fd);
@@ -58,10 +58,10 @@ static void refuse(greeter *g, stranger *x, const char *why)
 }
 
 // A place for one more: a free one, or that of the oldest.
-static stranger *find_place(greeter *g)
+static greet_client *find_place(greeter *g)
 {
-    stranger *oldest = g->all;
-    for (stranger *x = g->all; x < g->all + NET_STRANGERS; x++) {
+    greet_client *oldest = g->all;
+    for (greet_client *x = g->all; x < g->all + NET_UNAUTHENTICATED; x++) {
         if (x->fd < 0) return x;
         if (x->end_ns < oldest->end_ns) oldest = x;
     }
@@ -80,8 +80,8 @@ static void accept_one(greeter *g)
     const int fd = accept4(g->listener, (struct sockaddr *)&from.raw, &from.bytes,
                            SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) return;
-    stranger *x = find_place(g);
-    *x = (stranger){.fd = fd, .end_ns = clock_ns() + (int64_t)NET_GREET_MS * MS_NS};
+    greet_client *x = find_place(g);
+    *x = (greet_client){.fd = fd, .end_ns = clock_ns() + (int64_t)NET_GREET_MS * MS_NS};
     net_address_print(&from, x->from);
     const bool is_foreign = net_peer_is_foreign(fd);
     if (is_foreign)
@@ -95,7 +95,7 @@ static void accept_one(greeter *g)
 }
 
 // Takes what has come. Returns whether the client has shown the secret; then its place is free.
-static bool hear(greeter *g, stranger *x, net_greeted *out)
+static bool hear(greeter *g, greet_client *x, net_greeted *out)
 {
     net_welcome welcome;
     const ssize_t got =
@@ -117,19 +117,19 @@ static bool hear(greeter *g, stranger *x, net_greeted *out)
 
 static void end_late(greeter *g)
 {
-    for (stranger *x = g->all; x < g->all + NET_STRANGERS; x++)
+    for (greet_client *x = g->all; x < g->all + NET_UNAUTHENTICATED; x++)
         if (x->fd >= 0 && clock_ns() >= x->end_ns) refuse(g, x, "it said nothing in time");
 }
 
-// One look at the listener and at all strangers. Returns whether one of them has shown the secret.
+// One look at the listener and at all clients. Returns whether one of them has shown the secret.
 static bool look(greeter *g, net_greeted *out)
 {
     enum { LOOK_MS = 100 };
-    struct pollfd p[NET_STRANGERS + 1] = {{.fd = g->listener, .events = POLLIN}};
-    for (int i = 0; i < NET_STRANGERS; i++)
+    struct pollfd p[NET_UNAUTHENTICATED + 1] = {{.fd = g->listener, .events = POLLIN}};
+    for (int i = 0; i < NET_UNAUTHENTICATED; i++)
         p[i + 1] = (struct pollfd){.fd = g->all[i].fd, .events = POLLIN};
-    if (poll(p, NET_STRANGERS + 1, LOOK_MS) > 0) {
-        for (int i = 0; i < NET_STRANGERS; i++)
+    if (poll(p, NET_UNAUTHENTICATED + 1, LOOK_MS) > 0) {
+        for (int i = 0; i < NET_UNAUTHENTICATED; i++)
             if (p[i + 1].revents && hear(g, &g->all[i], out)) return true;
         if (p[0].revents) accept_one(g);
     }
@@ -145,9 +145,9 @@ status net_greet_client(int listener, const net_secret *s, int64_t deadline_ns,
     bool found = false;
     TRY(alloc_zeroed(&g, 1, sizeof *g, "the clients of a server", e));
     *g = (greeter){.secret = s, .listener = listener, .refused = refused, .owner = owner};
-    for (int i = 0; i < NET_STRANGERS; i++) g->all[i].fd = -1;
+    for (int i = 0; i < NET_UNAUTHENTICATED; i++) g->all[i].fd = -1;
     while (!found && clock_ns() < deadline_ns) found = look(g, out);
-    for (int i = 0; i < NET_STRANGERS; i++)
+    for (int i = 0; i < NET_UNAUTHENTICATED; i++)
         if (g->all[i].fd >= 0) close(g->all[i].fd);
     if (!found) FAIL(E_PEER, "no client came in time");
 done:

@@ -8,11 +8,11 @@
 
 // The client's turns on the connection fd. E_USAGE where the secrets differ, E_PEER at the deadline.
 status net_greet_server(int fd, const net_secret *s, int64_t deadline_ns, net_session *out, err *e);
-// The server's turns, for one client: waits on `listener` for the first that shows the secret. At most NET_STRANGERS
+// The server's turns, for one client: waits on `listener` for the first that shows the secret. At most NET_UNAUTHENTICATED
 // others are heard at a time, each for NET_GREET_MS, and the oldest gives way to a new one, so that those who say nothing
 // keep nobody out. `refused` is called with the address of each client that is not welcome, and why. The caller closes
 // out->fd. E_PEER at the deadline.
-enum { NET_STRANGERS = 64, NET_GREET_MS = 5000 };
+enum { NET_UNAUTHENTICATED = 64, NET_GREET_MS = 5000 };
 typedef void net_refused(void *owner, const char *from, const char *why);
 typedef struct net_greeted {
     int fd;

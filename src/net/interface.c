@@ -179,11 +179,16 @@ void net_interface_list_rdma(const char *folder, text *out)
     if (devices) closedir(devices);
 }
 
+static bool leaves_rdma_out(void)
+{
+    const char *disabled = getenv("NCCL_IB_DISABLE");
+    return disabled && strcmp(disabled, "1") == 0;
+}
+
 status net_interface_list_allowed(const char *folder, text *out, err *e)
 {
-    const char *variable, *rule = net_interface_rule(&variable),
-                          *disabled = getenv("NCCL_IB_DISABLE");
-    const bool without_rdma = disabled && strcmp(disabled, "1") == 0;
+    const char *variable, *rule = net_interface_rule(&variable);
+    const bool without_rdma = leaves_rdma_out();
     if (!rule && !without_rdma) return OK;
     const status result = net_interface_list(rule ? rule : "^", out, e);
     if (result != OK) err_prefix(e, "%s: ", rule ? variable : "NCCL_IB_DISABLE");
@@ -193,9 +198,8 @@ status net_interface_list_allowed(const char *folder, text *out, err *e)
 
 bool net_interface_has_rdma(void)
 {
-    const char *disable = getenv("NCCL_IB_DISABLE");
     text ports = {0};
-    if (disable && strcmp(disable, "1") == 0) return false;
+    if (leaves_rdma_out()) return false;
     net_interface_list_rdma(NET_RDMA_DEVICES, &ports);
     const bool found = ports.bytes > 0;
     text_clear(&ports);

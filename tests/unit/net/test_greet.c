@@ -94,10 +94,10 @@ static void test_silent_strangers_keep_nobody_out(void **state)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
     files.rlim_cur = files.rlim_max;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
-    const int count = files.rlim_cur < 2 * SILENT ? 4 * NET_STRANGERS : SILENT;
+    const int count = files.rlim_cur < 2 * SILENT ? 4 * NET_UNAUTHENTICATED : SILENT;
     for (int i = 0; i < count; i++) fds[i] = connect_one();
     expect_served();
-    assert_true(atomic_load(&the.refused) >= count - NET_STRANGERS - 1);
+    assert_true(atomic_load(&the.refused) >= count - NET_UNAUTHENTICATED - 1);
     for (int i = 0; i < count; i++) close(fds[i]);
 }
 
