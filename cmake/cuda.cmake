@@ -4,7 +4,9 @@
 #   -DTRIREME_CUDA=auto  builds the device where nvcc, cuBLAS and cuDNN are (default)
 #   -DTRIREME_CUDA=on    ends with an error where they are not
 #   -DTRIREME_CUDA=off   looks for nothing
+#   -DTRIREME_CUDA_CODE=sm_90,compute_80   makes code for these alone, in half of the time
 set(TRIREME_CUDA auto CACHE STRING "auto, on or off: build the cuda device")
+set(TRIREME_CUDA_CODE sm_80,sm_90,compute_80 CACHE STRING "what nvcc makes code for")
 set(TRIREME_CUDA_LIBRARIES "")
 set(TRIREME_CUDA_FLAGS "") # that a user of libtrireme.a needs
 set(TRIREME_CUDA_OBJECTS "")
@@ -57,11 +59,10 @@ if(missing)
   return()
 endif()
 
-# Code for the Ampere and Hopper GPUs of data centers; the driver compiles the PTX for every other from 8.0 up. All
-# are made from one PTX, because our kernels use nothing that came after 8.0, and the front end takes most of the time.
+# Code for the Ampere and Hopper GPUs of data centers, unless TRIREME_CUDA_CODE says otherwise; the driver compiles the PTX
+# for every other from 8.0 up. All are made from one PTX, because our kernels use nothing that came after 8.0.
 set(CMAKE_CUDA_ARCHITECTURES OFF)
-set(TRIREME_CUDA_CODE sm_80,sm_90,compute_80)
-set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -g -lineinfo")
+set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -Xcompiler=-g1 -lineinfo")
 set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
 set(CMAKE_CUDA_RUNTIME_LIBRARY None) # it is named below
 enable_language(CUDA)
@@ -78,7 +79,7 @@ endif()
 find_package(CUDAToolkit REQUIRED)
 message(STATUS "device cuda: built by nvcc ${CMAKE_CUDA_COMPILER_VERSION} (${CMAKE_CUDA_COMPILER}) for ${TRIREME_CUDA_CODE}")
 
-file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/*.c
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/*.c
      ${PROJECT_SOURCE_DIR}/src/device/cuda/*.cu)
 add_library(cuda OBJECT ${cuda_sources})
 target_include_directories(cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)

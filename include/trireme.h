@@ -252,9 +252,9 @@ typedef trm_status (*trm_rank_main)(trm_trainer *t, void *arg, trm_error *error)
 // Checks the job, its data, its model and its memory. Then it starts launch.ranks ranks, opens a
 // trainer on each, with equal weights on all, and calls fn with it. It returns when all ranks have
 // ended. The error is that of the first rank that failed: "rank 1: …". It may be called again.
-// TRM_USAGE where the environment says that another launcher (torchrun, mpirun, srun) has started
-// several processes. With its first step or checkpoint a run starts to write train.out/log.jsonl,
-// in the format of `trireme train`.
+// With its first step or checkpoint a run starts to write train.out/log.jsonl, in the format of
+// `trireme train`. Where a launcher (torchrun, mpirun, srun) has started a process for each rank, each
+// calls trm_run with the same job, data and model; rank 0's job counts, and all get one error.
 //
 // By default ranks are processes, which are forked from the caller: they see a copy of `arg`, and
 // the caller does not see what they write to memory. TRM_USAGE if the process has other threads at

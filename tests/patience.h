@@ -4,7 +4,7 @@
 #ifndef TRIREME_TESTS_PATIENCE_H
 #define TRIREME_TESTS_PATIENCE_H
 
-#include "comm/world.h"
+#include "comm/registry.h"
 
 #if defined __SANITIZE_THREAD__ || defined __SANITIZE_ADDRESS__
 enum { TEST_PATIENCE_MS = 120000 };
@@ -23,7 +23,7 @@ static inline status test_world_open(int ranks, bool as_threads, world **out, er
 // Options of a rank that waits no longer for the others to open their communicators.
 static inline comm_options test_world_options(world *w, int rank, device *d)
 {
-    return world_options(w, rank, d, TEST_PATIENCE_MS);
+    return comm_world_options(w, rank, d, TEST_PATIENCE_MS);
 }
 
 #endif

@@ -5,6 +5,27 @@ build_only() {
     build_target=$1
 }
 
+# cuda_code: what nvcc makes code for in a build for this machine alone: its first GPU, or any where it has none. The driver
+# compiles the PTX for others.
+cuda_code() {
+    capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)
+    case $capability in 8? | 9? | 1??) ;; *) capability=80 ;; esac
+    echo "sm_$capability,compute_80"
+}
+
+# build_program: builds build/trireme alone. In a new folder it has the cuda device where this machine has a GPU, or where
+# TRIREME_CUDA asks for it: nvcc takes longer than all else.
+build_program() {
+    build_only trireme
+    if [ -e build/CMakeCache.txt ]; then
+        build_into build
+    elif [ -e /dev/nvidiactl ] || [ -e /dev/dxg ] || [ -n "${TRIREME_CUDA-}" ]; then
+        build_into build -DCMAKE_BUILD_TYPE=Release -DTRIREME_CUDA="${TRIREME_CUDA:-auto}" -DTRIREME_CUDA_CODE="$(cuda_code)"
+    else
+        build_into build -DCMAKE_BUILD_TYPE=Release -DTRIREME_CUDA=off
+    fi
+}
+
 # build_into FOLDER [cmake argument ...]: with build_on_failure=continue it builds what it can after a failure, too;
 # with build_seconds it ends after so long.
 build_into() {

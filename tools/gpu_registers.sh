@@ -150,7 +150,7 @@ else
   if ! find_nvcc; then
     echo "gpu_registers: no nvcc, nothing is checked" && exit 77
   fi
-  [ $# -gt 0 ] || set -- src/device/cuda/*.cu
+  [ $# -gt 0 ] || set -- src/device/cuda/*.cu src/device/cuda/*/*.cu
   for source in "$@"; do
     compile "$source" || { echo "gpu_registers: $source does not compile" >&2; exit 1; }
     report "$source" | demangled

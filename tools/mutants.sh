@@ -2,12 +2,13 @@
 # Mutants: changes one token of the core at a time, or drops one statement, builds, and runs the tests that should fail.
 # Prints every mutant under which all tests pass: either a test is missing, or the change has no effect. A line is drawn
 # at random, then one of its mutants.
-#   tools/mutants.sh [--count N] [--seed S] [--folder WORK] [--passed] [FILE or FOLDER under src/ ...]
+#   tools/mutants.sh [--count N] [--seed S] [--folder WORK] [--passed] [--tests REGEX] [FILE or FOLDER under src/ ...]
 #   tools/mutants.sh --list FILE             every mutant of a file: line, column, old, new
-#   tools/mutants.sh --only FILE:LINE:COLUMN [--folder WORK] [--passed]     that one
-# Defaults: 20 mutants, seed 1, build-mutants/, and the folders train graph parallel optim comm ckpt. Works on a
-# copy of the tree in WORK and keeps its build between calls. First it checks that the tests pass there; --passed skips
-# this check. A mutant can take minutes, so ./test does not run this command.
+#   tools/mutants.sh --only FILE:LINE:COLUMN [--folder WORK] [--passed] [--tests REGEX]     that one
+# Defaults: 20 mutants, seed 1, build-mutants/, the folders train infer graph parallel optim comm rendezvous ckpt, and the
+# tests that mutants_tests.sh names. Works on a copy of the tree in WORK and keeps its build between calls. First it
+# checks that the tests pass there; --passed skips this check. A mutant can take minutes, so ./test does not run this
+# command.
 # Exit codes: 0 a test failed under every mutant, 1 no test failed under some mutant, 2 bad usage.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -81,7 +82,7 @@ passes() {
 try() {
     apply "$@"
     verdict=SURVIVED
-    for tests in $(mutant_tests "$1"); do
+    for tests in ${regex:-$(mutant_tests "$1")}; do
         passes "$tests" && continue
         [ $? = 3 ] && verdict='does not build' && break
         verdict="noticed by $(sed -n 's/^[ \t]*[0-9]* - //p' "$work/build/ctest.log" | head -n 1)"
@@ -92,16 +93,17 @@ try() {
     [ "$verdict" != SURVIVED ]
 }
 
-count=20 seed=1 work=$root/build-mutants passed='' only='' files=''
+count=20 seed=1 work=$root/build-mutants passed='' only='' files='' regex=''
 while [ $# -gt 0 ]; do
     case $1 in
-    --count | --seed | --folder | --only | --list)
+    --count | --seed | --folder | --only | --list | --tests)
         [ $# -gt 1 ] || usage
         case $1 in
         --count) count=$2 ;;
         --seed) seed=$2 ;;
         --folder) work=$2 ;;
         --only) only=$2 ;;
+        --tests) regex=$2 ;;
         --list) list "$2" && exit 0 ;;
         esac
         shift 2
@@ -121,7 +123,7 @@ git ls-files | grep -v '^\.' | while read -r file; do cmp -s "$file" "$work/$fil
 sed -i 's/TIMEOUT [0-9]*/TIMEOUT 400/' "$work/tests/CMakeLists.txt" "$work/tests/cli/CMakeLists.txt"
 [ -e "$work/build/build.ninja" ] || cmake -S "$work" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTRIREME_CUDA=off >/dev/null
 [ -n "$passed" ] || echo "mutants.sh: building and testing the tree as it is in $work/" >&2
-[ -n "$passed" ] || passes "$(mutant_all)" || {
+[ -n "$passed" ] || passes "${regex:-$(mutant_all)}" || {
     echo "mutants.sh: the tree itself does not pass; see $work/build/build.log and $work/build/ctest.log" >&2
     exit 2
 }
@@ -129,7 +131,7 @@ sed -i 's/TIMEOUT [0-9]*/TIMEOUT 400/' "$work/tests/CMakeLists.txt" "$work/tests
 if [ -n "$only" ]; then
     list "${only%%:*}" | awk -F '\t' -v at="$only" '$1 ":" $2 ":" $3 == at' >"$work/build/mutants"
 else
-    [ -n "$files" ] || files='src/train src/graph src/parallel src/optim src/comm src/ckpt'
+    [ -n "$files" ] || files='src/train src/infer src/graph src/parallel src/optim src/comm src/rendezvous src/ckpt'
     # shellcheck disable=SC2086
     find $files -name '*.c' | sort | while read -r file; do list "$file"; done | sample "$count" "$seed" >"$work/build/mutants"
 fi

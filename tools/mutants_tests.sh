@@ -6,7 +6,9 @@ mutant_tests() {
     src/train/* | src/optim/*) echo '^unit/(optim|train)' ;;
     src/graph/*) echo '^unit/(graph|model|train)' ;;
     src/parallel/*) echo '^unit/(parallel|session)' ;;
-    src/comm/*) echo '^unit/(comm|launch)' ;;
+    src/comm/*) echo '^unit/comm/' ;;
+    src/rendezvous/*) echo '^unit/(rendezvous|launch)/' ;;
+    src/infer/*) echo '^unit/(infer|train)/' ;;
     *) echo "^unit/$(echo "$1" | cut -d / -f 2)/" ;;
     esac
     case $1 in
@@ -14,7 +16,7 @@ mutant_tests() {
         echo '^cli/(leader_lost|run|run_flags|launchers|launches)$'
         echo '^cli/(elastic|deepspeed|attach|kill|hosts|recorder)$'
         ;;
-    src/comm/hosts* | src/comm/network* | src/comm/store* | src/comm/failure.c | src/comm/recorder*)
+    src/rendezvous/* | src/comm/network/* | src/comm/recorder*)
         echo '^cli/(leader_lost|attach|kill|recorder|ucx)$'
         echo '^cli/(hosts|elastic|namespaces)$'
         ;;

@@ -141,14 +141,16 @@ packages_unpack() {
     LIBRARY_PATH=$(packages_path "$folders" "${LIBRARY_PATH-}")
     CMAKE_LIBRARY_PATH=$(packages_path "$folders" "${CMAKE_LIBRARY_PATH-}")
     # Debian keeps headers that differ between machines apart.
-    C_INCLUDE_PATH=$(packages_path "$root/usr/include/*-linux-gnu $root/usr/include" "${C_INCLUDE_PATH-}")
+    headers="$root/usr/include/*-linux-gnu $root/usr/include"
+    C_INCLUDE_PATH=$(packages_path "$headers" "${C_INCLUDE_PATH-}")
+    CPLUS_INCLUDE_PATH=$(packages_path "$headers" "${CPLUS_INCLUDE_PATH-}")
     PKG_CONFIG_SYSROOT_DIR=$root
     packages_extract "$1" tools
     if ! command -v cmake >/dev/null || ! command -v pkg-config >/dev/null; then
         PATH=$PATH:$root/usr/bin
         LD_LIBRARY_PATH=$LD_LIBRARY_PATH$(packages_path "$root/usr/lib/*-linux-gnu $root/lib/*-linux-gnu" "")
     fi
-    export PATH PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH LIBRARY_PATH CMAKE_LIBRARY_PATH C_INCLUDE_PATH
+    export PATH PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR LD_LIBRARY_PATH LIBRARY_PATH CMAKE_LIBRARY_PATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH
 }
 
 # packages_of_python: makes the headers and libraries of CUDA usable that python3's packages hold (PyTorch brings

@@ -21,7 +21,7 @@ static bool is_broken(const trm_builder *b)
     return b->g->first_error.code != OK;
 }
 
-// Is x a computed value: the input of the block, features of the data, or the result of an op?
+// Returns whether x is a computed value: the input of the block, features of the data, or the result of an op.
 static bool is_computed(trm_builder *b, trm_value *x, const char *call)
 {
     const graph_value *v = inner(x);
@@ -34,7 +34,7 @@ static bool is_computed(trm_builder *b, trm_value *x, const char *call)
     return !is_broken(b);
 }
 
-// Is w a parameter of `dims` dimensions?
+// Returns whether w is a parameter of `dims` dimensions.
 static bool is_weight(trm_builder *b, trm_value *w, int dims, const char *call, const char *name)
 {
     const graph_value *v = inner(w);
@@ -110,7 +110,7 @@ trm_value *trm_weight(trm_builder *b, const char *name, int64_t rows, int64_t co
     return outer(build_weight(b->g, name, rows, cols, kinds[init], std));
 }
 
-// Has an op used w already? Then its shape is fixed.
+// Returns whether an op has used w already; then its shape is fixed.
 static bool is_used(const trm_builder *b, const graph_value *w)
 {
     for (int i = 0; i < b->g->forward.count; i++)

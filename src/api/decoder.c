@@ -4,8 +4,8 @@
 
 #include "base/alloc.h"
 #include "ckpt/ckpt.h"
-#include "data/tokenizer.h"
-#include "train/decoder.h"
+#include "data/tokenizer/tokenizer.h"
+#include "infer/decoder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,10 +35,9 @@ static status open_decoder(const char *folder, const trm_family *family, const v
         TRY(model_config_read(folder, &d->built_in, e));
     TRY(safetensors_open_folder(folder, &d->weights, e));
     TRY(device_open("auto", &options, &d->device, e));
-    result =
-        decoder_open(d->device, family ? &d->custom.ops : model_family_find(d->built_in.family),
-                     family ? (const void *)&d->custom : &d->built_in, F32, d->weights, max_tokens,
-                     &d->inner, e);
+    result = decoder_open(d->device, family ? &d->custom.ops : d->built_in.family,
+                          family ? (const void *)&d->custom : &d->built_in, F32, d->weights,
+                          max_tokens, &d->inner, e);
     if (result != OK) {
         err_prefix(e, "%s: ", folder);
         goto done;

@@ -4,7 +4,6 @@
 #include "api/api.h"
 
 #include "base/alloc.h"
-#include "base/file.h"
 #include "base/json.h"
 
 #include <stdlib.h>
@@ -161,59 +160,41 @@ trm_status trm_job_use_model(trm_job *j, const trm_family *of, const void *confi
     return api_give(use_model(j, of, config, config_json, &e), &e, error);
 }
 
-// Checkpoints contain the tokenizer of the model folder that the job starts from.
-static status find_tokenizer(api_prepared *r, err *e)
+session_own_inputs api_job_inputs(trm_job *j)
 {
-    status result = OK;
-    const char *folder = r->job->model.path;
-    char *path = NULL;
-    if (folder) TRY(file_join(folder, "tokenizer.json", &path, e));
-    if (path && file_exists(path)) TRY(text_copy(folder, &r->inputs.tokenizer_folder, e));
-done:
-    free(path);
-    return result;
+    return (session_own_inputs){.family = j->has_model ? &j->model.ops : NULL,
+                                .config = &j->model,
+                                .train = j->has_train ? &j->train.base : NULL,
+                                .valid = j->has_valid ? &j->valid.base : NULL,
+                                .predicts = true};
 }
 
-status api_job_prepare(trm_job *j, api_prepared *out, err *e)
+void api_job_own(const trm_job *j, job_own *own)
 {
-    status result = OK;
-    const job_own own = {.by_calls = true,
-                         .call = j->call,
-                         .calls = j->calls,
-                         .model = j->has_model,
-                         .train = j->has_train,
-                         .valid = j->has_valid,
-                         .positions = j->train.of.positions};
-    const session_own_inputs in = {.family = j->has_model ? &j->model.ops : NULL,
-                                   .config = &j->model,
-                                   .train = j->has_train ? &j->train.base : NULL,
-                                   .valid = j->has_valid ? &j->valid.base : NULL,
-                                   .predicts = true};
-    *out = (api_prepared){.job = NULL};
-    TRY(job_open_own(j->path, 0, NULL, &own, &out->job, e));
-    TRY(session_inputs_open_own(out->job, &in, &out->inputs, e));
-    TRY(find_tokenizer(out, e));
-done:
-    if (result != OK) api_prepared_close(out);
-    return result;
-}
-
-void api_prepared_close(api_prepared *r)
-{
-    session_inputs_close(&r->inputs);
-    job_close(r->job);
-    *r = (api_prepared){.job = NULL};
+    own->by_calls = true;
+    own->call = j->call;
+    own->calls = j->calls;
+    own->model = j->has_model;
+    own->train = j->has_train;
+    own->valid = j->has_valid;
+    own->positions = j->train.of.positions;
 }
 
 static status explain(trm_job *j, err *e)
 {
     status result = OK;
-    api_prepared r;
-    TRY(api_job_prepare(j, &r, e));
+    job_own own = {.model = false};
+    const session_own_inputs inputs = api_job_inputs(j);
+    job *opened = NULL;
+    session_inputs in = {.family = NULL};
+    api_job_own(j, &own);
+    TRY(job_open_own(j->path, 0, NULL, &own, &opened, e));
+    TRY(session_inputs_open_own(opened, &inputs, &in, e));
     text_clear(&j->explained);
-    result = session_explain(r.job, &r.inputs, &(explain_options){.rank = 0}, &j->explained, e);
-    api_prepared_close(&r);
+    TRY(session_explain(opened, &in, &(explain_options){.rank = 0}, &j->explained, e));
 done:
+    session_inputs_close(&in);
+    job_close(opened);
     return result;
 }
 

@@ -28,7 +28,7 @@ static status find(const trm_trainer *t, const char *name, size_t count,
         if (count != has)
             return err_set(e, E_USAGE, "tensor %s has %zu elements; found count %zu", name, has,
                            count);
-        const int64_t all = trainer_get_model(t->session.trainer)->param[f->param].count;
+        const int64_t all = trainer_get_model(t->rank->session.trainer)->param[f->param].count;
         *file = f;
         return alloc_array(full, (size_t)all, sizeof **full, name, e);
     }
@@ -41,10 +41,10 @@ static status read_tensor(trm_trainer *t, const char *name, float *out, size_t c
     const model_param_file *f;
     float *full = NULL;
     TRY(find(t, name, count, &f, &full, e));
-    TRY(trainer_read_state(t->session.trainer, STATE_WEIGHT, f->param, full, e));
-    if (t->session.comm->rank == 0)
-        model_param_file_extract(trainer_get_model(t->session.trainer), f, full, out);
-    TRY(exchange_broadcast(t->session.trainer, out, count * sizeof *out, 0, e));
+    TRY(trainer_read_state(t->rank->session.trainer, STATE_WEIGHT, f->param, full, e));
+    if (t->rank->session.comm->rank == 0)
+        model_param_file_extract(trainer_get_model(t->rank->session.trainer), f, full, out);
+    TRY(exchange_broadcast(t->rank->session.trainer, out, count * sizeof *out, 0, e));
 done:
     free(full);
     return result;
@@ -60,12 +60,13 @@ trm_status trm_trainer_read(trm_trainer *t, const char *name, float *out, size_t
 static status write_tensor(trm_trainer *t, const char *name, const float *in, size_t count, err *e)
 {
     status result = OK;
-    trainer *x = t->session.trainer;
+    trainer *x = t->rank->session.trainer;
     const model_param_file *f;
     float *full = NULL;
     TRY(find(t, name, count, &f, &full, e));
     TRY(trainer_read_state(x, STATE_WEIGHT, f->param, full, e));
-    if (t->session.comm->rank == 0) model_param_file_insert(trainer_get_model(x), f, in, full);
+    if (t->rank->session.comm->rank == 0)
+        model_param_file_insert(trainer_get_model(x), f, in, full);
     TRY(exchange_broadcast(
         x, full, (size_t)trainer_get_model(x)->param[f->param].count * sizeof *full, 0, e));
     TRY(trainer_write_state(x, STATE_WEIGHT, f->param, full, e));

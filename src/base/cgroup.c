@@ -95,8 +95,8 @@ static uint64_t hierarchy_left(const memory_files *m, const char *root)
     const size_t top = strlen(root) + strlen(m->mount);
     cgroup_add_path(&folder, root, m->marker);
     while (folder.bytes >= top) { // a text that failed is empty
-        const uint64_t here = group_left(m, folder.chars);
-        if (here < left) left = here;
+        const uint64_t group_bytes = group_left(m, folder.chars);
+        if (group_bytes < left) left = group_bytes;
         char *last = strrchr(folder.chars + top, '/');
         if (!last) break;
         *last = 0;

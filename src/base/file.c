@@ -226,9 +226,9 @@ status file_join(const char *folder, const char *name, char **out, err *e)
 
 const char *file_shown(const char *path)
 {
-    char *here = getcwd(NULL, 0);
-    const size_t bytes = here ? strlen(here) : 0;
-    const bool below = bytes > 1 && strncmp(path, here, bytes) == 0 && path[bytes] == '/';
-    free(here);
+    char *current = getcwd(NULL, 0);
+    const size_t bytes = current ? strlen(current) : 0;
+    const bool below = bytes > 1 && strncmp(path, current, bytes) == 0 && path[bytes] == '/';
+    free(current);
     return below ? path + bytes + 1 : path;
 }

@@ -1,4 +1,4 @@
-// json.c -- reads JSON that Python wrote. The readers of foreign files call it: configurations,
+// json.c -- see json.h. The readers of foreign files call it: configurations,
 // tokenizers and their settings, indices of weights, lines of text. It does not know any key.
 //
 // jansson reads integers of 64 bits and finite doubles. Python's json also writes integers of any
@@ -112,4 +112,17 @@ json_t *json_load_python(const char *chars, size_t bytes, size_t flags, json_err
         root = json_loadb(rewritten.chars, rewritten.bytes, flags, problem);
     text_clear(&rewritten);
     return root;
+}
+
+json_t *json_of_text(const char *s)
+{
+    text valid = {0};
+    text_add(&valid, "");
+    for (size_t good; *s; s += good + (s[good] != 0)) {
+        if (text_is_utf8(s, strlen(s), &good)) good = strlen(s);
+        text_add_bytes(&valid, s, good);
+    }
+    json_t *j = json_string(valid.chars);
+    text_clear(&valid);
+    return j;
 }

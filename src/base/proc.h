@@ -34,7 +34,7 @@ void proc_leave_core(int core);
 // Writes the name of this host, cut to what `out` [bytes] holds, or "localhost" where it has none.
 void proc_host_name(char *out, size_t bytes);
 
-// What tells this process from every other one of the machine. A number of a process alone does not: containers count their
+// Tells this process from every other one of the machine. A number of a process alone does not: containers count their
 // own, so that two processes may both be number 1.
 typedef struct proc_identity {
     uint64_t space, pid; // the namespace in which processes are counted, and the number there

@@ -85,6 +85,21 @@ void text_addf(text *t, const char *format, ...)
     va_end(args);
 }
 
+void text_add_number(text *t, double value)
+{
+    char s[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(s, sizeof s, "%.*g", digits, value);
+        if (strtod(s, NULL) == value) break;
+    }
+    // YAML 1.1 reads 1e-05 as a word; every reader takes 1.0e-05 for a number.
+    const char *power = strchr(s, 'e');
+    if (power && !strchr(s, '.'))
+        text_addf(t, "%.*s.0%s", (int)(power - s), s, power);
+    else
+        text_add(t, s);
+}
+
 void text_add_json(text *t, const char *s)
 {
     size_t bad_offset;
@@ -278,9 +293,9 @@ void text_trim(char *s)
 {
     const size_t bytes = strlen(s);
     for (size_t back = 1; back < 4 && back <= bytes; back++) {
-        const uint8_t *lead = (const uint8_t *)s + bytes - back;
-        if ((*lead & 0xc0) == 0x80) continue;
-        const size_t needs = *lead >= 0xf0 ? 4 : *lead >= 0xe0 ? 3 : *lead >= 0xc2 ? 2 : 1;
+        const uint8_t *first = (const uint8_t *)s + bytes - back;
+        if ((*first & 0xc0) == 0x80) continue;
+        const size_t needs = *first >= 0xf0 ? 4 : *first >= 0xe0 ? 3 : *first >= 0xc2 ? 2 : 1;
         if (needs > back) s[bytes - back] = 0;
         return;
     }

@@ -38,6 +38,9 @@ void text_addv(text *t, const char *format, va_list args) __attribute__((format(
 // control characters (also those of Unicode), of line breaks and of invalid UTF-8 as \n, \t, \r or
 // \xNN. It does not escape the bytes in `allowed`. All other text stays unchanged.
 void text_add_printable(text *t, const char *s, size_t bytes, const char *allowed);
+// Adds the shortest decimal, of at least 6 digits where it needs them, that reads back as the same double. YAML
+// and JSON read it as a number.
+void text_add_number(text *t, double value);
 // Adds s as a string of JSON, in quotes. Where s is not UTF-8, bytes above 0x7f become U+FFFD.
 void text_add_json(text *t, const char *s);
 

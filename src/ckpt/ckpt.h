@@ -86,20 +86,20 @@ status ckpt_files_make(const ckpt_tensors *weights, const ckpt_tensors *state, u
                        ckpt_files *out, err *e);
 void ckpt_files_clear(ckpt_files *f);
 
-// ---- The folder that is being written, for ranks that look for it (ckpt_place.c)
+// ---- The folder that is being written, for ranks that look for it (ckpt_location.c)
 
-typedef struct ckpt_place {
+typedef struct ckpt_location {
     char name[128];  // of the temporary folder in OUT/checkpoints; no other has it, on any host
     char kernel[40]; // the running kernel of the rank that made it
     uint64_t device; // of the file system there
-} ckpt_place;
+} ckpt_location;
 
 // Describes `folder`, which ckpt_save has passed to `fill`.
-status ckpt_place_of(const char *folder, ckpt_place *out, err *e);
+status ckpt_location_of(const char *folder, ckpt_location *out, err *e);
 // Looks for the folder. *folder (owned by the caller) is NULL where this process cannot write into it, or where
 // several hosts share it through NFS or SMB and this is not the host that made it: their clients may lose
 // writes of others to the same page.
-status ckpt_place_find(const char *out, const ckpt_place *place, char **folder, err *e);
+status ckpt_location_find(const char *out, const ckpt_location *location, char **folder, err *e);
 
 // Saves a checkpoint, points `latest` to it, removes old checkpoints as `keep` says, and removes what
 // dead runs left unfinished. Replaces an existing checkpoint of this step. *folder (NULL allowed) is
@@ -121,9 +121,9 @@ status ckpt_locate(const char *folder, char **checkpoint, text *warnings, err *e
 
 // ---- History (ckpt_history.c)
 
-// Has the run in `out` any checkpoint, valid or not?
+// Returns whether the run in `out` has a checkpoint, valid or not.
 status ckpt_has_any(const char *out, bool *has, err *e);
-// Is `folder` one of the checkpoints in out/checkpoints? Any path or link to it counts.
+// Returns whether `folder` is one of the checkpoints in out/checkpoints, by any path or link to it.
 status ckpt_belongs_to_run(const char *out, const char *folder, bool *found, err *e);
 // Prepares the run in `out` to resume from its own checkpoint `folder`: all later checkpoints, and
 // broken ones of the same step, move into the new folder `aside`, and `latest` points to `folder`.

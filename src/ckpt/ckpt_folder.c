@@ -168,7 +168,7 @@ status ckpt_lock(const char *folder, int *lock, err *e)
     return *lock < 0 ? err_errno(e, "cannot lock the folder %s", folder) : OK;
 }
 
-// Is this a temporary folder whose process has ended? The kernel releases the lock of a dead process.
+// Returns whether this is a temporary folder whose process has ended. The kernel releases the lock of a dead process.
 // The process number in the name would not do: a zombie or another process may have it.
 static bool is_left_over(const char *path, const char *name)
 {

@@ -102,7 +102,7 @@ done:
     return result;
 }
 
-// Does a path of the manifest stay inside the folder?
+// Returns whether a path of the manifest stays inside the folder.
 static bool is_inside(const char *path)
 {
     return path[0] && path[0] != '/' && !strstr(path, "..");

@@ -221,12 +221,12 @@ status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
     char name[CKPT_NAME_BYTES], hidden[2 * CKPT_NAME_BYTES];
     char *checkpoints = NULL;
     ckpt_save_job s = {.o = o, .lock = -1};
-    uint64_t drawn = 0;
+    uint64_t nonce = 0;
     ckpt_entry_name(name, o->step);
     // No other folder on any host has this name, so a rank that finds it sees this file system.
-    if (getrandom(&drawn, sizeof drawn, 0) != sizeof drawn)
+    if (getrandom(&nonce, sizeof nonce, 0) != sizeof nonce)
         return err_errno(e, "cannot draw the name of a temporary folder");
-    snprintf(hidden, sizeof hidden, ".tmp-%s-%ld-%016" PRIx64, name, (long)getpid(), drawn);
+    snprintf(hidden, sizeof hidden, ".tmp-%s-%ld-%016" PRIx64, name, (long)getpid(), nonce);
     TRY(file_join(o->out, "checkpoints", &checkpoints, e));
     TRY(file_join(checkpoints, hidden, &s.folder, e));
     s.files = json_array();

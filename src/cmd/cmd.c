@@ -2,12 +2,10 @@
 #include "cmd/cmd.h"
 
 #include "base/text.h"
-#include "ckpt/ckpt.h"
 #include "cmd/console.h"
-#include "comm/comm.h"
 #include "config/debug.h"
 #include "config/environment.h"
-#include "config/job.h"
+#include "session/run.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,12 +23,12 @@ const char *cmd_job_path(int argc, char **argv)
     return argc > 1 && strncmp(argv[1], "--", 2) != 0 ? argv[1] : NULL;
 }
 
-status cmd_open_job(int argc, char **argv, struct job **out, err *e)
+status cmd_open_job(int argc, char **argv, job **out, err *e)
 {
     return cmd_open_job_own(argc, argv, &(job_own){.model = false}, out, e);
 }
 
-status cmd_open_job_own(int argc, char **argv, const job_own *own, struct job **out, err *e)
+status cmd_open_job_own(int argc, char **argv, const job_own *own, job **out, err *e)
 {
     const char *path = cmd_job_path(argc, argv);
     int skip = path ? 2 : 1;
@@ -75,35 +73,35 @@ void cmd_say_communicator(comm *c)
     text_clear(&lines);
 }
 
-json_t *json_of_text(const char *s)
-{
-    text valid = {0};
-    text_add(&valid, "");
-    for (size_t good; *s; s += good + (s[good] != 0)) {
-        if (text_is_utf8(s, strlen(s), &good)) good = strlen(s);
-        text_add_bytes(&valid, s, good);
-    }
-    json_t *j = json_string(valid.chars);
-    text_clear(&valid);
-    return j;
-}
-
-status cmd_use_model(struct job *j, const char *folder, err *e)
+status cmd_open_model(session_run *r, int argc, char **argv, const char *folder, err *e)
 {
     status result = OK;
-    model_config c;
-    char *found = NULL;
-    TRY(ckpt_locate(folder, &found, NULL, e));
-    TRY(model_config_read(found, &c, e));
-    if (c.family != j->model.config.family)
-        FAIL(E_USAGE, "%s: the model is a %s, the job's is a %s", found,
-             model_family_name(c.family), model_family_name(j->model.config.family));
-    j->model.config = c;
-    free(j->model.path);
-    j->model.path = found;
-    found = NULL;
-    j->model.has_weights = true;
+    session_inputs *in = &r->inputs;
+    if (!join_follows(&r->join)) {
+        TRY(cmd_open_job_own(argc, argv, &r->join.own, &r->job, e));
+        TRY(session_use_model(r->job, folder, e));
+        TRY(session_inputs_open(r->job, in, e));
+        cmd_warn(in->warnings.chars);
+    }
+    TRY(join_same(&r->join, folder, &r->job, in, e));
+    if (!in->valid) {
+        in->valid = in->train;
+        in->train = NULL;
+    }
 done:
-    free(found);
     return result;
+}
+
+int cmd_end(session_join *c, status result, err *e)
+{
+    result = join_end(c, result, e);
+    if (result == E_INTERRUPTED && join_follows(c))
+        return status_exit_code(result); // rank 0 prints it
+    return result == OK ? 0 : cmd_fail(e);
+}
+
+int cmd_end_run(session_run *r, status result, err *e)
+{
+    result = session_run_end(r, result, e);
+    return cmd_end(&r->join, result, e);
 }

@@ -4,12 +4,13 @@
 #define TRIREME_CMD_CMD_H
 
 #include "base/err.h"
-
-#include <jansson.h>
+#include "base/json.h"
 
 struct comm;
 struct job;
 struct job_own;
+struct session_join;
+struct session_run;
 
 // Prints "trireme: <text>" to stderr and returns the status's exit code.
 int cmd_fail(const err *e);
@@ -22,14 +23,16 @@ void cmd_warn(const char *lines);
 void cmd_say_communicator(struct comm *c);
 // The first argument, which is the job file; NULL where it is a flag or missing. Borrowed.
 const char *cmd_job_path(int argc, char **argv);
-// A text of the user, such as a path, as a JSON string. Bytes that are not UTF-8 are left out.
-json_t *json_of_text(const char *s);
 // Opens the job of "[JOB.yaml] [--key value ...]" and prints its warnings. Errors are those of
 // job_open. The caller closes the job.
 status cmd_open_job(int argc, char **argv, struct job **out, err *e);
 // The same with what the command decides by itself.
 status cmd_open_job_own(int argc, char **argv, const struct job_own *own, struct job **out, err *e);
-// Makes the job use the model of a folder, with its weights. E_USAGE where the model is of another
-// family than the job's.
-status cmd_use_model(struct job *j, const char *folder, err *e);
+// Opens the job of "JOB.yaml [--key value ...]" with the model of a folder and its inputs, in which `valid` is then the
+// job's validation data, or else its training data. Prints warnings. Collective as join_same.
+status cmd_open_model(struct session_run *r, int argc, char **argv, const char *folder, err *e);
+// Ends the join (join_end), prints the failure, and returns the exit code.
+int cmd_end(struct session_join *c, status result, err *e);
+int cmd_end_run(struct session_run *r, status result, err *e); // the same of a run
+
 #endif

@@ -54,7 +54,7 @@ static void offer_choices(const char *typed, const char *before, const char *cho
     }
 }
 
-// What the visit of all keys offers: keys, or the values of one key.
+// The visit of all keys offers keys, or the values of one key.
 typedef struct completion_visit {
     const char *typed, *before, *key;
 } completion_visit;
@@ -96,7 +96,7 @@ static void offer_flags(const command *c, const char *typed)
     if (c->takes_job) job_help_each(offer_key, &(completion_visit){.typed = typed, .before = "--"});
 }
 
-// Is the word after `before` its value?
+// Returns whether the word after `before` is its value.
 static bool takes_value(const command *c, const char *before)
 {
     const flag *f = flag_find(c->flags, c->flag_count, before);

@@ -6,7 +6,7 @@
 #include "cmd/command.h"
 #include "cmd/console.h"
 #include "data/sidecar.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 #include "data/tokens.h"
 
 #include <inttypes.h>

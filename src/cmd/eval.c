@@ -3,10 +3,10 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
-#include "cmd/join.h"
 
 #include "data/tokens.h"
-#include "session/session.h"
+#include "infer/evaluate.h"
+#include "session/run.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,8 +14,7 @@
 #include <string.h>
 
 typedef struct eval_request {
-    job *job;
-    session_inputs inputs;
+    session_run run;
     bool json;
     const char *folder;               // of the model
     uint64_t text_bytes, text_tokens; // 0: not known
@@ -37,7 +36,7 @@ static void print_member(const char *before, double value)
 // `positions` labels are counted. accuracy is NAN where labels are not classes.
 static void print_vectors(const eval_request *q, double loss, double accuracy, double positions)
 {
-    const double samples = positions / (double)q->inputs.valid->shape.labels;
+    const double samples = positions / (double)q->run.inputs.valid->shape.labels;
     if (q->json) {
         print_member("{\"loss\":", loss);
         if (!isnan(accuracy)) print_member(",\"accuracy\":", accuracy);
@@ -66,30 +65,26 @@ static void print_text(const eval_request *q, double loss, double positions)
     }
 }
 
-static status rank_eval(world *w, int rank, int ranks, void *arg, err *e)
+static status rank_eval(session_rank *r, void *arg, err *e)
 {
     status result = OK;
     const eval_request *q = arg;
-    session s = {0};
-    double loss, positions;
-    (void)ranks;
-    TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
-    TRY(trainer_evaluate(s.trainer, q->job->train.eval_batches, &loss, &positions, e));
-    double accuracy = NAN;
-    if (trainer_has_accuracy(s.trainer)) {
+    trainer *t = r->session.trainer;
+    const int64_t batches = q->run.job->train.eval_batches;
+    double loss, positions, accuracy = NAN;
+    TRY(infer_evaluate(t, batches, &loss, &positions, e));
+    if (infer_has_accuracy(t)) {
         uint64_t right, labels;
-        TRY(trainer_accuracy(s.trainer, q->job->train.eval_batches, &right, &labels, e));
+        TRY(infer_accuracy(t, batches, &right, &labels, e));
         if (labels) accuracy = (double)right / (double)labels;
     }
-    if (rank > 0) goto done;
-    if (q->inputs.valid->shape.input_type == I32)
+    if (r->rank > 0) goto done;
+    if (q->run.inputs.valid->shape.input_type == I32)
         print_text(q, loss, positions);
     else
         print_vectors(q, loss, accuracy, positions);
     TRY(console_flush(e));
 done:
-    if (result != OK) session_abort(&s, e);
-    session_close(&s);
     return result;
 }
 
@@ -98,10 +93,11 @@ static status text_size(eval_request *q, err *e)
 {
     status result = OK;
     tokens *t = NULL;
-    const job *j = q->job;
+    const job *j = q->run.job;
     bool one = j->data.valids == 1 || (j->data.valids == 0 && j->data.trains == 1);
     const char *path = j->data.valids ? j->data.valid[0].path : j->data.train[0].path;
-    if (!one || q->inputs.valid->shape.input_type != I32 || strcmp(path, "mock") == 0) goto done;
+    if (!one || q->run.inputs.valid->shape.input_type != I32 || strcmp(path, "mock") == 0)
+        goto done;
     TRY(tokens_open(path, &t, e));
     TRY(tokens_text_bytes(t, &q->text_bytes, e));
     q->text_tokens = tokens_count(t);
@@ -114,20 +110,16 @@ static int cmd_eval(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    eval_request q = {0};
-    cmd_join join;
-    TRY(join_open(&join, argc, argv, e));
+    eval_request q = {.run = {.main = rank_eval, .arg = &q}};
+    TRY(join_open(&q.run.join, argc, argv, e));
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     if (!q.folder) FAIL(E_USAGE, "eval: --model DIR is missing");
-    TRY(join_attach(&join, e));
-    TRY(join_open_model(&join, argc, argv, q.folder, &q.job, &q.inputs, e));
+    TRY(join_attach(&q.run.join, e));
+    TRY(cmd_open_model(&q.run, argc, argv, q.folder, e));
     TRY(text_size(&q, e));
-    launch_options o = {.ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads};
-    TRY(join_run(&join, &o, rank_eval, &q, e));
+    TRY(session_run_ranks(&q.run, e));
 done:
-    session_inputs_close(&q.inputs);
-    job_close(q.job);
-    return join_end(&join, result, e);
+    return cmd_end_run(&q.run, result, e);
 }
 
 const command command_eval = {

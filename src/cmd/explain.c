@@ -33,7 +33,7 @@ static status check_request(explain_request *q, const job *j, err *e)
     if (q->rank && (!text_to_count(q->rank, &rank) || rank < 0 || rank >= j->launch.ranks))
         FAIL(E_USAGE, "--rank: found '%s'; valid: 0 to %d", q->rank, j->launch.ranks - 1);
     if (q->svg && !*q->svg) FAIL(E_USAGE, "--svg: needs the name of a file");
-    if (q->svg && j->parallel.pp == 1)
+    if (q->svg && j->parallel.size[AXIS_PP] == 1)
         FAIL(E_USAGE, "--svg: there is no pipeline to draw; valid: with parallel.pp 2 or more");
     q->o.rank = (int)rank;
 done:

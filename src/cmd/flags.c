@@ -24,7 +24,7 @@ void flag_texts_clear(flag_texts *t)
     *t = (flag_texts){0};
 }
 
-// Does the name, of at least so many characters, begin with these of `given`?
+// Returns whether the name, of at least so many characters, begins with these of `given`.
 static bool same_begin(const char *given, size_t bytes, const char *name)
 {
     for (size_t i = 0; i < bytes; i++)

@@ -7,9 +7,9 @@
 #include "base/file.h"
 #include "ckpt/ckpt.h"
 #include "cmd/command.h"
-#include "data/tokenizer.h"
-#include "train/completion.h"
-#include "train/decoder.h"
+#include "data/tokenizer/tokenizer.h"
+#include "infer/completion.h"
+#include "infer/decoder.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -313,7 +313,7 @@ static status generate_from(const generate_request *r, const char *folder, json_
     TRY(safetensors_open_folder(folder, &weights, e));
     TRY(device_open("auto", &options, &d, e));
     int64_t room = r->tokens < c.max_seq - (int64_t)count ? (int64_t)count + r->tokens : c.max_seq;
-    TRY(decoder_open(d, model_family_find(c.family), &c, r->type, weights, room, &x, e));
+    TRY(decoder_open(d, c.family, &c, r->type, weights, room, &x, e));
     const generate_writer w = {.r = r, .t = t, .d = x, .config = &c, .room = room, .json = samples};
     TRY(all_samples(&w, ids, (int64_t)count, e));
 done:

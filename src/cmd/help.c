@@ -35,7 +35,7 @@ void help_wrap(const char *sentences, int indent, FILE *out)
     if (column) fputc('\n', out);
 }
 
-// Which commands print_row prints: those that exist or those that are planned.
+// print_row prints the commands that exist or those that are planned.
 typedef struct help_list {
     FILE *out;
     bool planned;

@@ -27,7 +27,7 @@ static int cmd_plan(int argc, char **argv)
     plan_request r = {.json = false};
     TRY(flags_take(flags, FLAGS, &argc, argv, &r, e));
     TRY(cmd_open_job(argc, argv, &j, e));
-    TRY(session_inputs_open_to_plan(j, &in, e));
+    TRY(session_inputs_open_to_plan(j, NULL, &in, e));
     cmd_warn(in.warnings.chars);
     cmd_warn(in.train_warnings.chars);
     TRY(session_plan(j, &in, &(session_plan_options){.json = r.json, .columns = console_columns()},

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
-#include "cmd/join.h"
+#include "session/run.h"
 
 #include "base/file.h"
 #include "base/text.h"
@@ -15,11 +15,10 @@
 #include <unistd.h>
 
 typedef struct predict_request {
-    job *job;
-    session_inputs inputs;
+    session_run run;
     const char *folder, *data, *what, *positions, *output, *format;
     bool json;
-    trainer_predict_options o;
+    infer_predict_options o;
     bool what_given; // --what was given
     predict_writer writer;
 } predict_request;
@@ -84,7 +83,7 @@ static status check_request(predict_request *q, err *e)
     TRY(choose("--positions", q->positions, positions, 2, &last, e));
     TRY(choose("--format", q->format, formats, 2, &npy, e));
     q->what_given = q->what != NULL;
-    q->o = (trainer_predict_options){.what = (trainer_prediction)kind, .last = last == 1};
+    q->o = (infer_predict_options){.what = (infer_prediction)kind, .last = last == 1};
     q->writer.npy = q->format ? npy == 1 : q->output && ends_in(q->output, ".npy");
     q->writer.path = q->output;
     q->writer.json = q->json;
@@ -97,7 +96,7 @@ done:
 }
 
 // Opens the job of the arguments, with --data as data.valid.
-static status open_job(predict_request *q, const cmd_join *c, int argc, char **argv, err *e)
+static status open_job(predict_request *q, int argc, char **argv, err *e)
 {
     status result = OK;
     text data = {0};
@@ -109,7 +108,7 @@ static status open_job(predict_request *q, const cmd_join *c, int argc, char **a
         TRY(text_check(&data, e));
         all[argc++] = data.chars;
     }
-    TRY(join_open_model(c, argc, all, q->folder, &q->job, &q->inputs, e));
+    TRY(cmd_open_model(&q->run, argc, all, q->folder, e));
 done:
     text_clear(&data);
     free(all);
@@ -123,16 +122,15 @@ typedef struct predict_buffers {
     char *outputs;         // [samples of a round][positions][cols], 4 bytes each; rank 0 only
 } predict_buffers;
 
-static status open_buffers(const session *s, const dataset *d,
-                           const trainer_prediction_shape *shape, int rank, predict_buffers *b,
-                           err *e)
+static status open_buffers(const trainer *t, const dataset *d, const infer_prediction_shape *shape,
+                           bool writes, predict_buffers *b, err *e)
 {
     status result = OK;
-    const size_t samples = (size_t)trainer_predict_batch(s->trainer),
+    const size_t samples = (size_t)infer_predict_batch(t),
                  output = samples * (size_t)(shape->positions * shape->cols) * 4;
     TRY(alloc_array(&b->inputs, samples, (size_t)d->shape.inputs * 4, "a batch", e));
     TRY(alloc_array(&b->labels, samples, (size_t)d->shape.labels * 4, "a batch", e));
-    if (rank == 0) {
+    if (writes) {
         result = alloc_array(&b->outputs, output, 1, "the outputs of a batch", e);
         if (result != OK)
             FAIL(result, "%s; a smaller train.micro_batch or --positions last takes less",
@@ -149,47 +147,36 @@ static void close_buffers(predict_buffers *b)
     free(b->outputs);
 }
 
-static status predict_all(const predict_request *q, world *w, int rank, const session *s,
-                          predict_writer *out, err *e)
+static status rank_predict(session_rank *r, void *arg, err *e)
 {
     status result = OK;
+    predict_request *q = arg;
+    predict_writer *out = &q->writer;
+    trainer *t = r->session.trainer;
+    const bool writes = r->rank == 0;
     predict_buffers b = {0};
-    trainer_predict_options o = q->o;
-    trainer_prediction_shape shape;
-    dataset *d = q->inputs.valid;
-    const int64_t batch = trainer_predict_batch(s->trainer), samples = (int64_t)d->samples;
+    infer_predict_options o = q->o;
+    infer_prediction_shape shape;
+    dataset *d = q->run.inputs.valid;
+    const int64_t batch = infer_predict_batch(t), samples = (int64_t)d->samples;
     if (!q->what_given) o.what = d->shape.label_type == I32 ? PREDICT_CLASSES : PREDICT_VECTORS;
-    TRY(trainer_predict_shape(s->trainer, &o, &shape, e));
-    TRY(open_buffers(s, d, &shape, rank, &b, e));
-    if (rank == 0) TRY(predict_write_head(out, &o, &shape, samples, e));
+    TRY(infer_predict_shape(t, &o, &shape, e));
+    TRY(open_buffers(t, d, &shape, writes, &b, e));
+    if (writes) TRY(predict_write_header(out, &o, &shape, samples, e));
     for (int64_t first = 0; first < samples; first += batch) {
         const int64_t count = batch < samples - first ? batch : samples - first;
         bool stop;
-        TRY(trainer_agree(s->trainer, comm_stop_requested(w->stop), &stop, e));
+        TRY(trainer_agree(t, comm_stop_requested(r->world->stop), &stop, e));
         if (stop) FAIL(E_INTERRUPTED, "interrupted after %lld samples", (long long)first);
         for (int64_t i = 0; i < count; i++)
             TRY(d->read(d, (uint64_t)(first + i), b.inputs + i * d->shape.inputs * 4,
                         b.labels + i * d->shape.labels * 4, e));
-        TRY(trainer_predict(s->trainer, &o, b.inputs, count, b.outputs, e));
-        if (rank == 0) TRY(predict_write(out, &d->shape, b.labels, b.outputs, count, e));
+        TRY(infer_predict(t, &o, b.inputs, count, b.outputs, e));
+        if (writes) TRY(predict_write(out, &d->shape, b.labels, b.outputs, count, e));
     }
-    if (rank == 0) TRY(predict_write_end(out, e));
+    if (writes) TRY(predict_write_end(out, e));
 done:
     close_buffers(&b);
-    return result;
-}
-
-static status rank_predict(world *w, int rank, int ranks, void *arg, err *e)
-{
-    status result = OK;
-    predict_request *q = arg;
-    session s = {0};
-    (void)ranks;
-    TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
-    TRY(predict_all(q, w, rank, &s, &q->writer, e));
-done:
-    if (result != OK && result != E_INTERRUPTED) session_abort(&s, e);
-    session_close(&s);
     return result;
 }
 
@@ -197,23 +184,18 @@ static int cmd_predict(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    predict_request q = {0};
-    cmd_join join;
-    TRY(join_open(&join, argc, argv, e));
+    predict_request q = {.run = {.main = rank_predict, .arg = &q, .own_terminal = true}};
+    TRY(join_open(&q.run.join, argc, argv, e));
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     TRY(check_request(&q, e));
-    TRY(join_attach(&join, e));
-    TRY(open_job(&q, &join, argc, argv, e));
-    if (join_follows(&join)) q.writer.path = NULL; // rank 0 writes
+    TRY(join_attach(&q.run.join, e));
+    TRY(open_job(&q, argc, argv, e));
+    if (join_follows(&q.run.join)) q.writer.path = NULL; // rank 0 writes
     TRY(predict_write_open(&q.writer, e));
-    const launch_options o = {
-        .ranks = q.job->launch.ranks, .as_threads = q.job->launch.as_threads, .own_terminal = true};
-    TRY(join_run(&join, &o, rank_predict, &q, e));
+    TRY(session_run_ranks(&q.run, e));
 done:
     predict_write_close(&q.writer, result == OK);
-    session_inputs_close(&q.inputs);
-    job_close(q.job);
-    return join_end(&join, result, e);
+    return cmd_end_run(&q.run, result, e);
 }
 
 const command command_predict = {

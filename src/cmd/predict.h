@@ -4,6 +4,7 @@
 #define TRIREME_CMD_PREDICT_H
 
 #include "base/file.h"
+#include "infer/predict.h"
 #include "session/session.h"
 
 typedef struct predict_writer {
@@ -11,8 +12,8 @@ typedef struct predict_writer {
     bool npy, json;
     char *temporary_path; // the file that is written, until it is complete and gets the name `path`
     file_writer *file;    // NULL: stdout, or finished
-    trainer_predict_options options;
-    trainer_prediction_shape shape;
+    infer_predict_options options;
+    infer_prediction_shape shape;
     int64_t samples, written; // samples to predict, and samples written so far
     uint64_t labels;          // labels that are counted
     uint64_t correct;         // labels that the model predicted
@@ -22,8 +23,8 @@ typedef struct predict_writer {
 status predict_write_open(predict_writer *w, err *e);
 // Rank 0 calls these: the head, then the samples in order, then the end, which renames the file and
 // prints the summary.
-status predict_write_head(predict_writer *w, const trainer_predict_options *o,
-                          const trainer_prediction_shape *shape, int64_t samples, err *e);
+status predict_write_header(predict_writer *w, const infer_predict_options *o,
+                            const infer_prediction_shape *shape, int64_t samples, err *e);
 status predict_write(predict_writer *w, const dataset_shape *sample, const void *labels,
                      const void *outputs, int64_t samples, err *e);
 status predict_write_end(predict_writer *w, err *e);

@@ -37,11 +37,11 @@ static status put(predict_writer *w, const void *bytes, size_t count, err *e)
     return fwrite(bytes, 1, count, stdout) == count ? OK : console_flush(e);
 }
 
-status predict_write_head(predict_writer *w, const trainer_predict_options *o,
-                          const trainer_prediction_shape *shape, int64_t samples, err *e)
+status predict_write_header(predict_writer *w, const infer_predict_options *o,
+                            const infer_prediction_shape *shape, int64_t samples, err *e)
 {
     status result = OK;
-    text head = {0};
+    text header = {0};
     int64_t dim[3] = {samples};
     int dims = 1;
     w->options = *o;
@@ -50,10 +50,10 @@ status predict_write_head(predict_writer *w, const trainer_predict_options *o,
     if (!w->npy) return OK;
     if (shape->positions > 1) dim[dims++] = shape->positions;
     if (o->what != PREDICT_CLASSES) dim[dims++] = shape->cols;
-    TRY(npy_head(shape->type, dims, dim, &head, e));
-    TRY(put(w, head.chars, head.bytes, e));
+    TRY(npy_header(shape->type, dims, dim, &header, e));
+    TRY(put(w, header.chars, header.bytes, e));
 done:
-    text_clear(&head);
+    text_clear(&header);
     return result;
 }
 

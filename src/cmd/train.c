@@ -1,78 +1,128 @@
-// train.c -- `trireme train`: opens the job, starts its ranks, and on each rank runs step after
-// step. train_run.c has what a rank does between steps; train/step.c has the step.
+// train.c -- `trireme train`: opens the job, starts its ranks, and on each rank runs step after step, with evaluations and
+// checkpoints at the job's intervals. session/run.h has the run, train/step.c the step.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
-#include "cmd/train_run.h"
+#include "cmd/console.h"
 
 #include "base/clock.h"
-#include "launch/launch.h"
+#include "base/file.h"
+#include "config/debug.h"
+#include "monitor/progress.h"
+#include "session/run.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
-static status train_steps(train_run *r, err *e)
+// ---- A rank
+
+static bool is_due(int64_t every, uint64_t step)
+{
+    return every > 0 && step % (uint64_t)every == 0;
+}
+
+static status train_steps(session_rank *r, uint64_t *saved, err *e)
 {
     status result = OK;
+    const job *j = r->run->job;
     trainer *t = r->session.trainer;
     bool stop = false;
-    while (!stop && trainer_steps_done(t) < (uint64_t)r->job->train.steps) {
+    while (!stop && trainer_steps_done(t) < (uint64_t)j->train.steps) {
         trainer_step_result s;
-        TRY(trainer_step(t, comm_stop_requested(r->world->stop), &s, e));
-        TRY(train_run_report_step(r, &s, e));
+        double loss;
+        TRY(session_rank_step(r, &s, e));
         stop = s.stop;
-        TRY(train_run_after_step(r, &s, e));
+        const bool last = stop || s.step == (uint64_t)j->train.steps;
+        if (r->run->inputs.valid && !stop && j->train.eval_every > 0 &&
+            (last || is_due(j->train.eval_every, s.step)))
+            TRY(session_rank_evaluate(r, j->train.eval_batches, &loss, e));
+        if (last || !is_due(j->train.save_every, s.step)) continue;
+        TRY(session_rank_save(r, e));
+        *saved = s.step;
     }
-    TRY(train_run_finish(r, stop, e));
-    if (stop)
-        FAIL(E_INTERRUPTED, "interrupted after step %llu",
-             (unsigned long long)trainer_steps_done(t));
 done:
     return result;
 }
 
-static status rank_train(world *w, int rank, int ranks, void *arg, err *e)
+// A quiet run prints the notes, too: they warn of a slower tier than the job's, or of a changed job.
+static status begin(session_rank *r, err *e)
+{
+    const session_run *run = r->run;
+    const char *note = trainer_note(r->session.trainer);
+    if (r->rank > 0) return OK;
+    if (!run->job->quiet) cmd_say_communicator(r->session.comm);
+    if (run->inputs.fit) console_say("%s", run->inputs.fit);
+    if (note) console_say("%s", note);
+    return session_rank_begin(r, e);
+}
+
+static status rank_train(session_rank *r, void *arg, err *e)
 {
     status result = OK;
-    const train_start *s = arg;
-    train_run r = {0};
-    TRY(train_run_open(&r, s, w, rank, ranks, e));
-    TRY(train_steps(&r, e));
+    uint64_t saved = r->resumed ? r->resumed->step : UINT64_MAX;
+    (void)arg;
+    TRY(begin(r, e));
+    TRY(train_steps(r, &saved, e));
+    const uint64_t step = trainer_steps_done(r->session.trainer);
+    if ((r->run->job->train.save_every > 0 || r->interrupted) && saved != step)
+        TRY(session_rank_save(r, e));
+    if (r->interrupted)
+        FAIL(E_INTERRUPTED, "interrupted after step %llu", (unsigned long long)step);
 done:
-    if (result != OK && result != E_INTERRUPTED) session_abort(&r.session, e);
-    train_run_close(&r);
     return result;
+}
+
+// ---- The starting process
+
+// The only process, or that of rank 0.
+static status decide(session_run *r, int argc, char **argv, err *e)
+{
+    status result = OK;
+    TRY(cmd_open_job_own(argc, argv, &r->join.own, &r->job, e));
+    const job *j = r->job;
+    TRY(session_inputs_open(r->job, &r->inputs, e));
+    cmd_warn(r->inputs.warnings.chars);
+    cmd_warn(r->inputs.train_warnings.chars);
+    result = session_run_claim(r, e);
+    cmd_say_lines(r->warnings.chars);
+    if (r->kept.bytes && !j->quiet) console_say("kept in %s: %s", j->train.out, r->kept.chars);
+    if (result != OK) goto done;
+    if (r->claimed && !j->quiet) {
+        if (debug_says(DEBUG_VERSION)) console_say("version %s", TRIREME_VERSION);
+        cmd_say_lines(j->notes.chars);
+    }
+    TRY(session_run_broadcast(r, e));
+done:
+    return result;
+}
+
+static void print_done(const session_run *r)
+{
+    const job *j = r->job;
+    const char *length = j->train.epochs > 0 ? "epochs" : j->train.tokens > 0 ? "tokens" : "steps";
+    console_say("%s: already at step %llu of %lld; raise train.%s", file_shown(r->resume.folder),
+                (unsigned long long)r->resume.step, (long long)j->train.steps, length);
 }
 
 static int cmd_train(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    train_start s = {.lock = -1};
-    text prefix = {0};
-    s.began = clock_seconds();
-    TRY(train_start_open(&s, argc, argv, e));
-    if (s.is_done) {
-        if (!join_follows(&s.join)) train_start_print_done(&s);
+    session_run r = {
+        .began = clock_seconds(), .main = rank_train, .trains = true, .own_terminal = true};
+    progress p;
+    TRY(join_open(&r.join, argc, argv, e));
+    TRY(join_attach(&r.join, e));
+    TRY(join_follows(&r.join) ? session_run_receive(&r, e) : decide(&r, argc, argv, e));
+    if (r.is_done) {
+        if (!join_follows(&r.join)) print_done(&r);
         goto done;
     }
-    job_record_prefix(s.job, &prefix);
-    TRY(text_check(&prefix, e));
-    launch_options o = {
-        .ranks = s.job->launch.ranks,
-        .as_threads = s.job->launch.as_threads,
-        .own_terminal = true,
-        .record = {.calls = (int)s.job->checks.record_calls,
-                   .compares = s.job->checks.desync,
-                   .prefix = prefix.chars,
-                   .within = s.job->checks.record_prefix ? NULL : s.job->train.out}};
-    TRY(join_run(&s.join, &o, rank_train, &s, e));
+    r.measures_mfu = !r.job->quiet;
+    r.log_copy = r.job->json ? STDOUT_FILENO : 0;
+    progress_open(&p, stderr, r.job->quiet ? PROGRESS_QUIET : PROGRESS_AUTO);
+    event_sinks_add(&r.sinks, progress_sink(&p));
+    TRY(session_run_ranks(&r, e));
 done:
-    result = join_fail(&s.join, result, e);
-    if (result != OK) train_start_log_error(&s, e);
-    train_start_close(&s);
-    text_clear(&prefix);
-    return join_end(&s.join, result, e);
+    return cmd_end_run(&r, result, e);
 }
 
 // job_open reads these flags with the keys of the job (config/job.c), so they have no offsets.

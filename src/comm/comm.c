@@ -1,23 +1,46 @@
 // comm.c -- the calls of comm.h. It checks the arguments, as is the same for every communicator,
-// records the call (recorder.h), and then calls the communicator's table, or packed.c for calls over
-// segments that the table lacks.
+// records the call (recorder.h), and then hands it to the communicator's table, to packed.c where shards are packed, or
+// to compose.c where it is made of messages.
 //
 // Called by the code that executes a step. It does not know how ranks reach each other.
-#include "comm/comm.h"
+#include "comm/comm_private.h"
 
+#include "base/alloc.h"
 #include "base/text.h"
 #include "comm/packed.h"
 #include "comm/recorder_private.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+
+// ---- Communicators
+
+status comm_init(comm *c, const comm_ops *ops, const comm_capabilities *can, int rank, int size,
+                 err *e)
+{
+    *c = (comm){.ops = ops, .rank = rank, .size = size, .can = *can};
+    return alloc_zeroed(&c->sent, (size_t)size, sizeof *c->sent, "a communicator", e);
+}
+
+void comm_clear(comm *c)
+{
+    free(c->sent);
+    free(c->counts);
+}
+
+status comm_count_calls(comm *c, err *e)
+{
+    return c->counts ? OK : alloc_zeroed(&c->counts, 1, sizeof *c->counts, "counts of calls", e);
+}
 
 void comm_close(comm *c)
 {
     if (!c) return;
-    comm_recording *recording = c->recording;
+    comm closed = *c;
     c->ops->close(c);
-    comm_recording_close(recording);
+    comm_recording_close(closed.recording);
+    comm_clear(&closed);
 }
 
 void comm_set_label(comm *c, const char *label)
@@ -47,9 +70,7 @@ void comm_add_choice(comm *c, bool routes, text *out)
 
 void comm_set_packing(comm *c, const comm_packing *packing)
 {
-    if (!c) return;
-    c->packing = packing;
-    if (c->ops->set_packing) c->ops->set_packing(c, packing);
+    if (c) c->packing = packing;
 }
 
 status comm_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
@@ -62,129 +83,35 @@ void comm_release(comm *c, device *d, void *p, size_t bytes)
     if (p) c->ops->release(c, d, p, bytes);
 }
 
-static status check_counts(const comm *c, const char *what, size_t count, dtype t, bool reduces,
-                           err *e)
+// ---- Checks
+
+static status check_arrays(const comm *c, const comm_call *call, err *e)
 {
-    if (reduces && !reduce_supports(t))
-        return err_set(e, E_INTERNAL, "%s of %s: valid are fp32, bf16, fp16, fp64 and int64", what,
-                       dtype_name(t));
-    if (count > SIZE_MAX / dtype_bytes(t) / (size_t)c->size)
-        return err_set(e, E_INTERNAL, "%s of %zu %s on %d ranks does not fit in memory", what,
-                       count, dtype_name(t), c->size);
+    const comm_call_row *row = comm_call_row_of(call->kind);
+    if (row->reduces && !reduce_supports(call->type))
+        return err_set(e, E_INTERNAL, "%s of %s: valid are fp32, bf16, fp16, fp64 and int64",
+                       row->name, dtype_name(call->type));
+    if (call->count > SIZE_MAX / dtype_bytes(call->type) / (size_t)c->size)
+        return err_set(e, E_INTERNAL, "%s of %zu %s on %d ranks does not fit in memory", row->name,
+                       call->count, dtype_name(call->type), c->size);
     return OK;
 }
 
-static status check_peer(const comm *c, const char *what, int peer, bool may_be_self, err *e)
+static status check_peer(const comm *c, const char *name, const char *word, int peer,
+                         bool may_be_self, err *e)
 {
     if (peer < 0 || peer >= c->size || (peer == c->rank && !may_be_self))
-        return err_set(e, E_INTERNAL, "%s rank %d: this is rank %d of %d", what, peer, c->rank,
-                       c->size);
+        return err_set(e, E_INTERNAL, "%s %s rank %d: this is rank %d of %d", name, word, peer,
+                       c->rank, c->size);
     return OK;
-}
-
-// Issues a call between the two marks of the flight recorder, in a function that has `c`, `e`, `result`
-// and `done:`. The last arguments are the fields of its comm_call_shape.
-#define RECORDED(on, call, ...)                                                                    \
-    do {                                                                                           \
-        comm_record_mark mark = {.slot = NULL};                                                    \
-        if (c->recording) TRY(comm_record_begin(c, (comm_call_shape){__VA_ARGS__}, on, &mark, e)); \
-        TRY(call);                                                                                 \
-        comm_record_end(&mark, on);                                                                \
-    } while (0)
-
-#define SHAPE_OF_SEGMENTS(k, reduces)                                                              \
-    .kind = (k), .type = (uint8_t)t, .op = (uint8_t)(reduces), .in_place = !shard,                 \
-    .root = segments, .count = elements_of(s, segments), .hash = comm_segments_hash(s, segments)
-
-status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
-                       device_stream *on, err *e)
-{
-    status result = OK;
-    TRY(check_counts(c, "all_reduce", count, t, true, e));
-    RECORDED(on, c->ops->all_reduce(c, inout, count, t, op, on, e), .kind = CALL_ALL_REDUCE,
-             .type = (uint8_t)t, .op = (uint8_t)op, .count = count);
-done:
-    return result;
-}
-
-status comm_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                           comm_reduce_op op, device_stream *on, err *e)
-{
-    status result = OK;
-    TRY(check_counts(c, "reduce_scatter", shard_count, t, true, e));
-    RECORDED(on, c->ops->reduce_scatter(c, in, out, shard_count, t, op, on, e),
-             .kind = CALL_REDUCE_SCATTER, .type = (uint8_t)t, .op = (uint8_t)op,
-             .count = shard_count);
-done:
-    return result;
-}
-
-status comm_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                       device_stream *on, err *e)
-{
-    status result = OK;
-    TRY(check_counts(c, "all_gather", shard_count, t, false, e));
-    RECORDED(on, c->ops->all_gather(c, in, out, shard_count, t, on, e), .kind = CALL_ALL_GATHER,
-             .type = (uint8_t)t, .count = shard_count);
-done:
-    return result;
-}
-
-status comm_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on, err *e)
-{
-    status result = OK;
-    TRY(check_peer(c, "broadcast from", root, true, e));
-    RECORDED(on, c->ops->broadcast(c, inout, bytes, root, on, e), .kind = CALL_BROADCAST,
-             .type = U8, .root = root, .count = bytes);
-done:
-    return result;
-}
-
-status comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e)
-{
-    status result = OK;
-    TRY(check_peer(c, "send to", peer, false, e));
-    RECORDED(on, c->ops->send(c, buf, bytes, peer, on, e), .kind = CALL_SEND, .type = U8,
-             .root = peer, .count = bytes);
-done:
-    return result;
-}
-
-status comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e)
-{
-    status result = OK;
-    TRY(check_peer(c, "recv from", peer, false, e));
-    RECORDED(on, c->ops->recv(c, buf, bytes, peer, on, e), .kind = CALL_RECV, .type = U8,
-             .root = peer, .count = bytes);
-done:
-    return result;
-}
-
-status comm_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e)
-{
-    status result = OK;
-    TRY(check_peer(c, "send_wait for", peer, false, e));
-    TRY(c->ops->send_wait(c, peer, messages, on, e));
-done:
-    return result;
-}
-
-status comm_group_begin(comm *c, err *e)
-{
-    return c->ops->group_begin ? c->ops->group_begin(c, e) : OK;
-}
-
-status comm_group_end(comm *c, err *e)
-{
-    return c->ops->group_end ? c->ops->group_end(c, e) : OK;
 }
 
 // Checks that the shards cover every segment, and that no size overflows.
-static status check_segments(const comm *c, const char *what, const comm_segment *s, int segments,
-                             err *e)
+static status check_segments(const comm *c, const comm_call *call, err *e)
 {
+    const comm_segment *s = call->segment;
     const int64_t most = (int64_t)1 << 48; // elements; most * ranks fits in 64 bits
-    for (int i = 0; i < segments; i++)
+    for (int i = 0; i < call->segments; i++)
         if (s[i].full_offset < 0 || s[i].shard_offset < 0 || s[i].count < 0 ||
             s[i].shard_count < 0 || s[i].count > most || s[i].shard_count > most ||
             s[i].shard_count * c->size < s[i].count ||
@@ -192,63 +119,109 @@ static status check_segments(const comm *c, const char *what, const comm_segment
             return err_set(e, E_INTERNAL,
                            "%s: segment %d (%lld elements from %lld, shard from %lld, %lld a rank) "
                            "does not fit %d ranks",
-                           what, i, (long long)s[i].count, (long long)s[i].full_offset,
-                           (long long)s[i].shard_offset, (long long)s[i].shard_count, c->size);
+                           comm_call_row_of(call->kind)->name, i, (long long)s[i].count,
+                           (long long)s[i].full_offset, (long long)s[i].shard_offset,
+                           (long long)s[i].shard_count, c->size);
     return OK;
 }
 
-static uint64_t elements_of(const comm_segment *s, int segments)
-{
-    uint64_t count = 0;
-    for (int i = 0; i < segments; i++) count += (uint64_t)s[i].count;
-    return count;
-}
-
-status comm_all_gather_segments(comm *c, const comm_segment *s, int segments, const void *shard,
-                                void *full, dtype t, device_stream *on, err *e)
+static status check(const comm *c, const comm_call *call, err *e)
 {
     status result = OK;
-    TRY(check_segments(c, "all_gather", s, segments, e));
-    if (c->ops->all_gather_segments)
-        RECORDED(on, c->ops->all_gather_segments(c, s, segments, shard, full, t, on, e),
-                 SHAPE_OF_SEGMENTS(CALL_ALL_GATHER_SEGMENTS, 0));
+    const comm_call_row *row = comm_call_row_of(call->kind);
+    TRY(check_arrays(c, call, e));
+    if (row->peer) TRY(check_peer(c, row->name, row->peer, call->peer, !row->is_message, e));
+    if (call->segment) TRY(check_segments(c, call, e));
+done:
+    return result;
+}
+
+// ---- Calls
+
+status comm_start_messages(const comm_message *m, int count, device_stream *on, err *e)
+{
+    status result = OK;
+    const comm_ops *ops = m->comm->ops;
+    for (int i = 0; i < count; i++)
+        if (m[i].call.kind == CALL_SEND) m[i].comm->sent[m[i].call.peer]++;
+    if (ops->group) return ops->group(m, count, on, e);
+    for (int i = 0; i < count; i++) TRY(ops->issue(m[i].comm, &m[i].call, on, e));
+done:
+    return result;
+}
+
+static status carry_out(comm *c, const comm_call *call, device_stream *on, err *e)
+{
+    const comm_call_row *row = comm_call_row_of(call->kind);
+    if (row->is_message) return comm_start_messages(&(comm_message){c, *call}, 1, on, e);
+    return row->compose ? row->compose(c, call, on, e) : c->ops->issue(c, call, on, e);
+}
+
+static void count(comm *c, const comm_call *call)
+{
+    if (!c->counts || comm_call_row_of(call->kind)->in == COMM_NO_ARRAY) return;
+    c->counts->kind[call->kind].calls++;
+    c->counts->kind[call->kind].bytes += comm_call_traffic(call, c->rank, c->size);
+}
+
+status comm_issue_part(comm *c, const comm_call *call, device_stream *on, err *e)
+{
+    status result = OK;
+    comm_record_mark mark = {.slot = NULL};
+    if (c->recording) TRY(comm_record_begin(c, call, on, &mark, e));
+    TRY(carry_out(c, call, on, e));
+    comm_record_end(&mark, on);
+done:
+    return result;
+}
+
+status comm_issue(comm *c, const comm_call *call, device_stream *on, err *e)
+{
+    status result = OK;
+    TRY(check(c, call, e));
+    if (call->segment && c->can.needs_workspace)
+        TRY(packed_issue(c, call, on, e));
     else
-        TRY(packed_all_gather(c, s, segments, shard, full, t, on, e));
+        TRY(comm_issue_part(c, call, on, e));
+    count(c, call);
 done:
     return result;
 }
 
-status comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments, const void *full,
-                                    void *shard, dtype t, comm_reduce_op op, device_stream *on,
-                                    err *e)
+status comm_issue_group(const comm_message *m, int messages, device_stream *on, err *e)
 {
     status result = OK;
-    TRY(check_counts(c, "reduce_scatter", 0, t, true, e));
-    TRY(check_segments(c, "reduce_scatter", s, segments, e));
-    if (c->ops->reduce_scatter_segments)
-        RECORDED(on, c->ops->reduce_scatter_segments(c, s, segments, full, shard, t, op, on, e),
-                 SHAPE_OF_SEGMENTS(CALL_REDUCE_SCATTER_SEGMENTS, op));
-    else
-        TRY(packed_reduce_scatter(c, s, segments, full, shard, t, op, on, e));
+    comm_record_mark mark; // messages that start together start when the device comes to them
+    if (messages > COMM_GROUP_MESSAGES)
+        FAIL(E_INTERNAL, "more than %d messages start together", COMM_GROUP_MESSAGES);
+    if (messages == 0) return OK;
+    if (!m->comm->ops->group) {
+        for (int i = 0; i < messages; i++) TRY(comm_issue(m[i].comm, &m[i].call, on, e));
+        return OK;
+    }
+    for (int i = 0; i < messages; i++) {
+        TRY(check(m[i].comm, &m[i].call, e));
+        if (m[i].comm->recording) TRY(comm_record_begin(m[i].comm, &m[i].call, on, &mark, e));
+    }
+    TRY(comm_start_messages(m, messages, on, e));
+    for (int i = 0; i < messages; i++) count(m[i].comm, &m[i].call);
 done:
     return result;
 }
 
-status comm_share(comm *c, err *e)
+status comm_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e)
 {
     status result = OK;
-    RECORDED(NULL, c->ops->share(c, e), .kind = CALL_SHARE);
+    TRY(check_peer(c, "send_wait", "for", peer, false, e));
+    if (messages > c->sent[peer])
+        FAIL(E_INTERNAL, "send_wait for %llu messages to rank %d: %llu were sent",
+             (unsigned long long)messages, peer, (unsigned long long)c->sent[peer]);
+    TRY(c->ops->send_wait(c, peer, messages, on, e));
 done:
     return result;
 }
 
-status comm_barrier(comm *c, err *e)
-{
-    status result = OK;
-    RECORDED(NULL, c->ops->barrier(c, e), .kind = CALL_BARRIER);
-done:
-    return result;
-}
+// ---- The rest of the table
 
 void comm_abort(comm *c, const err *why)
 {
@@ -258,9 +231,14 @@ void comm_abort(comm *c, const err *why)
 status comm_split(comm *c, int color, int key, comm **out, err *e)
 {
     status result = OK;
+    const comm_call call = {.kind = CALL_SPLIT};
+    comm_record_mark mark = {.slot = NULL};
     *out = NULL;
-    RECORDED(NULL, c->ops->split(c, color, key, out, e), .kind = CALL_SPLIT);
+    if (c->recording) TRY(comm_record_begin(c, &call, NULL, &mark, e));
+    TRY(c->ops->split(c, color, key, out, e));
+    comm_record_end(&mark, NULL);
     TRY(comm_recording_split(c, color, *out, e));
+    if (c->counts) TRY(comm_count_calls(*out, e));
 done:
     if (result != OK) {
         comm_close(*out);

@@ -30,15 +30,11 @@
 //   ucx     ranks that are processes on any hosts (ucx.h)
 //   mpi     ranks that MPI's launcher has started (mpi.h)
 //   hier    ranks of several hosts: local in each, ucx between them (hier.h)
-//   trace   wraps another one and counts its calls and bytes (trace.h)
 #ifndef TRIREME_COMM_COMM_H
 #define TRIREME_COMM_COMM_H
 
-#include "base/dtype.h"
-#include "base/err.h"
-#include "base/reduce.h"
+#include "comm/call.h"
 #include "comm/capabilities.h"
-#include "comm/segment.h"
 #include "device/device.h"
 
 #include <stdint.h>
@@ -46,55 +42,54 @@
 typedef struct comm comm;
 struct comm_packing;
 struct text;
-typedef reduce_op comm_reduce_op;
+
+// A message that starts together with others (comm_issue_group).
+typedef struct comm_message {
+    comm *comm;
+    comm_call call; // CALL_SEND or CALL_RECV
+} comm_message;
 
 typedef struct comm_ops {
     const char *name;
     void (*close)(comm *c);
     status (*alloc)(comm *c, device *d, size_t bytes, void **out, err *e);
     void (*release)(comm *c, device *d, void *p, size_t bytes);
-    status (*all_reduce)(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
-                         device_stream *on, err *e);
-    status (*reduce_scatter)(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                             comm_reduce_op op, device_stream *on, err *e);
-    status (*all_gather)(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                         device_stream *on, err *e);
-    status (*broadcast)(comm *c, void *inout, size_t bytes, int root, device_stream *on, err *e);
-    status (*send)(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e);
-    status (*recv)(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e);
+    // Issues a call that comm_issue has checked. `on` NULL: carries it out before it returns, beside the calls of
+    // streams. It gets CALL_BARRIER and CALL_SHARE; the collectives that no row composes, over segments where
+    // shards are not packed (packed.h); messages where `group` is NULL; and CALL_COMPARE where ranks are on several
+    // machines.
+    status (*issue)(comm *c, const comm_call *call, device_stream *on, err *e);
+    // Issues messages that start together. Their communicators were split from the same one. NULL: sends do not
+    // wait, so messages need no groups.
+    status (*group)(const comm_message *m, int count, device_stream *on, err *e);
     status (*send_wait)(comm *c, int peer, uint64_t messages, device_stream *on, err *e);
-    // NULL: sends do not wait, so messages need no groups.
-    status (*group_begin)(comm *c, err *e);
-    status (*group_end)(comm *c, err *e);
-    // The next two are NULL where shards are packed (packed.h).
-    status (*all_gather_segments)(comm *c, const comm_segment *s, int segments, const void *shard,
-                                  void *full, dtype t, device_stream *on, err *e);
-    status (*reduce_scatter_segments)(comm *c, const comm_segment *s, int segments,
-                                      const void *full, void *shard, dtype t, comm_reduce_op op,
-                                      device_stream *on, err *e);
-    status (*barrier)(comm *c, err *e);
-    // Gathers `bytes` (a few) of host memory of each rank in out [size * bytes] before it returns, beside the
-    // calls of streams. NULL: all ranks are of one machine.
-    status (*gather_now)(comm *c, const void *in, void *out, size_t bytes, err *e);
     void (*abort)(comm *c, const err *why);
     status (*split)(comm *c, int color, int key, comm **out, err *e);
-    status (*share)(comm *c, err *e);
     // The rank of the run that is a member. NULL: it is not known.
     int (*rank_of)(const comm *c, int member);
     // NULL: setting the member of `comm` is enough.
     void (*set_label)(comm *c, const char *label);
     // Appends by what this rank reaches another one; nothing where it is not known. NULL: never.
     void (*add_route)(comm *c, int peer, struct text *out);
-    void (*set_packing)(comm *c, const struct comm_packing *packing);
 } comm_ops;
+
+// Calls and their traffic (comm_call_traffic), by kind.
+typedef struct comm_counts {
+    struct {
+        uint64_t calls;
+        double bytes;
+    } kind[CALL_KINDS];
+} comm_counts;
 
 struct comm {
     const comm_ops *ops;
     int rank, size;
     comm_capabilities can;
     const char *label; // names the process group in messages, such as "dp_shard"; NULL: no name
+    uint64_t *sent; // [size] messages that were issued to each rank, also as parts of collectives
     const struct comm_packing *packing; // borrowed; NULL: shards are not packed
     struct comm_recording *recording;   // of the flight recorder (recorder.h); NULL: none
+    comm_counts *counts;                // NULL: calls are not counted
 };
 
 // Not collective, and safe after a failure. c may be NULL.
@@ -106,66 +101,49 @@ void comm_close(comm *c);
 // The caller releases it.
 status comm_alloc(comm *c, device *d, size_t bytes, void **out, err *e);
 void comm_release(comm *c, device *d, void *p, size_t bytes);
-// Makes all memory that comm_alloc has given to this rank known to the other ranks. Every rank calls it,
-// after its last comm_alloc and before the first collective that uses the memory, also where it has
-// allocated nothing. c is the communicator that the memory came from. Collective over c.
-status comm_share(comm *c, err *e);
-
-// inout [count] becomes the reduction over all ranks, on every rank. t is F32, BF16, F16, F64 or
-// I64. E_PEER, at the stream's sync, when a rank was lost or aborted; inout is then undefined.
-// Collective over c.
-status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
-                       device_stream *on, err *e);
-// out [shard_count] receives this rank's shard of the reduction of in [size * shard_count]. out may
-// be in + rank*shard_count. Collective over c.
-status comm_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                           comm_reduce_op op, device_stream *on, err *e);
-// out [size * shard_count] receives in [shard_count] of rank r as shard r, for every r. in may be
-// out + rank*shard_count. Collective over c.
-status comm_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                       device_stream *on, err *e);
-// inout [bytes] of rank `root` is copied to every rank. Collective over c.
-status comm_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on, err *e);
-
-// The next two calls redistribute many segments at once, of any sizes. Every rank passes the same list
-// of segments, and either all pass `shard` or none does. The stream borrows `s`, and the arrays that
-// other ranks read, until it has passed the call. With the capability zero_copy nothing is copied in
-// between, and those arrays must be memory of comm_alloc, from any communicator of this world: else
-// E_INTERNAL. With needs_workspace shards are packed, and comm_set_packing must have given a table for
-// the list: else E_INTERNAL.
+// Issues a call to `on`. Every rank of the group issues the same collectives; a message has a call on both of its
+// ranks. CALL_BARRIER and CALL_SHARE block the host, and `on` is NULL. *call may change after the return, but the
+// stream borrows its segments and its arrays. E_INTERNAL where the call is not one of this group. E_PEER, at
+// the stream's sync, when a rank was lost or aborted; the output is then undefined.
 //
-// Every rank receives the shards of all ranks in `full`. Other ranks read `shard`. When `shard` is
-// NULL, the shard lies at its offset in `full`, and other ranks read `full`. Collective over c.
-status comm_all_gather_segments(comm *c, const comm_segment *s, int segments, const void *shard,
-                                void *full, dtype t, device_stream *on, err *e);
-// Every rank receives its shards of the reduction of `full` over all ranks: in `shard`, or, when
-// `shard` is NULL, at their offsets in `full`, of which the rest stays unchanged. Other ranks read
-// `full`. This call and then comm_all_gather_segments of the same list give the bits of an
-// all-reduce. Collective over c.
-status comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments, const void *full,
-                                    void *shard, dtype t, comm_reduce_op op, device_stream *on,
-                                    err *e);
-
-// Point to point: the messages of one pair of ranks arrive in the order of issue. A send from
+//   all_reduce       in == out [count] becomes the reduction over all ranks, on every rank. The types of sums are F32,
+//                    BF16, F16, F64 and I64.
+//   reduce_scatter   out [count] receives this rank's shard of the reduction of in [size * count]. out may
+//                    be in + rank*count.
+//   all_gather       out [size * count] receives in [count] of rank r as shard r, for every r. in may be
+//                    out + rank*count.
+//   broadcast        in == out [count] of rank `peer` is copied to every rank.
+//   all_to_all       out [size * count] receives from each rank the shard of its in [size * count] that is
+//                    this rank's. With counts, in_counts[r] elements go to rank r, and out_counts[r] come from it.
+//   gather           out [size * count] of rank `peer` receives in [count] of rank r as shard r.
+//   scatter          out [count] receives shard `rank` of in [size * count] of rank `peer`.
+//
+// Over segments a call redistributes many segments at once, of any sizes. With the capability zero_copy nothing is
+// copied in between, and the arrays that other ranks read must be memory of comm_alloc, from any communicator
+// of this world: else E_INTERNAL. With needs_workspace shards are packed, and comm_set_packing must have given a
+// table for the list: else E_INTERNAL.
+//   all_gather       Every rank receives the shards of all ranks in `out`, the full array. Other ranks read `in`: the
+//                    shards, or, in place, the full array.
+//   reduce_scatter   Every rank receives its shards of the reduction of `in`, the full array, in `out`. In place they
+//                    lie at their offsets in the full array, of which the rest stays unchanged. Other ranks read
+//                    `in`. This call and then all_gather of the same list give the bits of an all-reduce.
+//
+// The messages of one pair of ranks arrive in the order of issue. A send from
 // memory of comm_alloc copies nothing and does not wait for its receiver. Its buffer must stay
 // unchanged until comm_send_wait has passed. At most 64 such messages of one pair are under way;
 // the next send waits. From other memory, up to 1 MiB per direction is buffered, and a longer send
-// waits for its receiver. Both ranks issue a matching call.
-status comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e);
-status comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e);
+// waits for its receiver. Collectives that are made of messages (compose.h) wait for their ends.
+status comm_issue(comm *c, const comm_call *call, device_stream *on, err *e);
+// Issues messages that start together, as between ncclGroupStart and ncclGroupEnd. Their communicators may be all
+// that were split from the same one. Without a group a send that waits for its receive keeps back the
+// messages behind it, so two ranks that send to each other would wait for ever. Not collective, but the
+// other ends of the messages must be issued, too. E_INTERNAL for more than COMM_GROUP_MESSAGES.
+enum { COMM_GROUP_MESSAGES = 64 };
+status comm_issue_group(const comm_message *m, int count, device_stream *on, err *e);
 // Waits, in stream order, until `peer` has received the first `messages` messages that this
 // communicator ever sent to it. Their buffers may then be written or released. E_INTERNAL when
 // fewer were sent. Not collective.
 status comm_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e);
-// Sends and receives between these two calls start together, when the second call is made, as between
-// ncclGroupStart and ncclGroupEnd. They may be of c and of all communicators that were split from the
-// same one, and are issued to one stream. Without a group a send that waits for its receive keeps back the
-// messages behind it, so two ranks that send to each other would wait for ever. Not collective, but the
-// other ends of the messages must be issued, too.
-status comm_group_begin(comm *c, err *e);
-status comm_group_end(comm *c, err *e);
-// Blocks the host until every rank has called it. Collective over c.
-status comm_barrier(comm *c, err *e);
 // Makes every pending and later call on every rank fail with E_PEER and the text of `why`. The
 // first caller's text wins. Not collective.
 void comm_abort(comm *c, const err *why);
@@ -185,7 +163,108 @@ void comm_add_choice(comm *c, bool routes, struct text *out);
 // capability needs_workspace they are not used. c may be NULL. Not collective.
 void comm_set_packing(comm *c, const struct comm_packing *packing);
 
+// Counts the calls of c, and of what is split from it, from now on. A call is counted when it has been issued without an
+// error; messages that a collective is made of, and calls without arrays, are not. Not collective.
+status comm_count_calls(comm *c, err *e);
+
 // Opens the communicator of a run with one rank.
 status comm_solo_open(comm **out, err *e);
+
+// ---- Calls with the words of their kind
+
+// Blocks the host until every rank has called it. Collective over c.
+static inline status comm_barrier(comm *c, err *e)
+{
+    return comm_issue(c, &(comm_call){.kind = CALL_BARRIER}, NULL, e);
+}
+
+// Makes all memory that comm_alloc has given to this rank known to the other ranks. Every rank calls it,
+// after its last comm_alloc and before the first collective that uses the memory, also where it has
+// allocated nothing. c is the communicator that the memory came from. Collective over c.
+static inline status comm_share(comm *c, err *e)
+{
+    return comm_issue(c, &(comm_call){.kind = CALL_SHARE}, NULL, e);
+}
+
+static inline status comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
+                                     device_stream *on, err *e)
+{
+    const comm_call x = {CALL_ALL_REDUCE, .type = t,   .op = op,
+                         .count = count,  .in = inout, .out = inout};
+    return comm_issue(c, &x, on, e);
+}
+
+static inline status comm_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count,
+                                         dtype t, comm_reduce_op op, device_stream *on, err *e)
+{
+    const comm_call x = {CALL_REDUCE_SCATTER,  .type = t, .op = op,
+                         .count = shard_count, .in = in,  .out = out};
+    return comm_issue(c, &x, on, e);
+}
+
+static inline status comm_all_gather(comm *c, const void *in, void *out, size_t shard_count,
+                                     dtype t, device_stream *on, err *e)
+{
+    const comm_call x = {CALL_ALL_GATHER, .type = t, .count = shard_count, .in = in, .out = out};
+    return comm_issue(c, &x, on, e);
+}
+
+static inline status comm_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
+                                    err *e)
+{
+    const comm_call x = {CALL_BROADCAST, .type = U8,  .peer = root,
+                         .count = bytes, .in = inout, .out = inout};
+    return comm_issue(c, &x, on, e);
+}
+
+static inline comm_message comm_message_to(comm *c, const void *buf, size_t bytes, int peer)
+{
+    return (comm_message){c, {CALL_SEND, .type = U8, .peer = peer, .count = bytes, .in = buf}};
+}
+
+static inline comm_message comm_message_from(comm *c, void *buf, size_t bytes, int peer)
+{
+    return (comm_message){c, {CALL_RECV, .type = U8, .peer = peer, .count = bytes, .out = buf}};
+}
+
+static inline status comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
+                               err *e)
+{
+    const comm_message m = comm_message_to(c, buf, bytes, peer);
+    return comm_issue(c, &m.call, on, e);
+}
+
+static inline status comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on,
+                               err *e)
+{
+    const comm_message m = comm_message_from(c, buf, bytes, peer);
+    return comm_issue(c, &m.call, on, e);
+}
+
+// `shard` NULL: in place.
+static inline status comm_all_gather_segments(comm *c, const comm_segment *s, int segments,
+                                              const void *shard, void *full, dtype t,
+                                              device_stream *on, err *e)
+{
+    const comm_call x = {CALL_ALL_GATHER,      .type = t,          .segment = s,
+                         .segments = segments, .in_place = !shard, .in = shard ? shard : full,
+                         .out = full};
+    return comm_issue(c, &x, on, e);
+}
+
+static inline status comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
+                                                  const void *full, void *shard, dtype t,
+                                                  comm_reduce_op op, device_stream *on, err *e)
+{
+    const comm_call x = {CALL_REDUCE_SCATTER,
+                         .type = t,
+                         .op = op,
+                         .segment = s,
+                         .segments = segments,
+                         .in_place = !shard,
+                         .in = full,
+                         .out = shard ? shard : (void *)(uintptr_t)full};
+    return comm_issue(c, &x, on, e);
+}
 
 #endif

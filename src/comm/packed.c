@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "comm/comm_private.h"
 #include "device/kernels.h"
 
 #include <stdlib.h>
@@ -21,8 +22,9 @@ typedef struct packed_run {
 // The tables for calls that differ in the element type and the stream only.
 typedef struct packed_list {
     uint64_t hash;
-    comm_packed_call call; // its segments are owned
-    int64_t block;         // elements of a block
+    comm_call call; // its segments are owned
+    int rank, size;
+    int64_t block; // elements of a block
     packed_run pack, unpack;
 } packed_list;
 
@@ -47,6 +49,11 @@ void comm_packing_close(comm_packing *x)
     for (size_t i = 0; i < x->count; i++) free((comm_segment *)x->list[i].call.segment);
     free(x->list);
     free(x);
+}
+
+static bool gathers(const comm_call *call)
+{
+    return call->kind == CALL_ALL_GATHER;
 }
 
 // ---- Tables
@@ -88,22 +95,22 @@ static void add_block(packed_run *run, const packed_list *l, int r, bool in_shar
 // In place, the all_gather of this rank's own shards has nothing to unpack.
 static void add_all_blocks(packed_run *run, const packed_list *l, bool packs, kernel_segment *to)
 {
-    for (int r = 0; r < l->call.size; r++)
-        if (packs || !l->call.in_place || r != l->call.rank) add_block(run, l, r, false, packs, to);
+    for (int r = 0; r < l->size; r++)
+        if (packs || !l->call.in_place || r != l->rank) add_block(run, l, r, false, packs, to);
 }
 
 // Makes the tables of a list from entry `first` on; `to` NULL: counts them. Returns the entry after
 // them.
 static int64_t make_tables(packed_list *l, int64_t first, kernel_segment *to)
 {
-    const int own = l->call.rank;
+    const int own = l->rank;
     l->pack = (packed_run){.first = first};
-    if (l->call.gathers)
+    if (gathers(&l->call))
         add_block(&l->pack, l, own, !l->call.in_place, true, to);
     else
         add_all_blocks(&l->pack, l, true, to);
     l->unpack = (packed_run){.first = first + l->pack.segments};
-    if (l->call.gathers)
+    if (gathers(&l->call))
         add_all_blocks(&l->unpack, l, false, to);
     else
         add_block(&l->unpack, l, own, !l->call.in_place, false, to);
@@ -121,14 +128,13 @@ static bool same_segments(const comm_segment *a, const comm_segment *b, int segm
 }
 
 // The list is found by its contents: where the caller's list has changed, there is no table for it.
-static const packed_list *find(const comm_packing *x, const comm_packed_call *c)
+static const packed_list *find(const comm_packing *x, const comm_call *c, int rank, int size)
 {
     const uint64_t hash = comm_segments_hash(c->segment, c->segments);
     for (size_t i = 0; i < x->count; i++) {
         const packed_list *l = &x->list[i];
-        if (l->hash == hash && l->call.segments == c->segments && l->call.rank == c->rank &&
-            l->call.size == c->size && l->call.gathers == c->gathers &&
-            l->call.in_place == c->in_place &&
+        if (l->hash == hash && l->call.segments == c->segments && l->rank == rank &&
+            l->size == size && l->call.kind == c->kind && l->call.in_place == c->in_place &&
             same_segments(l->call.segment, c->segment, c->segments))
             return l;
     }
@@ -144,20 +150,23 @@ static status check_type(dtype t, err *e)
 
 static size_t workspace_bytes(const packed_list *l, dtype t)
 {
-    return (size_t)l->block * (size_t)l->call.size * dtype_bytes(t);
+    return (size_t)l->block * (size_t)l->size * dtype_bytes(t);
 }
 
 static status new_list(comm_packing *x, const comm_packed_call *c, err *e)
 {
     status result = OK;
+    const comm_call *call = &c->call;
     comm_segment *own = NULL;
     TRY(alloc_grow(&x->list, &x->room, x->count + 1, sizeof *x->list, "packed segments", e));
-    TRY(alloc_array(&own, (size_t)c->segments, sizeof *own, "packed segments", e));
-    if (c->segments) memcpy(own, c->segment, (size_t)c->segments * sizeof *own);
+    TRY(alloc_array(&own, (size_t)call->segments, sizeof *own, "packed segments", e));
+    memcpy(own, call->segment, (size_t)call->segments * sizeof *own);
     packed_list *l = &x->list[x->count++];
-    *l = (packed_list){.hash = comm_segments_hash(own, c->segments),
-                       .call = *c,
-                       .block = block_of(own, c->segments)};
+    *l = (packed_list){.hash = comm_segments_hash(own, call->segments),
+                       .call = *call,
+                       .rank = c->rank,
+                       .size = c->size,
+                       .block = block_of(own, call->segments)};
     l->call.segment = own;
     x->entries = make_tables(l, x->entries, NULL);
 done:
@@ -167,10 +176,12 @@ done:
 status comm_packing_add(comm_packing *x, const comm_packed_call *c, err *e)
 {
     status result = OK;
-    if (c->segments == 0) return OK;
-    TRY(check_type(c->type, e));
-    if (!find(x, c)) TRY(new_list(x, c, e));
-    x->need[c->stream] = size_max(x->need[c->stream], workspace_bytes(find(x, c), c->type));
+    const comm_call *call = &c->call;
+    if (call->segments == 0) return OK;
+    TRY(check_type(call->type, e));
+    if (!find(x, call, c->rank, c->size)) TRY(new_list(x, c, e));
+    x->need[c->stream] =
+        size_max(x->need[c->stream], workspace_bytes(find(x, call, c->rank, c->size), call->type));
 done:
     return result;
 }
@@ -209,21 +220,22 @@ typedef struct packed_ready {
     char *own;       // this rank's block
 } packed_ready;
 
-static status prepare(comm *c, const char *what, const comm_packed_call *call, packed_ready *out,
+static status prepare(const comm *c, const comm_call *call, device_stream_kind k, packed_ready *out,
                       err *e)
 {
     status result = OK;
     const comm_packing *x = c->packing;
+    const char *name = comm_call_row_of(call->kind)->name, *label = c->label ? c->label : "a group";
     TRY(check_type(call->type, e));
-    const packed_list *l = x ? find(x, call) : NULL;
+    const packed_list *l = x ? find(x, call, c->rank, c->size) : NULL;
     if (!l)
         FAIL(E_INTERNAL, "%s of %d segments over %s: no segment table was prepared for this list",
-             what, call->segments, c->label ? c->label : "a group");
-    const size_t need = workspace_bytes(l, call->type), have = x->bytes[call->stream];
-    if (need > have)
+             name, call->segments, label);
+    const size_t need = workspace_bytes(l, call->type);
+    if (need > x->bytes[k])
         FAIL(E_INTERNAL, "%s of %d segments over %s: the workspace has %zu bytes; it needs %zu",
-             what, call->segments, c->label ? c->label : "a group", have, need);
-    char *workspace = x->workspace[call->stream];
+             name, call->segments, label, x->bytes[k], need);
+    char *workspace = x->workspace[k];
     *out = (packed_ready){x, l, workspace,
                           workspace + (size_t)l->block * (size_t)c->rank * dtype_bytes(call->type)};
 done:
@@ -244,33 +256,22 @@ static void run_table(const packed_ready *x, const packed_run *run, const void *
     if (run->count > 0) device_launch(on, &c);
 }
 
-status packed_all_gather(comm *c, const comm_segment *s, int segments, const void *shard,
-                         void *full, dtype t, device_stream *on, err *e)
+status packed_issue(comm *c, const comm_call *call, device_stream *on, err *e)
 {
     status result = OK;
-    const comm_packed_call call = {s, segments, c->rank, c->size, true, !shard, t, on->kind};
-    packed_ready x;
-    if (segments == 0) return OK;
-    TRY(prepare(c, "all_gather", &call, &x, e));
-    run_table(&x, &x.list->pack, shard ? shard : full, x.workspace, t, on);
-    TRY(comm_all_gather(c, x.own, x.workspace, (size_t)x.list->block, t, on, e));
-    run_table(&x, &x.list->unpack, x.workspace, full, t, on);
-done:
-    return result;
-}
-
-status packed_reduce_scatter(comm *c, const comm_segment *s, int segments, const void *full,
-                             void *shard, dtype t, comm_reduce_op op, device_stream *on, err *e)
-{
-    status result = OK;
-    const comm_packed_call call = {s, segments, c->rank, c->size, false, !shard, t, on->kind};
-    void *out = shard ? shard : (void *)(uintptr_t)full;
-    packed_ready x;
-    if (segments == 0) return OK;
-    TRY(prepare(c, "reduce_scatter", &call, &x, e));
-    run_table(&x, &x.list->pack, full, x.workspace, t, on);
-    TRY(comm_reduce_scatter(c, x.workspace, x.own, (size_t)x.list->block, t, op, on, e));
-    run_table(&x, &x.list->unpack, x.workspace, out, t, on);
+    packed_ready x = {.list = NULL};
+    if (call->segments == 0) return OK;
+    TRY(prepare(c, call, on->kind, &x, e));
+    const bool all = gathers(call);
+    const comm_call packed = {.kind = call->kind,
+                              .type = call->type,
+                              .op = call->op,
+                              .count = (size_t)x.list->block,
+                              .in = all ? x.own : x.workspace,
+                              .out = all ? x.workspace : x.own};
+    run_table(&x, &x.list->pack, call->in, x.workspace, call->type, on);
+    TRY(comm_issue_part(c, &packed, on, e));
+    run_table(&x, &x.list->unpack, x.workspace, call->out, call->type, on);
 done:
     return result;
 }

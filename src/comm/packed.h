@@ -23,12 +23,8 @@ typedef struct comm_packing comm_packing;
 
 // A call over segments that this rank will issue.
 typedef struct comm_packed_call {
-    const comm_segment *segment; // [segments] copied
-    int segments;
-    int rank, size;            // of this rank in the communicator
-    bool gathers;              // comm_all_gather_segments; if not, comm_reduce_scatter_segments
-    bool in_place;             // its `shard` is NULL
-    dtype type;                // F32, BF16 or F16
+    comm_call call; // its arrays may be NULL. Its segments are copied. Its type is F32, BF16 or F16
+    int rank, size; // of this rank in the communicator
     device_stream_kind stream; // that it will be issued to
 } comm_packed_call;
 
@@ -47,10 +43,7 @@ status comm_packing_start(comm_packing *x, kernel_segment *table, kernel_segment
                           void *const workspace[STREAMS], const size_t bytes[STREAMS],
                           device_stream *on, err *e);
 
-// The two calls of comm.h. c->packing must have the call: else E_INTERNAL. Called by comm.c.
-status packed_all_gather(comm *c, const comm_segment *s, int segments, const void *shard,
-                         void *full, dtype t, device_stream *on, err *e);
-status packed_reduce_scatter(comm *c, const comm_segment *s, int segments, const void *full,
-                             void *shard, dtype t, comm_reduce_op op, device_stream *on, err *e);
+// Carries out a call over segments, for comm_issue. c->packing must have the call: else E_INTERNAL.
+status packed_issue(comm *c, const comm_call *call, device_stream *on, err *e);
 
 #endif

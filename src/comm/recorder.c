@@ -39,17 +39,28 @@ _Atomic int32_t *comm_recorder_members(const comm_recorder *r, int rank, int gro
            (size_t)group * (size_t)r->o.all_ranks;
 }
 
-status comm_recorder_open(const comm_recorder_options *o, comm_recorder **out, err *e)
+static void close_recorder(comm_recorder *r)
+{
+    // What lies in the arena is gone with it.
+    if (!r->o.arena) munmap(r, r->bytes);
+}
+
+void comm_recorder_use(world *w, comm_recorder *r)
+{
+    w->last_calls = (comm_last_calls){r, comm_recorder_describe, close_recorder};
+}
+
+status comm_recorder_open(world *w, int entries, bool compares, err *e)
 {
     status result = OK;
-    const size_t members = (size_t)RECORDER_GROUPS * (size_t)o->all_ranks * sizeof(int32_t);
-    const size_t rank_bytes = size_align(slots_bytes(o->entries) + members, 64);
-    const size_t bytes = size_align(sizeof(comm_recorder), 64) + (size_t)o->ranks * rank_bytes;
-    *out = NULL;
+    const size_t members = (size_t)RECORDER_GROUPS * (size_t)w->all_ranks * sizeof(int32_t);
+    const size_t rank_bytes = size_align(slots_bytes(entries) + members, 64);
+    const size_t bytes = size_align(sizeof(comm_recorder), 64) + (size_t)w->ranks * rank_bytes;
     void *memory;
+    if (!entries && !compares) return OK;
     // The kernel gives a page when it is first written.
-    if (o->arena) {
-        TRY(comm_arena_take(o->arena, bytes, false, &memory, e));
+    if (w->arena) {
+        TRY(comm_arena_take(w->arena, bytes, false, &memory, e));
     } else {
         memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                       MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -57,19 +68,21 @@ status comm_recorder_open(const comm_recorder_options *o, comm_recorder **out, e
     }
     comm_recorder *r = memory;
     *r = (comm_recorder){
-        .o = *o,
+        .o = {.ranks = w->ranks,
+              .first_rank = w->first_rank,
+              .all_ranks = w->all_ranks,
+              .entries = entries,
+              .compares = compares,
+              .spin = w->spin,
+              .arena = w->arena,
+              .failure = w->failure,
+              .watchdog = w->watchdog},
         .bytes = bytes,
         .rank_bytes = rank_bytes,
-        .limits = {.failure = o->failure, .timeout_ms = &o->watchdog->limit_ms, .spin = o->spin}};
-    *out = r;
+        .limits = {.failure = w->failure, .timeout_ms = &w->watchdog->limit_ms, .spin = w->spin}};
+    comm_recorder_use(w, r);
 done:
     return result;
-}
-
-void comm_recorder_close(comm_recorder *r)
-{
-    // What lies in the arena is gone with it.
-    if (r && !r->o.arena) munmap(r, r->bytes);
 }
 
 bool comm_record_read(const comm_record_slot *s, comm_record_entry *out, uint64_t *id)
@@ -269,21 +282,16 @@ static void mark(const comm_record_mark *m, device_stream *on, device_stream_fn 
         on->device->ops->call(on, fn, m, sizeof *m);
 }
 
-static bool is_message(comm_call_kind k)
-{
-    return k == CALL_SEND || k == CALL_RECV;
-}
-
 // The place of a call among those that it may meet, from 1.
-static uint64_t next_sequence(comm_recording *x, const comm_call_shape *call)
+static uint64_t next_sequence(comm_recording *x, const comm_signature *call)
 {
-    if (!is_message((comm_call_kind)call->kind))
+    if (!comm_call_row_of(call->kind)->is_message)
         return atomic_fetch_add(&x->group->collectives, 1) + 1;
     atomic_store(&x->group->has_messages, 1);
-    return ++x->pairs[call->root + (call->kind == CALL_RECV ? x->size : 0)];
+    return ++x->pairs[call->peer + (call->kind == CALL_RECV ? x->size : 0)];
 }
 
-static comm_record_entry next_entry(comm_recording *x, const comm_call_shape *call, uint64_t what)
+static comm_record_entry next_entry(comm_recording *x, const comm_signature *call, uint64_t what)
 {
     return (comm_record_entry){.call = *call,
                                .group = x->row,
@@ -318,7 +326,7 @@ static status capture(comm_recording *x, const comm_record_entry *entry, err *e)
     return OK;
 }
 
-status comm_record_begin(comm *c, comm_call_shape call, device_stream *on, comm_record_mark *m,
+status comm_record_begin(comm *c, const comm_call *call, device_stream *on, comm_record_mark *m,
                          err *e)
 {
     status result = OK;
@@ -326,13 +334,14 @@ status comm_record_begin(comm *c, comm_call_shape call, device_stream *on, comm_
     m->slot = NULL;
     if (!x || !x->group) return OK;
     const comm_recorder *r = x->recorder;
-    const bool message = is_message((comm_call_kind)call.kind);
+    const bool message = comm_call_row_of(call->kind)->is_message;
+    const comm_signature signature = comm_call_signature(call);
     const comm_record_entry entry =
-        next_entry(x, &call, atomic_load(&r->o.watchdog->activities[x->rank].what));
+        next_entry(x, &signature, atomic_load(&r->o.watchdog->activities[x->rank].what));
     if (r->o.entries) *m = add_entry(x, &entry);
     if (r->o.entries && x->process->captures) TRY(capture(x, &entry, e));
     if (x->peers && !message) TRY(comm_record_compare(c, &entry, e));
-    if (message && c->ops->group_begin) m->slot = NULL; // it starts when its group ends
+    if (message && c->ops->group) m->slot = NULL; // it starts when its group ends
     if (m->slot) mark(m, on, mark_started);
 done:
     return result;
@@ -395,7 +404,7 @@ void comm_recorder_describe(const comm_recorder *r, int rank, char *out, size_t 
     const int64_t started = atomic_load(&s->started_ns), completed = atomic_load(&s->completed_ns);
     const int64_t since = completed ? completed : started ? started : x.issued_ns;
     comm_record_label(&own->groups[x.group], label);
-    snprintf(out, room, "%s %llu%s%s, %s %.1f s ago", comm_call_name((comm_call_kind)x.call.kind),
+    snprintf(out, room, "%s %llu%s%s, %s %.1f s ago", comm_signature_name(&x.call),
              (unsigned long long)x.sequence, label[0] ? " over " : "", label,
              completed ? "completed"
              : started ? "started"

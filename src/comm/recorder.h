@@ -12,10 +12,8 @@
 #ifndef TRIREME_COMM_RECORDER_H
 #define TRIREME_COMM_RECORDER_H
 
-#include "comm/arena.h"
 #include "comm/call.h"
 #include "comm/comm.h"
-#include "comm/watchdog.h"
 
 enum {
     RECORDER_ENTRIES = 2000, // recorded calls of a rank where nothing else is chosen
@@ -25,23 +23,14 @@ enum {
 };
 
 typedef struct comm_recorder comm_recorder;
+struct world;
 
-typedef struct comm_recorder_options {
-    int ranks;             // of this machine
-    int first_rank;        // the number of the first of them among all
-    int all_ranks;         // of all machines
-    int entries;           // of each rank; 0: nothing is recorded
-    bool compares;         // each collective is compared before it runs
-    bool spin;             // every rank can have a core of its own
-    comm_failure *failure; // borrowed, as the watchdog: they outlive the recorder
-    comm_watchdog *watchdog;
-    comm_arena *arena; // the memory lies there; NULL: the process has one rank
-} comm_recorder_options;
-
-// Called before ranks start, by one process that starts some. Every process reaches it at the same address. E_FIT,
-// E_IO.
-status comm_recorder_open(const comm_recorder_options *o, comm_recorder **out, err *e);
-void comm_recorder_close(comm_recorder *r); // NULL allowed
+// Opens the flight recorder of w with room for `entries` calls of each rank. `compares`: ranks compare each collective
+// before it runs. It does nothing where both are 0. Called before ranks start; of the processes of launch_attach that of
+// rank 0 calls it, and the others use its recorder. world_close closes it. E_FIT, E_IO.
+status comm_recorder_open(struct world *w, int entries, bool compares, err *e);
+// Makes r, which another process has opened and which lies at the same address here, the recorder of w.
+void comm_recorder_use(struct world *w, comm_recorder *r);
 
 // Records all calls of c from now on. c is the communicator of all ranks, opened by rank `rank` of this
 // machine. comm_split records what is split from it. Collective over c. E_PEER, E_MEMORY.
@@ -56,10 +45,6 @@ void comm_recorder_begin_capture(comm *c);
 void comm_recorder_end_capture(comm *c);
 // The device replays these calls once more.
 void comm_recorder_replay(comm *c);
-
-// Appends what rank `rank` did last, such as "all_reduce 12 over dp_shard, completed 3.2 s ago". Appends
-// nothing where it has not recorded a call.
-void comm_recorder_describe(const comm_recorder *r, int rank, char *out, size_t room);
 
 // Writes the recordings of `count` ranks from `first` on, which this process has started, as PyTorch's Flight Recorder
 // does: to the files PREFIX<rank>, pickles that torchfrtrace reads. The same as JSON goes to PREFIXjson/<rank>.json. A rank

@@ -19,9 +19,10 @@ status comm_record_find_peers(comm *c, err *e)
     const comm_recorder *r = x->recorder;
     const uint64_t key = atomic_load(&x->group->key);
     const size_t size = (size_t)c->size;
+    const comm_call barrier = {.kind = CALL_BARRIER};
     TRY(alloc_zeroed(&x->peer_ranks, size, sizeof *x->peer_ranks, "the ranks of a group", e));
     TRY(alloc_zeroed(&x->peers, size, sizeof(comm_record_group *), "the ranks of a group", e));
-    TRY(c->ops->barrier(c, e)); // all have written their rows
+    TRY(c->ops->issue(c, &barrier, NULL, e)); // all have written their rows
     for (int rank = 0; rank < r->o.ranks; rank++) {
         comm_record_group *groups = comm_recorder_rank(r, rank)->groups;
         for (int i = 0; i < RECORDER_GROUPS; i++) {
@@ -35,7 +36,7 @@ status comm_record_find_peers(comm *c, err *e)
     for (size_t i = 0; i < size; i++) elsewhere |= !x->peers[i];
     if (elsewhere)
         TRY(alloc_zeroed(&x->gathered, size, sizeof *x->gathered, "the calls of a group", e));
-    TRY(c->ops->barrier(c, e)); // all have found them, and rows may be used again
+    TRY(c->ops->issue(c, &barrier, NULL, e)); // all have found them, and rows may be used again
 done:
     return result;
 }
@@ -50,7 +51,7 @@ static void describe(const comm_recorder *r, int own, const comm_record_side *s,
     void (*describe_what)(uint64_t, char *, size_t) =
         atomic_load(&r->o.watchdog->activities[own].describe);
     if (describe_what && x->what) describe_what(x->what, words, sizeof words);
-    snprintf(out, room, "rank %d %s%s%s%s", (int)s->rank, comm_call_describe(&x->call, call),
+    snprintf(out, room, "rank %d %s%s%s%s", (int)s->rank, comm_signature_describe(&x->call, call),
              words[0] ? " (as " : "", words, words[0] ? ")" : "");
 }
 
@@ -101,7 +102,7 @@ static status absent(comm *c, int member, const comm_record_entry *mine, const c
 static void idle(void *arg)
 {
     const comm_wait *wait = arg;
-    comm_watchdog_wait(wait->recorder->o.watchdog, wait);
+    comm_watchdog_wait(wait->last_calls->recorder->o.watchdog, wait);
 }
 
 static status await(comm *c, int member, const comm_record_entry *mine, comm_record_entry *theirs,
@@ -110,14 +111,15 @@ static status await(comm *c, int member, const comm_record_entry *mine, comm_rec
     const comm_recording *x = c->recording;
     comm_record_group *g = x->peers[member];
     const comm_recorder *r = x->recorder;
+    const comm_last_calls calls = {.recorder = x->recorder, .describe = comm_recorder_describe};
     const comm_wait wait = {.waiting = r->o.first_rank + x->rank,
                             .awaited = r->o.first_rank + x->peer_ranks[member],
                             .first = r->o.first_rank,
                             .ranks = r->o.ranks,
                             .what = mine->what,
-                            .call = comm_call_name((comm_call_kind)mine->call.kind),
+                            .call = comm_signature_name(&mine->call),
                             .label = c->label,
-                            .recorder = r};
+                            .last_calls = &calls};
     doorbell_limits limits = r->limits;
     limits.idle = idle;
     limits.idle_arg = (void *)(uintptr_t)&wait;
@@ -158,7 +160,9 @@ static status compare_everywhere(comm *c, const comm_record_entry *mine, err *e)
     status result = OK;
     const comm_recording *x = c->recording;
     const comm_record_side own = side_of(x, x->rank, mine), *all = x->gathered;
-    TRY(c->ops->gather_now(c, &own, x->gathered, sizeof own, e));
+    const comm_call call = {CALL_COMPARE, .type = U8, .count = sizeof own, .in = &own,
+                            .out = x->gathered};
+    TRY(c->ops->issue(c, &call, NULL, e));
     for (int r = 1; r < c->size; r++)
         if (memcmp(&all[r].entry.call, &all[0].entry.call, sizeof all[r].entry.call) != 0)
             return differ(c, &all[0], &all[r], e);

@@ -40,19 +40,9 @@ static const char *type_name(dtype t)
                        : "Byte";
 }
 
-// PyTorch's names of calls. A call over segments is one of many tensors there. Groups that are split, and ranks that
-// share memory, meet without arrays.
-static const char *call_name(comm_call_kind k)
-{
-    return k == CALL_ALL_GATHER_SEGMENTS        ? "ALLGATHER_coalesced"
-           : k == CALL_REDUCE_SCATTER_SEGMENTS  ? "REDUCE_SCATTER_coalesced"
-           : k == CALL_SPLIT || k == CALL_SHARE ? "barrier"
-                                                : comm_call_name(k);
-}
-
 static bool is_message(const comm_record_entry *x)
 {
-    return x->call.kind == CALL_SEND || x->call.kind == CALL_RECV;
+    return comm_call_row_of(x->call.kind)->is_message;
 }
 
 static void put_text(values *v, const char *key, const char *s)
@@ -192,14 +182,14 @@ static void put_array(values *v, const char *sizes, const char *types, uint64_t 
     values_close_list(v);
 }
 
-static void put_arrays(values *v, const comm_call_shape *c, int ranks)
+static void put_arrays(values *v, const comm_signature *c, int ranks)
 {
-    const uint64_t all = c->count * (uint64_t)ranks;
-    const bool has_arrays = c->kind > CALL_SHARE;
-    put_array(v, "input_sizes", "input_dtypes", c->kind == CALL_REDUCE_SCATTER ? all : c->count,
-              (dtype)c->type, has_arrays);
-    put_array(v, "output_sizes", "output_dtypes", c->kind == CALL_ALL_GATHER ? all : c->count,
-              (dtype)c->type, has_arrays);
+    const comm_call_row *row = comm_call_row_of(c->kind);
+    const uint64_t all = c->hash ? c->count : c->count * (uint64_t)ranks; // a segment is a tensor
+    put_array(v, "input_sizes", "input_dtypes", row->in == COMM_ALL_COUNTS ? all : c->count,
+              (dtype)c->type, row->in != COMM_NO_ARRAY);
+    put_array(v, "output_sizes", "output_dtypes", row->out == COMM_ALL_COUNTS ? all : c->count,
+              (dtype)c->type, row->out != COMM_NO_ARRAY);
 }
 
 static void put_time(values *v, const char *key, int64_t ns)
@@ -236,7 +226,7 @@ static void put_frame(dump *d, const comm_record_entry *x)
     values_key(&d->v, "frames");
     values_open_list(&d->v);
     values_open_object(&d->v);
-    put_text(&d->v, "name", what[0] ? what : comm_call_describe(&x->call, call));
+    put_text(&d->v, "name", what[0] ? what : comm_signature_describe(&x->call, call));
     put_text(&d->v, "filename", "");
     put_int(&d->v, "line", 0);
     values_close_object(&d->v);
@@ -252,9 +242,10 @@ static void put_names(dump *d, const comm_record_entry *x)
     const char *transport = atomic_load(&g->transport);
     comm_record_label(g, label);
     name_group(g, name);
-    snprintf(call, sizeof call, "nccl:%s", call_name((comm_call_kind)x->call.kind));
+    snprintf(call, sizeof call, "nccl:%s",
+             comm_call_row_of(x->call.kind)->torch[x->call.hash != 0]);
     if (is_message(x)) {
-        const int other = member_rank(d, (int)x->group, x->call.root), mine = own > other;
+        const int other = member_rank(d, (int)x->group, x->call.peer), mine = own > other;
         const bool sends = x->call.kind == CALL_SEND;
         name_pair(g, sends ? own : other, sends ? other : own, name);
         snprintf(call, sizeof call, sends ? "nccl:send %d->%d" : "nccl:recv %d<-%d", mine, !mine);

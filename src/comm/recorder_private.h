@@ -3,12 +3,13 @@
 #ifndef TRIREME_COMM_RECORDER_PRIVATE_H
 #define TRIREME_COMM_RECORDER_PRIVATE_H
 
-#include "comm/doorbell.h"
 #include "comm/recorder.h"
+#include "rendezvous/doorbell.h"
+#include "rendezvous/world.h"
 
 // A call as its rank issued it.
 typedef struct comm_record_entry {
-    comm_call_shape call;
+    comm_signature call;
     int64_t group; // row of the rank's groups
     uint64_t
         sequence; // place, from 1, among collectives of the group, or messages from this sender to this receiver
@@ -52,6 +53,18 @@ typedef struct comm_record_rank {
     // Behind them: the members of each group, as ranks of the run (comm_recorder_members).
 } comm_record_rank;
 
+typedef struct comm_recorder_options {
+    int ranks;             // of this machine
+    int first_rank;        // the number of the first of them among all
+    int all_ranks;         // of all machines
+    int entries;           // of each rank; 0: nothing is recorded
+    bool compares;         // each collective is compared before it runs
+    bool spin;             // every rank can have a core of its own
+    comm_failure *failure; // borrowed, as the watchdog: they outlive the recorder
+    comm_watchdog *watchdog;
+    comm_arena *arena; // the memory lies there; NULL: the process has one rank
+} comm_recorder_options;
+
 struct comm_recorder {
     comm_recorder_options o;
     size_t bytes;      // of all of it
@@ -59,10 +72,14 @@ struct comm_recorder {
     doorbell_limits limits;
 };
 
+// Appends what rank `rank` did last, such as "all_reduce 12 over dp_shard, completed 3.2 s ago". Appends
+// nothing where it has not recorded a call.
+void comm_recorder_describe(const comm_recorder *r, int rank, char *out, size_t room);
+
 // A call in a recording of the rank's device.
 typedef struct comm_record_captured {
     struct comm_recording *recording;
-    comm_call_shape call;
+    comm_signature call;
     uint64_t what;
 } comm_record_captured;
 
@@ -114,7 +131,7 @@ void comm_recording_set_label(comm_recording *x, const char *label);
 
 // Records a call that is about to be issued to `on` (NULL: it blocks the host), and compares it where the
 // recorder compares. Without a recording it does nothing. E_INTERNAL where ranks differ.
-status comm_record_begin(comm *c, comm_call_shape call, device_stream *on, comm_record_mark *m,
+status comm_record_begin(comm *c, const comm_call *call, device_stream *on, comm_record_mark *m,
                          err *e);
 // The call has been issued.
 void comm_record_end(const comm_record_mark *m, device_stream *on);

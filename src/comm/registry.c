@@ -4,19 +4,21 @@
 // Called by session/ and by programs that measure. Of a communicator it knows no more than its row.
 #include "comm/registry.h"
 
-#include "comm/hier.h"
-#include "comm/local.h"
-#include "comm/mpi.h"
-#include "comm/nccl.h"
-#include "comm/network.h"
-#include "comm/p2p.h"
+#include "comm/hier/hier.h"
+#include "comm/local/local.h"
+#include "comm/nccl/nccl.h"
+#include "comm/network/mpi.h"
+#include "comm/network/network.h"
+#include "comm/network/tls.h"
+#include "comm/p2p/p2p.h"
+#include "comm/recorder.h"
 #include "comm/solo.h"
-#include "comm/tls.h"
-#ifdef TRIREME_UCX
-#include "comm/ucx.h"
-#endif
-#include "comm/world.h"
 #include "device/kernels.h"
+#include "rendezvous/hosts.h"
+#include "rendezvous/world.h"
+#ifdef TRIREME_UCX
+#include "comm/network/ucx.h"
+#endif
 
 #include <string.h>
 
@@ -143,11 +145,23 @@ status comm_open(const char *name, comm_options o, comm **out, err *e)
     *out = NULL;
     status result = find(name, o.size, o.local_size < o.size, host_memory, &row, e);
     if (result == OK) result = row->open(&o, out, e);
-    if (result == OK && o.world && o.world->recorder)
-        result = comm_recorder_attach(o.world->recorder, o.local_rank, *out, e);
+    if (result == OK && o.world && o.world->last_calls.recorder)
+        result = comm_recorder_attach(o.world->last_calls.recorder, o.local_rank, *out, e);
     if (result != OK && *out) {
         comm_close(*out);
         *out = NULL;
     }
     return result;
+}
+
+comm_options comm_world_options(world *w, int rank, device *d, int64_t deadline_ms)
+{
+    return (comm_options){.rank = rank,
+                          .size = w->all_ranks,
+                          .local_rank = rank - w->first_rank,
+                          .local_size = w->ranks,
+                          .store = w->hosts ? w->hosts->store : w->store,
+                          .device = d,
+                          .deadline_ms = deadline_ms,
+                          .world = w};
 }

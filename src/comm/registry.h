@@ -6,12 +6,10 @@
 #define TRIREME_COMM_REGISTRY_H
 
 #include "comm/comm.h"
-#include "comm/store.h"
+#include "rendezvous/world.h"
 
 // The words of users that choose the communicator of several ranks, for comm_open; NULL ends them.
 extern const char *const COMM_WORDS[];
-
-struct world;
 
 // What a rank brings to the communicator of all ranks.
 typedef struct comm_options {
@@ -20,10 +18,14 @@ typedef struct comm_options {
     comm_store *store;          // where the ranks meet; NULL: there is one rank
     device *device;             // whose memory the collectives work on
     int64_t deadline_ms; // how long the rank waits for the others while it opens; 0: for ever
-    struct world *world; // what the ranks of this machine share; NULL: there is one rank
+    world *world;        // what the ranks of this machine share; NULL: there is one rank
     bool
         any_order; // sums may have any order, which nccl makes use of: two runs may have other bits
 } comm_options;
+
+// Returns what rank `rank` (among all) needs to open a communicator of all ranks (comm_open), which
+// works on the memory of `d`. The rank waits deadline_ms for the others (0: for ever).
+comm_options comm_world_options(world *w, int rank, device *d, int64_t deadline_ms);
 
 // A communicator as a checking process sees it, before any rank has opened one.
 typedef struct comm_description {
@@ -38,7 +40,7 @@ typedef struct comm_description {
 status comm_describe(const char *name, int size, bool is_far, bool host_memory,
                      comm_description *out, err *e);
 
-// Opens the communicator of all ranks, for example comm_open("auto", world_options(…), …). Each rank
+// Opens the communicator of all ranks, for example comm_open("auto", comm_world_options(…), …). Each rank
 // calls it once, in its own process or thread, with the same name. The caller closes *out. E_USAGE when
 // the name is not known, or the communicator cannot have these ranks or this device. E_PEER when
 // another rank failed or did not come in time. Collective over all ranks.

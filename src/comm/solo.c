@@ -7,6 +7,7 @@
 #include "comm/solo.h"
 
 #include "base/alloc.h"
+#include "comm/comm_private.h"
 
 #include <stdlib.h>
 
@@ -48,94 +49,41 @@ static void solo_release(comm *c, device *d, void *p, size_t bytes)
         device_release(d, MEMORY_ZEROED, p, bytes);
 }
 
-static status solo_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
-                              device_stream *on, err *e)
+static void copy(device_stream *on, void *to, const void *from, size_t bytes)
 {
-    (void)inout, (void)count, (void)t, (void)op, (void)on;
-    return solo_check(c, e);
-}
-
-static status solo_copy(comm *c, const void *in, void *out, size_t bytes, device_stream *on, err *e)
-{
-    status result = solo_check(c, e);
-    if (result == OK && in != out && bytes) on->device->ops->copy(on, out, in, bytes);
-    return result;
-}
-
-static status solo_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                                  comm_reduce_op op, device_stream *on, err *e)
-{
-    (void)op;
-    return solo_copy(c, in, out, shard_count * dtype_bytes(t), on, e);
-}
-
-static status solo_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                              device_stream *on, err *e)
-{
-    return solo_copy(c, in, out, shard_count * dtype_bytes(t), on, e);
-}
-
-static status solo_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
-                             err *e)
-{
-    (void)inout, (void)bytes, (void)root, (void)on;
-    return solo_check(c, e);
-}
-
-// comm_send and comm_recv refuse every peer of a single rank before they come here.
-static status solo_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e)
-{
-    (void)c, (void)buf, (void)bytes, (void)on;
-    return err_set(e, E_INTERNAL, "send to rank %d: there is one rank", peer);
-}
-
-static status solo_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e)
-{
-    (void)c, (void)buf, (void)bytes, (void)on;
-    return err_set(e, E_INTERNAL, "recv from rank %d: there is one rank", peer);
-}
-
-static status solo_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e)
-{
-    (void)c, (void)messages, (void)on;
-    return err_set(e, E_INTERNAL, "send_wait for rank %d: there is one rank", peer);
+    if (to != from && bytes) on->device->ops->copy(on, to, from, bytes);
 }
 
 // The shard of the one rank is the full segment.
-static status solo_all_gather_segments(comm *c, const comm_segment *s, int segments,
-                                       const void *shard, void *full, dtype t, device_stream *on,
-                                       err *e)
+static void copy_segments(const comm_call *call, device_stream *on)
 {
-    const size_t element = dtype_bytes(t);
-    status result = solo_check(c, e);
-    for (int i = 0; shard && result == OK && i < segments; i++)
-        result = solo_copy(c, (const char *)shard + (size_t)s[i].shard_offset * element,
-                           (char *)full + (size_t)s[i].full_offset * element,
-                           (size_t)s[i].count * element, on, e);
-    return result;
+    const size_t element = dtype_bytes(call->type);
+    const bool gathers = call->kind == CALL_ALL_GATHER;
+    for (int i = 0; i < call->segments; i++) {
+        const comm_segment *s = &call->segment[i];
+        const int64_t from = gathers ? s->shard_offset : s->full_offset,
+                      to = gathers ? s->full_offset : s->shard_offset;
+        copy(on, (char *)call->out + (size_t)to * element,
+             (const char *)call->in + (size_t)from * element, (size_t)s->count * element);
+    }
 }
 
-static status solo_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
-                                           const void *full, void *shard, dtype t,
-                                           comm_reduce_op op, device_stream *on, err *e)
+// Every collective leaves the input of the one rank in its output. comm_send and comm_recv refuse every peer.
+static status solo_issue(comm *c, const comm_call *call, device_stream *on, err *e)
 {
-    (void)op;
-    const size_t element = dtype_bytes(t);
-    status result = solo_check(c, e);
-    for (int i = 0; shard && result == OK && i < segments; i++)
-        result = solo_copy(c, (const char *)full + (size_t)s[i].full_offset * element,
-                           (char *)shard + (size_t)s[i].shard_offset * element,
-                           (size_t)s[i].count * element, on, e);
-    return result;
+    const status result = solo_check(c, e);
+    if (result != OK || !on || call->in_place) return result;
+    if (call->segment)
+        copy_segments(call, on);
+    else
+        copy(on, call->out, call->in, call->count * dtype_bytes(call->type));
+    return OK;
 }
 
-static status solo_barrier(comm *c, err *e)
+// comm_send_wait refuses every peer before it comes here.
+static status solo_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e)
 {
-    return solo_check(c, e);
-}
-
-static status solo_share(comm *c, err *e)
-{
+    (void)peer, (void)messages, (void)on;
     return solo_check(c, e);
 }
 
@@ -162,19 +110,10 @@ static const comm_ops solo_ops = {
     .close = solo_close,
     .alloc = solo_alloc,
     .release = solo_release,
-    .all_reduce = solo_all_reduce,
-    .reduce_scatter = solo_reduce_scatter,
-    .all_gather = solo_all_gather,
-    .broadcast = solo_broadcast,
-    .send = solo_send,
-    .recv = solo_recv,
+    .issue = solo_issue,
     .send_wait = solo_send_wait,
-    .all_gather_segments = solo_all_gather_segments,
-    .reduce_scatter_segments = solo_reduce_scatter_segments,
-    .barrier = solo_barrier,
     .abort = solo_abort,
     .split = solo_split,
-    .share = solo_share,
 };
 
 const comm_capabilities SOLO_CAPABILITIES = {
@@ -182,21 +121,19 @@ const comm_capabilities SOLO_CAPABILITIES = {
 
 status comm_solo_open_in(world *w, int world_rank, comm **out, err *e)
 {
-    comm_solo *s;
+    status result = OK;
+    comm_solo *s = NULL;
     *out = NULL;
-    const status result = alloc_zeroed(&s, 1, sizeof *s, "a communicator", e);
-    if (result != OK) return result;
-    s->base = (comm){
-        .ops = &solo_ops,
-        .rank = 0,
-        .size = 1,
-        .can = SOLO_CAPABILITIES,
-    };
+    TRY(alloc_zeroed(&s, 1, sizeof *s, "a communicator", e));
+    TRY(comm_init(&s->base, &solo_ops, &SOLO_CAPABILITIES, 0, 1, e));
     s->base.can.device_memory = w == NULL; // else memory comes from the arena of the world
     s->world = w;
     s->world_rank = world_rank;
     *out = &s->base;
-    return OK;
+    s = NULL;
+done:
+    free(s);
+    return result;
 }
 
 status comm_solo_open(comm **out, err *e)

@@ -3,7 +3,8 @@
 #ifndef TRIREME_COMM_SOLO_H
 #define TRIREME_COMM_SOLO_H
 
-#include "comm/world.h"
+#include "comm/comm.h"
+#include "rendezvous/world.h"
 
 extern const comm_capabilities SOLO_CAPABILITIES; // of a run with one rank
 

@@ -16,8 +16,10 @@ static int64_t unit_of(const job *j, int64_t data_ranks)
 int batch_auto_ranks(const job *j, int cores)
 {
     int least = (int)size_min(mesh_least_ranks(j), MESH_RANKS);
-    const int model = j->parallel.pp * j->parallel.cp * j->parallel.tp;
-    if (j->parallel.dp_shard) return least;
+    int model = 1;
+    for (int a = 0; a < AXES; a++)
+        if (!(AXES_DATA & MESH_AXIS(a))) model *= j->parallel.size[a];
+    if (j->parallel.size[AXIS_DP_SHARD]) return least;
     for (int ranks = cores / least * least; ranks > least; ranks -= least)
         if (j->train.global_batch % unit_of(j, ranks / model) == 0) return ranks;
     return least;
@@ -49,8 +51,8 @@ static void describe_others(const job *j, const mesh *m, text *out)
     text list = {0};
     if (!divides)
         list_divisors(batch, 1, 1, &list);
-    else if (!j->parallel.dp_shard)
-        list_divisors(batch / micro, j->parallel.dp_replicate, model, &list);
+    else if (!j->parallel.size[AXIS_DP_SHARD])
+        list_divisors(batch / micro, j->parallel.size[AXIS_DP_REPLICATE], model, &list);
     if (list.bytes)
         text_addf(out, "; valid %s for %lld: %s", divides ? "launch.ranks" : "train.micro_batch",
                   (long long)batch, list.chars);
@@ -90,10 +92,10 @@ status batch_check(const job *j, const mesh *m, err *e)
     return j->train.global_batch % unit == 0 ? OK : refuse(j, m, e);
 }
 
-// Do so many micro-batches fill the pipeline? The interleaved schedule takes them in groups of pp.
+// Returns whether so many micro-batches fill the pipeline. The interleaved schedule takes them in groups of pp.
 static bool fills_pipeline(const job *j, int64_t micros)
 {
-    int pp = j->parallel.pp;
+    int pp = j->parallel.size[AXIS_PP];
     if (pp > 1 && j->strategy.pipeline.schedule == PIPE_INTERLEAVED && micros % pp) return false;
     return pp == 1 || micros >= 2 * pp;
 }

@@ -18,7 +18,7 @@ static bool is_info(void)
            is_word("TORCH_DISTRIBUTED_DEBUG", "DETAIL") || is_word("TORCH_CPP_LOG_LEVEL", "INFO");
 }
 
-// Does a list of NCCL_DEBUG_SUBSYS choose the subsystem? Words that are not known choose nothing.
+// Returns whether a list of NCCL_DEBUG_SUBSYS chooses the subsystem. Words that are not known choose nothing.
 static bool chooses(const char *list, const char *subsystem)
 {
     const bool others = *list == '^';

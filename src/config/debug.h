@@ -13,7 +13,7 @@ typedef enum debug_kind {
     DEBUG_ENV,     // variables that have no effect
 } debug_kind;
 
-// Does the environment ask for messages of this kind? At INFO it asks for all, of which NCCL_DEBUG_SUBSYS chooses:
+// Returns whether the environment asks for messages of this kind. At INFO it asks for all, of which NCCL_DEBUG_SUBSYS chooses:
 // "INIT,NET" these, "^ENV" all others. NCCL_DEBUG=VERSION asks for the version alone.
 bool debug_says(debug_kind kind);
 

@@ -3,28 +3,12 @@
 #include "config/private.h"
 #include "config/values.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static const void *value_of(const void *owner, const job_key *k)
 {
     return (const char *)owner + k->offset;
-}
-
-void value_number(double value, text *out)
-{
-    char s[40];
-    for (int digits = 6; digits <= 17; digits++) {
-        snprintf(s, sizeof s, "%.*g", digits, value);
-        if (strtod(s, NULL) == value) break;
-    }
-    // YAML 1.1 reads 1e-05 as a word; every reader takes 1.0e-05 for a number.
-    const char *power = strchr(s, 'e');
-    if (power && !strchr(s, '.'))
-        text_addf(out, "%.*s.0%s", (int)(power - s), s, power);
-    else
-        text_add(out, s);
 }
 
 static int64_t whole_of(const void *owner, const job_key *k)
@@ -80,7 +64,7 @@ static void format_parts(const void *owner, const job_key *k, text *out)
         yaml_node_quote(parts[i].path, out);
         if (!weighted) continue;
         text_add(out, ", weight: ");
-        value_number(parts[i].weight, out);
+        text_add_number(out, parts[i].weight);
         text_add(out, "}");
     }
     text_add(out, bare ? "" : "]");
@@ -109,9 +93,9 @@ static void format_word(const void *owner, const job_key *k, text *out)
 static void format_betas(const double *beta, text *out)
 {
     text_add(out, "[");
-    value_number(beta[0], out);
+    text_add_number(out, beta[0]);
     text_add(out, ", ");
-    value_number(beta[1], out);
+    text_add_number(out, beta[1]);
     text_add(out, "]");
 }
 
@@ -156,7 +140,7 @@ void value_format(const void *owner, const job_key *k, text *out)
         format_unit(whole_of(owner, k), 1000, "s", "ms", out);
         break;
     case KEY_NUMBER:
-        value_number(*(const double *)value_of(owner, k), out);
+        text_add_number(out, *(const double *)value_of(owner, k));
         break;
     case KEY_PATH:
     case KEY_TEXT:
@@ -217,10 +201,10 @@ static void describe_number(const job_key *k, text *out)
 {
     const bool above = k->flags & KEY_POSITIVE, bounded = k->high < 1e308;
     text_add(out, above ? "a number > " : bounded ? "a number from " : "a number >= ");
-    value_number(k->low, out);
+    text_add_number(out, k->low);
     if (!bounded) return;
     text_add(out, above ? ", at most " : " to ");
-    value_number(k->high, out);
+    text_add_number(out, k->high);
 }
 
 void value_describe_valid(const job_key *k, text *out)

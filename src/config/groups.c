@@ -72,7 +72,7 @@ void job_place_group(const job *j, int group, const char *key, err *e)
 
 // ---- Reading
 
-// Is the path of an entry a section, as "offload"?
+// Returns whether the path of an entry is a section, as "offload".
 static bool is_section(const char *path)
 {
     const size_t bytes = strlen(path);
@@ -242,8 +242,11 @@ static bool has_other_rule(const job *j, const job_group *g)
 // The settings of group i; those of the job for i = groups.
 static param_group solve(const job *j, int i)
 {
-    param_group out = {
-        .dp = j->strategy.dp, .precision = job_dtype(j), .optimizer = j->optimizer, .lr_scale = 1};
+    param_group out = {.dp = j->strategy.dp,
+                       .over = POLICY_AXES,
+                       .precision = job_dtype(j),
+                       .optimizer = j->optimizer,
+                       .lr_scale = 1};
     const job_group *g = &j->group[i];
     memcpy(out.tier, j->strategy.offload.tier, sizeof out.tier);
     if (i == j->groups) return out;
@@ -274,8 +277,8 @@ static bool rule_has(const job_key *k, const param_group *g)
     return !k->rules || k->rules >> g->optimizer.rule & 1u;
 }
 
-// Is the setting written in job.yaml: it is given, or an optimizer's own default, which another
-// version could change, or it follows from a given weight_decay?
+// Returns whether job.yaml has the setting: it is given, or an optimizer's own default, which another
+// version could change, or it follows from a given weight_decay.
 static bool is_written(const job *j, int i, const job_key *k)
 {
     const job_group *g = &j->group[i];
@@ -410,7 +413,7 @@ bool group_line_at(const job *j, int group, int row, text *path, text *value, te
     return true;
 }
 
-// May all keys of an entry that are `key`, or below the section `key`, change?
+// Returns whether all keys of an entry that are `key`, or below the section `key`, may change.
 static bool may_change(const char *key)
 {
     const size_t bytes = strlen(key);

@@ -2,9 +2,9 @@
 // table of keys. See job_help_each in job.h.
 #include "config/private.h"
 #include "config/values.h"
+#include "model/model.h"
 
 #include "base/text.h"
-#include "model/config.h"
 
 #include <string.h>
 
@@ -88,11 +88,45 @@ static void visit_and_clear(key_help *k, void (*visit)(const key_help *k, void *
     text_clear(&k->also);
 }
 
+static void add_default(const model_family *of, const model_field *f, text *out)
+{
+    model_config c;
+    text value = {0};
+    model_config_defaults_of_job(of, &c);
+    model_field_add(&c, f, false, &value);
+    const bool given = f->type != FIELD_INTEGER || strcmp(value.chars, "0") != 0;
+    const bool follows = f->flags & (FIELD_NULLABLE | FIELD_OF_WIDTH);
+    text_addf(out, "%s%s: %s", out->bytes ? ", " : "", of->name,
+              given     ? value.chars
+              : follows ? "from the others"
+                        : "none");
+    if (value.failed) text_fail(out);
+    text_clear(&value);
+}
+
+// A field of the model: its default in each family that has it, and its names in config.json.
+static void describe_field(const model_field *f, key_help *out)
+{
+    const char *names[MODEL_FIELDS];
+    const int count = model_field_synonyms(f->name, names);
+    out->path = f->key;
+    out->help = f->help;
+    out->type = "field of the model";
+    for (int i = 0; MODEL_FAMILIES[i]; i++) {
+        const model_field *row = model_field_named(MODEL_FAMILIES[i], f->name);
+        if (row) add_default(MODEL_FAMILIES[i], row, &out->fallback);
+    }
+    model_field_describe(f, &out->valid);
+    for (int i = 0; i < count; i++) text_addf(&out->also, "%smodel.%s", i ? ", " : "", names[i]);
+}
+
 static void visit_fields(void (*visit)(const key_help *k, void *arg), void *arg)
 {
-    for (int i = 0;; i++) {
-        key_help k = {.type = "field of the model"};
-        if (!model_field_help(i, &k)) return;
+    const model_field *fields[MODEL_FIELDS];
+    const int count = model_fields_list(NULL, fields);
+    for (int i = 0; i < count; i++) {
+        key_help k = {.path = NULL};
+        describe_field(fields[i], &k);
         visit_and_clear(&k, visit, arg);
     }
 }
@@ -183,29 +217,22 @@ static void add_topic(const key_help *k, void *arg)
     if (!k->of_entry) text_addf(t->out, "  %-10s --%s VALUE\n", "flag", k->path);
 }
 
-static bool find_field(const char *path, const char **own)
+// Returns the key of the field that any family has by this name; NULL: none.
+static const char *find_field(const char *name)
 {
-    for (int i = 0;; i++) {
-        key_help k = {.type = NULL};
-        bool found = false, more = model_field_help(i, &k);
-        if (more && strcmp(k.path, path) == 0) found = true;
-        const char *word = path + strlen("model.");
-        for (int s = 0; more && !found && model_config_synonym(word, s); s++)
-            found = strcmp(k.path + strlen("model."), model_config_synonym(word, s)) == 0;
-        text_clear(&k.fallback);
-        text_clear(&k.valid);
-        text_clear(&k.also);
-        if (found) *own = k.path;
-        if (found || !more) return found;
+    for (int i = 0; MODEL_FAMILIES[i]; i++) {
+        const model_field *f = model_field_find(MODEL_FAMILIES[i], name);
+        if (f && f->key) return f->key;
     }
+    return NULL;
 }
 
 const char *job_help_find(const char *word)
 {
-    const char *own = NULL;
     if (key_find(word)) return key_find(word)->path;
     if (key_find_of_group(word)) return key_find_of_group(word)->path;
-    if (key_is_model_field(word) && find_field(word, &own)) return own;
+    if (key_is_model_field(word) && find_field(word + strlen("model.")))
+        return find_field(word + strlen("model."));
     return key_is_section(word) ? word : NULL;
 }
 

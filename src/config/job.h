@@ -69,6 +69,7 @@ typedef struct job {
     struct {
         char *path;          // NULL when a family is given
         char *init;          // auto | random | checkpoint
+        int family;          // index of MODEL_FAMILIES; read where path is NULL
         model_config config; // from path/config.json or the family's keys; a program's own model
                              // leaves it unused
         bool eos_of_data;    // config.eos is the token that ends the documents of data.train
@@ -101,9 +102,9 @@ typedef struct job {
     strategy strategy; // owns its path and its chunk_blocks (layers of `split`, and the blocks of
                        // embedding and head)
     struct {
-        int dp_shard;     // 0: auto, the ranks that the other axes leave (job_solve_mesh)
-        int dp_replicate; // as given; the mesh may have more replicas
-        int tp, cp, pp;
+        // As given; the mesh may have more replicas. DP_SHARD 0: auto, the ranks that the other axes leave
+        // (job_solve_mesh).
+        int size[AXES];
         int *split; // [splits] layers of each model chunk; NULL: auto
         size_t splits;
     } parallel;
@@ -210,7 +211,7 @@ void job_write_yaml(const job *j, text *out);
 // config.json. With `json`, one object of {"value", "origin"} by dotted path.
 void job_explain(const job *j, bool json, text *out);
 
-// What help prints of a key. Strings are borrowed from the table of keys.
+// The description of a key that help prints. Strings are borrowed from the table of keys.
 typedef struct key_help {
     const char *path, *help;  // dotted; a sentence that says what the key does
     const char *type, *unit;  // "whole number"; "tokens", or NULL

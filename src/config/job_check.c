@@ -4,6 +4,7 @@
 #include "config/private.h"
 #include "device/device.h"
 #include "device/hardware.h"
+#include "model/model.h"
 
 #include <string.h>
 
@@ -40,9 +41,10 @@ static status check_length(job *j, err *e)
     if (!given(j, "train.epochs")) j->train.epochs = 0;
     if (!given(j, "train.tokens")) j->train.tokens = 0;
     if (chosen && !given(j, "train.steps")) j->train.steps = 0;
-    if (j->train.tokens && !j->own.model && j->model.config.family == FAMILY_MLP)
+    if (j->train.tokens && !j->own.model && j->model.config.family->reads_vectors)
         KEY_ERROR("train.tokens",
-                  "mlp reads vectors, not tokens; valid: train.steps or train.epochs");
+                  "%s reads vectors, not tokens; valid: train.steps or train.epochs",
+                  j->model.config.family->name);
 done:
     return result;
 }
@@ -101,10 +103,10 @@ static status check_data(job *j, err *e)
                   "not given; valid: PREFIX of token shards, a *.safetensors file, mock, "
                   "or a list of {path, weight}");
     if (j->own.model) goto done; // tracing the model checks its sequence length
-    if (c->family == FAMILY_MLP) {
+    if (c->family->reads_vectors) {
         if (given(j, "data.seq_len") && j->data.seq_len != 1)
-            KEY_ERROR("data.seq_len", "found %lld; mlp reads vectors, valid: 1",
-                      (long long)j->data.seq_len);
+            KEY_ERROR("data.seq_len", "found %lld; %s reads vectors, valid: 1",
+                      (long long)j->data.seq_len, c->family->name);
         j->data.seq_len = 1;
         goto done;
     }
@@ -193,7 +195,7 @@ static void warn_of_shared(job *j, const device_description *d)
         ranks, d->count, d->count == 1 ? "" : "s", d->name);
 }
 
-// Where another launcher has started the ranks, the job may not ask for others.
+// The job may not ask for other ranks than another launcher has started.
 static status check_launcher(const job *j, err *e)
 {
     status result = OK;

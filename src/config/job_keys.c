@@ -86,7 +86,7 @@ static const char *const PLANNED_FAMILIES[] = {"qwen3", NULL};
 const job_key JOB_KEYS[] = {
     {"model.path", "Names the HuggingFace folder that holds the model (config.json, *.safetensors, tokenizer.json).", KEY_PATH, AT(model.path), .flags = KEY_OPTIONAL},
     {"model.init", "Chooses the initial weights: random draws them from train.seed, checkpoint reads them from model.path, auto reads them where model.path holds weights and draws them otherwise.", KEY_WORD, AT(model.init), .fallback = "auto", WORDS("auto", "random", "checkpoint")},
-    {"model.family", "Chooses the model family, in place of model.path; model.layers, model.hidden and the other fields set its sizes.", KEY_ENUM, AT(model.config.family), .words = MODEL_FAMILY_NAMES, .planned = PLANNED_FAMILIES},
+    {"model.family", "Chooses the model family, in place of model.path; model.layers, model.hidden and the other fields set its sizes.", KEY_ENUM, AT(model.family), .words = MODEL_FAMILY_NAMES, .planned = PLANNED_FAMILIES},
 
     {"data.train", "Names the training data: token shards PREFIX.bin and PREFIX.idx, a *.safetensors file (mlp), mock for random tokens, or a list of {path, weight}.", KEY_PARTS, PARTS(data.train, data.trains), .flags = KEY_OPTIONAL},
     {"data.valid", "Names the validation data, in the same forms as data.train.", KEY_PARTS, PARTS(data.valid, data.valids), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE},
@@ -154,12 +154,12 @@ const job_key JOB_KEYS[] = {
     {"lr_schedule.decay_mom_rate", "Sets how fast OneCycle's momentum changes after the cycle.", KEY_NUMBER, AT(lr.cycle.decay_mom_rate), FROM(0), DS(LR_ONE_CYCLE)},
 
     {"parallel.dp", "Chooses the data-parallel strategy; fsdp, FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, ZeRO stages 0 to 3, MirroredStrategy and others are aliases.", KEY_POLICIES, AT(strategy.dp), .flags = KEY_MAY_CHANGE, .fallback = "ddp", WORDS("ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"), .also = DP_ALSO},
-    {"parallel.dp_shard", "Sets the number of ranks that parallel.dp shards over; auto takes the ranks that the other axes leave.", KEY_INT, .unit = "ranks", AT(parallel.dp_shard), .flags = KEY_MAY_CHANGE, .fallback = "auto", RANKS, AUTO},
-    {"parallel.dp_replicate", "Sets the number of replicas of the sharded state; more than 1 with a sharded dp is HYBRID_SHARD.", KEY_INT, .unit = "copies", AT(parallel.dp_replicate), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
-    {"parallel.tp", "Shards the matrices of each layer over this many ranks (tensor parallelism).", KEY_INT, .unit = "ranks", AT(parallel.tp), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
+    {"parallel.dp_shard", "Sets the number of ranks that parallel.dp shards over; auto takes the ranks that the other axes leave.", KEY_INT, .unit = "ranks", AT(parallel.size[AXIS_DP_SHARD]), .flags = KEY_MAY_CHANGE, .fallback = "auto", RANKS, AUTO},
+    {"parallel.dp_replicate", "Sets the number of replicas of the sharded state; more than 1 with a sharded dp is HYBRID_SHARD.", KEY_INT, .unit = "copies", AT(parallel.size[AXIS_DP_REPLICATE]), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
+    {"parallel.tp", "Shards the matrices of each layer over this many ranks (tensor parallelism).", KEY_INT, .unit = "ranks", AT(parallel.size[AXIS_TP]), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.sequence_parallel", "Shards activations along the sequence between tensor-parallel regions, as Megatron does; it needs parallel.tp 2 or more.", KEY_BOOL, AT(strategy.sequence_parallel), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
-    {"parallel.cp", "Splits each sequence over this many ranks (context parallelism); data.seq_len must be a multiple of twice the number.", KEY_INT, .unit = "ranks", AT(parallel.cp), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
-    {"parallel.pp", "Divides the layers into this many pipeline stages.", KEY_INT, .unit = "stages", AT(parallel.pp), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
+    {"parallel.cp", "Splits each sequence over this many ranks (context parallelism); data.seq_len must be a multiple of twice the number.", KEY_INT, .unit = "ranks", AT(parallel.size[AXIS_CP]), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
+    {"parallel.pp", "Divides the layers into this many pipeline stages.", KEY_INT, .unit = "stages", AT(parallel.size[AXIS_PP]), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.pp_schedule", "Chooses the order in which pipeline stages run forward and backward passes of micro-batches.", KEY_ENUM, AT(strategy.pipeline.schedule), .flags = KEY_MAY_CHANGE, .fallback = "1f1b", .words = PIPELINE_SCHEDULE_NAMES},
     {"parallel.virtual_stages", "Sets how many model chunks each pipeline stage runs under the interleaved schedule.", KEY_INT, .unit = "model chunks", AT(strategy.pipeline.virtual_stages), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.split", "Sets the number of layers of each model chunk; auto balances the chunks by FLOPs.", KEY_SIZES, .unit = "layers", AT(parallel.split), .count_offset = (int)offsetof(job, parallel.splits), .flags = KEY_MAY_CHANGE, .fallback = "auto", .low = 1, .high = 1 << 20, AUTO},

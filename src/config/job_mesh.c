@@ -4,35 +4,25 @@
 #include "config/private.h"
 
 #include "base/size.h"
-#include "comm/world.h"
+#include "rendezvous/world.h"
 
 #include <string.h>
 
 int64_t mesh_least_ranks(const job *j)
 {
-    const int size[] = {j->parallel.dp_shard ? j->parallel.dp_shard : 1, j->parallel.dp_replicate,
-                        j->parallel.cp, j->parallel.tp, j->parallel.pp};
     uint64_t least = 1;
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
-        least = size_mul(least, (uint64_t)size[i]);
+    for (int a = 0; a < AXES; a++)
+        if (j->parallel.size[a]) least = size_mul(least, (uint64_t)j->parallel.size[a]);
     return (int64_t)least;
 }
 
 // Appends the sizes above 1 and their product: "pp 2 x tp 2 = 4", "tp 4".
 static void describe_least(const job *j, text *out)
 {
-    const struct {
-        const char *name;
-        int size;
-    } axes[] = {{"pp", j->parallel.pp},
-                {"dp_replicate", j->parallel.dp_replicate},
-                {"dp_shard", j->parallel.dp_shard},
-                {"cp", j->parallel.cp},
-                {"tp", j->parallel.tp}};
     int named = 0;
-    for (size_t i = 0; i < sizeof axes / sizeof axes[0]; i++)
-        if (axes[i].size > 1)
-            text_addf(out, named++ ? " x %s %d" : "%s %d", axes[i].name, axes[i].size);
+    for (int a = 0; a < AXES; a++)
+        if (j->parallel.size[a] > 1)
+            text_addf(out, named++ ? " x %s %d" : "%s %d", axis_name((axis)a), j->parallel.size[a]);
     if (!named) text_add(out, "dp_shard 1");
     const int64_t least = mesh_least_ranks(j);
     if (named > 1 && size_fits((uint64_t)least)) text_addf(out, " = %lld", (long long)least);
@@ -41,7 +31,7 @@ static void describe_least(const job *j, text *out)
 static status refuse(const job *j, int ranks, err *e)
 {
     int64_t least = mesh_least_ranks(j), below = ranks / least * least;
-    bool fixed = j->parallel.dp_shard > 0;
+    bool fixed = j->parallel.size[AXIS_DP_SHARD] > 0;
     text sizes = {0}, valid = {0};
     describe_least(j, &sizes);
     if (least > MESH_RANKS)
@@ -69,7 +59,7 @@ status job_check_local(const job *j, err *e)
     return E_USAGE;
 }
 
-// Is ddp the policy over dp_shard of all parameters?
+// Returns whether ddp is the policy over dp_shard of all parameters.
 static bool shards_nothing(const job *j)
 {
     bool plain = strcmp(j->strategy.dp.inner.name, "ddp") == 0;
@@ -83,19 +73,17 @@ static bool shards_nothing(const job *j)
 status job_solve_mesh(const job *j, int ranks, mesh *out, err *e)
 {
     int64_t least = mesh_least_ranks(j);
-    bool fixed = j->parallel.dp_shard > 0;
+    bool fixed = j->parallel.size[AXIS_DP_SHARD] > 0;
     if (least > MESH_RANKS || (fixed ? ranks != least : ranks % least != 0))
         return refuse(j, ranks, e);
     int rest = ranks / (int)least;
-    int size[AXES] = {[AXIS_PP] = j->parallel.pp,
-                      [AXIS_DP_REPLICATE] = j->parallel.dp_replicate,
-                      [AXIS_DP_SHARD] = fixed ? j->parallel.dp_shard : rest,
-                      [AXIS_CP] = j->parallel.cp,
-                      [AXIS_TP] = j->parallel.tp};
+    int size[AXES];
+    memcpy(size, j->parallel.size, sizeof size);
+    if (!fixed) size[AXIS_DP_SHARD] = rest;
     // Replicas on one axis are reduced at once. The size of an outer axis that shards stays as
     // given, because it is the number of shards.
     bool outer_plain = strcmp(j->strategy.dp.outer.name, "ddp") == 0;
-    if (!fixed && shards_nothing(j) && (outer_plain || j->parallel.dp_replicate == 1)) {
+    if (!fixed && shards_nothing(j) && (outer_plain || j->parallel.size[AXIS_DP_REPLICATE] == 1)) {
         size[AXIS_DP_REPLICATE] *= rest;
         size[AXIS_DP_SHARD] = 1;
     }

@@ -1,139 +1,14 @@
 // job_model.c -- the section `model`: config.json of a folder, or a family and its fields. job_open
-// calls it to read the section, help and explain to list the fields. model/config.h sets and checks
-// values; this file knows Trireme's name of each field, its type and its help.
+// calls it to read the section, explain to print the fields. model/schema.h knows the fields.
 #include "config/private.h"
 
 #include "base/file.h"
 #include "ckpt/ckpt.h"
 #include "config/values.h"
+#include "model/model.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { GPT2 = 1 << FAMILY_GPT2, LLAMA = 1 << FAMILY_LLAMA, MLP = 1 << FAMILY_MLP };
-
-typedef enum field_type {
-    FIELD_COUNT,  // int64_t
-    FIELD_TOKEN,  // int64_t; -1: null
-    FIELD_EOS,    // eos and more_eos
-    FIELD_NUMBER, // double
-    FIELD_FLAG,   // bool
-    FIELD_ACTIVATION,
-    FIELD_ROPE,
-    FIELD_LOSS,
-} field_type;
-
-// When does another value make the same weights another model, which a run must not resume with?
-// config.json holds the parameters of rope only where the kind of rope has them.
-typedef enum field_identity {
-    DIFFERS_ALWAYS,
-    DIFFERS_NEVER, // dropout, initialization and token ids
-    DIFFERS_WITH_ROPE_SCALING,
-    DIFFERS_WITH_ROPE_LLAMA3,
-} field_identity;
-
-#define AT(member) offsetof(model_config, member)
-// clang-format off
-static const struct {
-    const char *path, *help; // "model." and Trireme's name of the field
-    unsigned families;       // bits of the families that have it
-    field_type type;
-    size_t offset; // in model_config
-    field_identity identity;
-} FIELDS[] = {
-    {"model.features", "Sets how many features an input vector has.", MLP, FIELD_COUNT, AT(mlp.features), DIFFERS_ALWAYS},
-    {"model.layers", "Sets the number of layers; the default is that of the family's published model of this width, fewer below their smallest.", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(layers), DIFFERS_ALWAYS},
-    {"model.hidden", "Sets the width of the residual (hidden size).", GPT2 | LLAMA | MLP, FIELD_COUNT, AT(hidden), DIFFERS_ALWAYS},
-    {"model.heads", "Sets the number of attention heads; the default gives each a width of 64, or 128 in llama models from model.hidden 3072 on.", GPT2 | LLAMA, FIELD_COUNT, AT(heads), DIFFERS_ALWAYS},
-    {"model.kv_heads", "Sets the number of key and value heads; the default is model.heads.", LLAMA, FIELD_COUNT, AT(kv_heads), DIFFERS_ALWAYS},
-    {"model.head_dim", "Sets the width of an attention head; the default is model.hidden divided by model.heads.", LLAMA, FIELD_COUNT, AT(head_dim), DIFFERS_ALWAYS},
-    {"model.ffn", "Sets the width of the feed-forward layers; the default is 4 times model.hidden in gpt2 models, 8/3 of it in llama models, rounded up to a multiple of 256 (32 below model.hidden 1024).", GPT2 | LLAMA, FIELD_COUNT, AT(ffn), DIFFERS_ALWAYS},
-    {"model.vocab", "Sets the number of tokens in the vocabulary.", GPT2 | LLAMA, FIELD_COUNT, AT(vocab), DIFFERS_ALWAYS},
-    {"model.classes", "Sets the number of classes, or of targets with loss mse.", MLP, FIELD_COUNT, AT(vocab), DIFFERS_ALWAYS},
-    {"model.max_seq", "Sets the longest sequence that the model takes, in tokens.", GPT2 | LLAMA, FIELD_COUNT, AT(max_seq), DIFFERS_ALWAYS},
-    {"model.activation", "Chooses the activation function of the feed-forward layers.", GPT2 | LLAMA | MLP, FIELD_ACTIVATION, AT(act), DIFFERS_ALWAYS},
-    {"model.loss", "Chooses the loss: cross_entropy for classes, mse for regression.", MLP, FIELD_LOSS, AT(mlp.loss), DIFFERS_ALWAYS},
-    {"model.norm_eps", "Sets the number that normalization layers add to the variance.", GPT2 | LLAMA, FIELD_NUMBER, AT(norm_eps), DIFFERS_ALWAYS},
-    {"model.init_std", "Sets the standard deviation of random initial weights.", GPT2 | LLAMA, FIELD_NUMBER, AT(init_std), DIFFERS_NEVER},
-    {"model.tie_embeddings", "Uses the token embedding's weights in the output layer, too (tied weights).", GPT2 | LLAMA, FIELD_FLAG, AT(tie_embeddings), DIFFERS_ALWAYS},
-    {"model.attention_bias", "Adds a bias to the projections of attention.", LLAMA, FIELD_FLAG, AT(attention_bias), DIFFERS_ALWAYS},
-    {"model.mlp_bias", "Adds a bias to the projections of the feed-forward layers.", LLAMA, FIELD_FLAG, AT(mlp_bias), DIFFERS_ALWAYS},
-    {"model.scale_attention", "Divides attention scores by the square root of the head's width.", GPT2, FIELD_FLAG, AT(scale_attention), DIFFERS_ALWAYS},
-    {"model.scale_by_layer", "Divides attention scores by the number of the layer, too.", GPT2, FIELD_FLAG, AT(scale_by_layer), DIFFERS_ALWAYS},
-    {"model.drop_embed", "Sets the dropout probability of embeddings.", GPT2, FIELD_NUMBER, AT(dropout.embed), DIFFERS_NEVER},
-    {"model.drop_attention", "Sets the dropout probability of attention weights.", GPT2 | LLAMA, FIELD_NUMBER, AT(dropout.attention), DIFFERS_NEVER},
-    {"model.drop_residual", "Sets the dropout probability of the values that a layer adds to the residual.", GPT2, FIELD_NUMBER, AT(dropout.residual), DIFFERS_NEVER},
-    {"model.rope", "Chooses how rotary position embeddings are scaled.", LLAMA, FIELD_ROPE, AT(rope.kind), DIFFERS_ALWAYS},
-    {"model.rope_theta", "Sets the base of the rotary frequencies.", LLAMA, FIELD_NUMBER, AT(rope.theta), DIFFERS_ALWAYS},
-    {"model.rope_factor", "Sets the factor by which rotary positions are scaled.", LLAMA, FIELD_NUMBER, AT(rope.factor), DIFFERS_WITH_ROPE_SCALING},
-    {"model.rope_low", "Sets the low frequency factor of llama3's scaling.", LLAMA, FIELD_NUMBER, AT(rope.low), DIFFERS_WITH_ROPE_LLAMA3},
-    {"model.rope_high", "Sets the high frequency factor of llama3's scaling.", LLAMA, FIELD_NUMBER, AT(rope.high), DIFFERS_WITH_ROPE_LLAMA3},
-    {"model.rope_original", "Sets the sequence length, in tokens, that the model had before llama3's scaling; the default is model.max_seq.", LLAMA, FIELD_COUNT, AT(rope.original), DIFFERS_WITH_ROPE_LLAMA3},
-    {"model.bos", "Sets the id of the token that begins a text.", GPT2 | LLAMA, FIELD_TOKEN, AT(bos), DIFFERS_NEVER},
-    {"model.eos", "Sets the id of the token that ends a text, or a list of such ids.", GPT2 | LLAMA, FIELD_EOS, AT(eos), DIFFERS_NEVER},
-    {"model.pad", "Sets the id of the token that pads sequences.", GPT2 | LLAMA, FIELD_TOKEN, AT(pad), DIFFERS_NEVER},
-};
-// clang-format on
-enum { FIELDS_COUNT = sizeof FIELDS / sizeof FIELDS[0] };
-
-static void format_token(int64_t token, text *out)
-{
-    if (token < 0)
-        text_add(out, "null");
-    else
-        text_addf(out, "%lld", (long long)token);
-}
-
-static void format_field(const model_config *c, int i, text *out)
-{
-    const void *value = (const char *)c + FIELDS[i].offset;
-    switch (FIELDS[i].type) {
-    case FIELD_COUNT:
-        text_addf(out, "%lld", (long long)*(const int64_t *)value);
-        break;
-    case FIELD_TOKEN:
-        format_token(*(const int64_t *)value, out);
-        break;
-    case FIELD_EOS:
-        text_add(out, c->more_eos_count ? "[" : "");
-        format_token(c->eos, out);
-        for (int k = 0; k < c->more_eos_count; k++) {
-            text_add(out, ", ");
-            format_token(c->more_eos[k], out);
-        }
-        text_add(out, c->more_eos_count ? "]" : "");
-        break;
-    case FIELD_NUMBER:
-        value_number(*(const double *)value, out);
-        break;
-    case FIELD_FLAG:
-        text_add(out, *(const bool *)value ? "true" : "false");
-        break;
-    case FIELD_ACTIVATION:
-        text_add(out, model_activation_name(c->act));
-        break;
-    case FIELD_ROPE:
-        text_add(out, MODEL_ROPE_WORDS[c->rope.kind]);
-        break;
-    case FIELD_LOSS:
-        text_add(out, MODEL_LOSS_WORDS[c->mlp.loss]);
-        break;
-    }
-}
-
-static bool is_compared(const model_config *c, field_identity identity)
-{
-    switch (identity) {
-    case DIFFERS_NEVER:
-        return false;
-    case DIFFERS_WITH_ROPE_SCALING:
-        return c->rope.kind != ROPE_DEFAULT;
-    case DIFFERS_WITH_ROPE_LLAMA3:
-        return c->rope.kind == ROPE_LLAMA3;
-    default:
-        return true;
-    }
-}
 
 static void add_difference(const char *key, const char *there, const char *here, text *out)
 {
@@ -146,17 +21,17 @@ status job_compare_model(const job *j, const char *folder, text *different, err 
     status result = OK;
     model_config there;
     const model_config *here = &j->model.config;
+    const model_field *fields[MODEL_FIELDS];
+    const int count = model_fields_list(here->family, fields);
     TRY(model_config_read(folder, &there, e));
-    add_difference("model.family", model_family_name(there.family), model_family_name(here->family),
-                   different);
-    for (int i = 0; there.family == here->family && i < FIELDS_COUNT; i++) {
+    add_difference("model.family", there.family->name, here->family->name, different);
+    for (int i = 0; there.family == here->family && i < count; i++) {
         text a = {0}, b = {0};
-        if (!(FIELDS[i].families >> here->family & 1u) || !is_compared(here, FIELDS[i].identity))
-            continue;
-        format_field(&there, i, &a);
-        format_field(here, i, &b);
+        if (!model_field_is_compared(here, fields[i])) continue;
+        model_field_add(&there, fields[i], false, &a);
+        model_field_add(here, fields[i], false, &b);
         if (a.failed || b.failed) text_fail(different);
-        add_difference(FIELDS[i].path, a.chars, b.chars, different);
+        add_difference(fields[i]->key, a.chars, b.chars, different);
         text_clear(&a);
         text_clear(&b);
     }
@@ -164,99 +39,47 @@ done:
     return result;
 }
 
-// HuggingFace's sizes of the family, but for those that follow from the width, and without its token ids,
-// which other vocabularies do not have.
-static void family_defaults(model_family_kind f, model_config *c)
+static const char *key_name(const setting *s)
 {
-    model_config_defaults(f, c);
-    c->bos = c->eos = -1;
-    if (f != FAMILY_MLP) c->layers = c->heads = c->ffn = 0;
+    return s->path + strlen("model.");
 }
 
-static const char *field_name(int i)
+// Returns whether a given model.* setting sets the field under any of its names.
+static bool sets_field(const job *j, const setting *s, const model_field *f)
 {
-    return FIELDS[i].path + strlen("model.");
-}
-
-bool model_field_help(int index, key_help *out)
-{
-    const int i = index;
-    if (i >= FIELDS_COUNT) return false;
-    out->path = FIELDS[i].path;
-    out->help = FIELDS[i].help;
-    for (int f = 0; f < FAMILIES; f++) {
-        model_config c;
-        if (!(FIELDS[i].families >> f & 1u)) continue;
-        family_defaults((model_family_kind)f, &c);
-        text_addf(&out->fallback, "%s%s: ", out->fallback.bytes ? ", " : "",
-                  model_family_name((model_family_kind)f));
-        bool later =
-            FIELDS[i].type == FIELD_COUNT && *(int64_t *)((char *)&c + FIELDS[i].offset) == 0;
-        if (later)
-            text_add(&out->fallback, FIELDS[i].families == MLP ? "none" : "from the others");
-        else
-            format_field(&c, i, &out->fallback);
-    }
-    model_config_describe(field_name(i), &out->valid);
-    for (int k = 0; model_config_synonym(field_name(i), k); k++)
-        text_addf(&out->also, "%smodel.%s", k ? ", " : "", model_config_synonym(field_name(i), k));
-    return true;
-}
-
-// The bits of FIELDS that a model.* setting sets under any of its names. The setting is written
-// into two configurations that differ in every byte; afterwards they agree where it has written.
-static uint64_t fields_set_by(const job *j, const setting *s)
-{
-    model_config a, b;
-    uint64_t set = 0;
-    memset(&a, 0, sizeof a);
-    memset(&b, 1, sizeof b);
-    a.family = b.family = j->model.config.family;
+    if (!setting_is_given(s)) return false;
     json_t *value = yaml_node_json(s->value);
-    const char *name = s->path + strlen("model.");
-    bool good = model_config_set(&a, name, value, NULL) == OK &&
-                model_config_set(&b, name, value, NULL) == OK;
-    for (int i = 0; good && i < FIELDS_COUNT; i++)
-        if ((FIELDS[i].families >> a.family & 1u) &&
-            ((char *)&a)[FIELDS[i].offset] == ((char *)&b)[FIELDS[i].offset])
-            set |= UINT64_C(1) << i;
+    const bool sets = model_field_is_set_by(&j->model.config, f, key_name(s), value);
     json_decref(value);
-    return set;
+    return sets;
 }
 
-bool model_field_at(const job *j, int index, const char **name, text *value, text *from)
+// Returns the last setting that sets the field; NULL: none.
+static const setting *source_of(const job *j, const model_field *f)
 {
-    int i = j->own.model ? FIELDS_COUNT : 0;
-    for (; i < FIELDS_COUNT; i++)
-        if ((FIELDS[i].families >> j->model.config.family & 1u) && index-- == 0) break;
-    if (i == FIELDS_COUNT) return false;
-    *name = field_name(i);
-    format_field(&j->model.config, i, value);
-    const setting *source = NULL;
-    for (int k = 0; k < j->values->models; k++)
-        if (setting_is_given(&j->values->model[k]) &&
-            (fields_set_by(j, &j->values->model[k]) >> i & 1u))
-            source = &j->values->model[k];
+    for (int k = j->values->models - 1; k >= 0; k--)
+        if (sets_field(j, &j->values->model[k], f)) return &j->values->model[k];
+    return NULL;
+}
+
+void model_field_explain(const job *j, const model_field *f, text *value, text *from)
+{
+    const setting *source = source_of(j, f);
+    model_field_add(&j->model.config, f, false, value);
     if (source)
         setting_describe(j->values, source, from);
-    else if (FIELDS[i].type == FIELD_EOS && j->model.eos_of_data)
+    else if (f->type == FIELD_TOKENS && j->model.eos_of_data)
         text_add(from, "data.train");
     else
         text_add(from, j->model.path ? "config.json" : "default");
-    return true;
 }
 
 void job_set_end_token(job *j, int64_t id)
 {
-    int eos = 0;
-    while (FIELDS[eos].type != FIELD_EOS) eos++;
-    if (j->own.model || j->model.path || j->model.eos_of_data ||
-        !(FIELDS[eos].families >> j->model.config.family & 1u) || id >= j->model.config.vocab)
+    if (j->own.model || j->model.path || j->model.eos_of_data || id >= j->model.config.vocab)
         return;
-    for (int k = 0; k < j->values->models; k++)
-        if (setting_is_given(&j->values->model[k]) &&
-            (fields_set_by(j, &j->values->model[k]) >> eos & 1u))
-            return;
+    const model_field *eos = model_field_named(j->model.config.family, "eos");
+    if (!eos || source_of(j, eos)) return;
     j->model.config.eos = id;
     j->model.eos_of_data = true;
 }
@@ -265,11 +88,13 @@ void job_set_end_token(job *j, int64_t id)
 static status check_synonyms(const job *j, int k, err *e)
 {
     const setting *all = j->values->model;
-    uint64_t mine = fields_set_by(j, &all[k]);
+    const model_field *fields[MODEL_FIELDS];
+    const int count = model_fields_list(j->model.config.family, fields);
     for (int i = 0; i < k; i++) {
-        if (!setting_is_given(&all[i]) || all[i].from != all[k].from ||
-            !(fields_set_by(j, &all[i]) & mine))
-            continue;
+        bool both = false;
+        for (int f = 0; f < count && all[i].from == all[k].from; f++)
+            both = both || (sets_field(j, &all[i], fields[f]) && sets_field(j, &all[k], fields[f]));
+        if (!both) continue;
         err_set(e, E_USAGE, "sets what %s has set already", all[i].path);
         setting_prefix(j->values, &all[k], e);
         return E_USAGE;
@@ -284,7 +109,7 @@ static status read_fields(job *j, err *e)
         const setting *s = &j->values->model[i];
         if (!setting_is_given(s)) continue;
         json_t *value = yaml_node_json(s->value);
-        result = model_config_set(&j->model.config, s->path + strlen("model."), value, e);
+        result = model_config_set(&j->model.config, key_name(s), value, e);
         json_decref(value);
         if (result != OK) {
             err_prefix(e, "model.");
@@ -305,7 +130,7 @@ static void place_finish_error(const job *j, const setting *family_given, err *e
     const setting *blamed = family_given;
     size_t bytes = strcspn(e->text, ":");
     for (int i = 0; i < j->values->models; i++) {
-        const char *name = j->values->model[i].path + strlen("model.");
+        const char *name = key_name(&j->values->model[i]);
         if (setting_is_given(&j->values->model[i]) && strlen(name) == bytes &&
             strncmp(name, e->text, bytes) == 0)
             blamed = &j->values->model[i];
@@ -324,7 +149,7 @@ static status read_family(job *j, err *e)
         setting_prefix(j->values, init, e);
         return E_USAGE;
     }
-    family_defaults(j->model.config.family, &j->model.config);
+    model_config_defaults_of_job(MODEL_FAMILIES[j->model.family], &j->model.config);
     TRY(read_fields(j, e));
     result = model_config_finish(&j->model.config, e);
     if (result != OK) place_finish_error(j, family_given, e);
@@ -353,33 +178,42 @@ done:
     return result;
 }
 
+// Appends why a setting of the file does not agree with config.json, or nothing.
+static void find_contradiction(const job *j, const setting *s, text *out)
+{
+    const model_config *c = &j->model.config;
+    model_config mine = *c;
+    const model_field *fields[MODEL_FIELDS];
+    const int count = model_fields_list(c->family, fields);
+    json_t *value = yaml_node_json(s->value);
+    if (model_config_set(&mine, key_name(s), value, NULL) != OK)
+        text_addf(out, "has no such field in %s models", c->family->name);
+    for (int i = 0; i < count && !out->bytes; i++) {
+        text a = {0}, b = {0};
+        if (!model_field_is_set_by(c, fields[i], key_name(s), value)) continue;
+        model_field_add(&mine, fields[i], false, &a);
+        model_field_add(c, fields[i], false, &b);
+        if (a.failed || b.failed) text_fail(out);
+        if (strcmp(a.chars, b.chars) != 0) text_addf(out, "says %s", b.chars);
+        text_clear(&a);
+        text_clear(&b);
+    }
+    json_decref(value);
+}
+
 // A folder on the command line replaces the file's family. The file's sizes must be those of the
 // folder, or else the user would train another model than the file says. The sizes are dropped.
 static status check_replaced(job *j, err *e)
 {
     status result = OK;
-    const model_config *c = &j->model.config;
     for (int k = 0; k < j->values->models && result == OK; k++) {
         setting *s = &j->values->model[k];
         if (!setting_is_given(s) || s->from != ORIGIN_FILE) continue;
-        model_config mine = *c;
         text found = {0}, there = {0};
-        json_t *value = yaml_node_json(s->value);
-        const uint64_t fields = fields_set_by(j, s);
-        if (model_config_set(&mine, s->path + strlen("model."), value, NULL) != OK)
-            text_addf(&there, "has no such field in %s models", model_family_name(c->family));
-        for (int i = 0; i < FIELDS_COUNT && !there.bytes; i++) {
-            text a = {0}, b = {0};
-            if (fields >> i & 1u) format_field(&mine, i, &a);
-            if (fields >> i & 1u) format_field(c, i, &b);
-            if (a.bytes && strcmp(a.chars, b.chars) != 0) text_addf(&there, "says %s", b.chars);
-            if (a.failed || b.failed) text_fail(&there);
-            text_clear(&a);
-            text_clear(&b);
-        }
-        yaml_node_text(s->value, &found);
-        if (result == OK) result = text_check(&there, e);
+        find_contradiction(j, s, &there);
+        result = text_check(&there, e);
         if (there.bytes) {
+            yaml_node_text(s->value, &found);
             result = err_set(e, E_USAGE,
                              "found %.*s, but config.json of --model.path %s; valid: the same, or "
                              "a job file without it",
@@ -387,7 +221,6 @@ static status check_replaced(job *j, err *e)
             setting_prefix(j->values, s, e);
         }
         setting_drop(s);
-        json_decref(value);
         text_clear(&found);
         text_clear(&there);
     }
@@ -492,9 +325,16 @@ status job_read_model(job *j, err *e)
     }
     if (path->value) return read_folder(j, replaces, e);
     if (family_given->value) return read_family(j, e);
-    return err_set(
-        e, E_USAGE,
-        "%s%smodel: not given; valid: model.path: a HuggingFace folder, or model.family: "
-        "gpt2, llama or mlp",
-        j->values->file ? j->values->file : "", j->values->file ? ": " : "");
+    text valid = {0};
+    for (int i = 0; MODEL_FAMILY_NAMES[i]; i++)
+        text_addf(&valid, "%s%s",
+                  i == 0                      ? ""
+                  : MODEL_FAMILY_NAMES[i + 1] ? ", "
+                                              : " or ",
+                  MODEL_FAMILY_NAMES[i]);
+    err_set(e, E_USAGE,
+            "%s%smodel: not given; valid: model.path: a HuggingFace folder, or model.family: %s",
+            j->values->file ? j->values->file : "", j->values->file ? ": " : "", valid.chars);
+    text_clear(&valid);
+    return E_USAGE;
 }

@@ -6,12 +6,13 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "config/values.h"
+#include "model/model.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Does the value name hybrid sharding, which needs both data-parallel axes?
+// Returns whether the value names hybrid sharding, which needs both data-parallel axes.
 static bool is_hybrid(const yaml_node *n)
 {
     const yaml_node *c = n->kind == NODE_LIST ? n->first : n;
@@ -32,7 +33,7 @@ status policies_check_value(const job *j, const yaml_node *n, const policies *dp
     if (policies_check(dp, &refused) != OK)
         FAIL(refused.code, "%s",
              refused.text + (strncmp(refused.text, key, strlen(key)) ? 0 : strlen(key)));
-    if (!n || !is_hybrid(n) || j->parallel.dp_replicate > 1) goto done;
+    if (!n || !is_hybrid(n) || j->parallel.size[AXIS_DP_REPLICATE] > 1) goto done;
     yaml_node_text(n, &found);
     TRY(text_check(&found, e));
     FAIL(E_USAGE,
@@ -67,14 +68,14 @@ static status check_cp(const job *j, err *e)
 {
     status result = OK;
     text valid = {0};
-    const int cp = j->parallel.cp;
+    const int cp = j->parallel.size[AXIS_CP];
     const int64_t seq_len = j->data.seq_len, chunks = 2 * (int64_t)cp;
-    const bool vectors = !j->own.model && j->model.config.family == FAMILY_MLP;
+    const bool vectors = !j->own.model && j->model.config.family->reads_vectors;
     if (cp == 1) goto done;
     if (vectors || (j->own.train && j->own.positions == 1))
-        KEY_ERROR("parallel.cp", "found %d, but %s, which cannot be split; valid: 1", cp,
-                  vectors ? "mlp reads vectors, not sequences"
-                          : "a sample of the program's data has one position");
+        KEY_ERROR("parallel.cp", "found %d, but %s%s, which cannot be split; valid: 1", cp,
+                  vectors ? j->model.config.family->name : "a sample of the program's data",
+                  vectors ? " reads vectors, not sequences" : " has one position");
     if (seq_len % chunks == 0) goto done;
     list_cp(seq_len, &valid);
     TRY(text_check(&valid, e));
@@ -96,10 +97,10 @@ static status check_stages(job *j, err *e)
         KEY_ERROR("parallel.virtual_stages",
                   "found %d, but parallel.pp_schedule is %s; valid: 1, or interleaved", virtual,
                   pipeline_schedule_name(j->strategy.pipeline.schedule));
-    if (j->parallel.pp > 1 && interleaved && virtual == 1)
+    if (j->parallel.size[AXIS_PP] > 1 && interleaved && virtual == 1)
         KEY_ERROR("parallel.pp_schedule",
                   "found interleaved with parallel.virtual_stages 1; valid: with 2 or more");
-    if (j->strategy.sequence_parallel && j->parallel.tp == 1) {
+    if (j->strategy.sequence_parallel && j->parallel.size[AXIS_TP] == 1) {
         j->strategy.sequence_parallel = false;
         text_add(&j->warnings,
                  "parallel.sequence_parallel has no effect, because parallel.tp is 1; "
@@ -111,19 +112,21 @@ done:
 }
 
 // parallel.split counts layers; the plan counts blocks. Embedding and head are blocks of the first
-// and the last model chunk, except in the mlp family.
+// and the last model chunk; some families have none.
 static status check_split(job *j, err *e)
 {
     status result = OK;
     const model_config *c = &j->model.config;
     int64_t sum = 0;
     int *blocks = NULL;
-    int chunks = j->parallel.pp > 1 ? j->parallel.pp * j->strategy.pipeline.virtual_stages : 1;
+    int chunks = j->parallel.size[AXIS_PP] > 1
+                     ? j->parallel.size[AXIS_PP] * j->strategy.pipeline.virtual_stages
+                     : 1;
     if (!j->parallel.splits) goto done;
     if ((int)j->parallel.splits != chunks)
         KEY_ERROR("parallel.split", "found %zu numbers; valid: %d, for pp %d x virtual_stages %d",
-                  j->parallel.splits, chunks, j->parallel.pp,
-                  j->parallel.pp > 1 ? j->strategy.pipeline.virtual_stages : 1);
+                  j->parallel.splits, chunks, j->parallel.size[AXIS_PP],
+                  j->parallel.size[AXIS_PP] > 1 ? j->strategy.pipeline.virtual_stages : 1);
     TRY(alloc_zeroed(&blocks, j->parallel.splits, sizeof *blocks, "parallel.split", e));
     free((int *)j->strategy.pipeline.chunk_blocks); // of an earlier check
     j->strategy.pipeline.chunk_blocks = blocks;
@@ -132,7 +135,7 @@ static status check_split(job *j, err *e)
     if (sum != c->layers)
         KEY_ERROR("parallel.split", "found %lld layers in all; the model has %lld", (long long)sum,
                   (long long)c->layers);
-    if (c->family == FAMILY_MLP) goto done;
+    if (c->family->blocks(c) == c->layers) goto done;
     blocks[0]++;
     blocks[chunks - 1]++;
 done:
@@ -207,7 +210,7 @@ done:
 status job_check_micros(const job *j, const mesh *m, err *e)
 {
     status result = OK;
-    int data = mesh_data_ranks(m), pp = j->parallel.pp;
+    int data = mesh_data_ranks(m), pp = j->parallel.size[AXIS_PP];
     int64_t micro = j->train.micro_batch ? j->train.micro_batch : 1;
     int64_t micros = j->train.global_batch / data / micro;
     if (pp > 1 && j->strategy.pipeline.schedule == PIPE_INTERLEAVED && micros % pp)

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "config/private.h"
 #include "config/values.h"
+#include "model/model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -43,18 +44,16 @@ static void add_line(lines *all, text path, text value, text from)
 
 static void add_model_fields(const job *j, lines *all)
 {
-    const char *name;
-    if (j->model.path) {
+    const model_field *fields[MODEL_FIELDS];
+    if (j->own.model) return;
+    const int count = model_fields_list(j->model.config.family, fields);
+    for (int i = j->model.path ? -1 : 0; i < count; i++) {
         text path = {0}, value = {0}, from = {0};
-        text_add(&path, "model.family");
-        text_add(&value, model_family_name(j->model.config.family));
-        text_add(&from, "config.json");
-        add_line(all, path, value, from);
-    }
-    for (int i = 0;; i++) {
-        text path = {0}, value = {0}, from = {0};
-        if (!model_field_at(j, i, &name, &value, &from)) return;
-        text_addf(&path, "model.%s", name);
+        text_add(&path, i < 0 ? "model.family" : fields[i]->key);
+        if (i < 0)
+            text_add(&value, j->model.config.family->name), text_add(&from, "config.json");
+        else
+            model_field_explain(j, fields[i], &value, &from);
         add_line(all, path, value, from);
     }
 }

@@ -4,6 +4,7 @@
 
 #include "config/job.h"
 #include "config/settings.h"
+#include "model/schema.h"
 
 // A job that holds every default; help prints it.
 status job_new(const char *file, job **out, err *e);
@@ -45,7 +46,7 @@ bool group_line_at(const job *j, int group, int row, text *path, text *value, te
 void groups_identity(const yaml_node *list, text *out);
 // Sets the optimizer's own defaults of all hyperparameters but the learning rate.
 void optimizer_set_defaults(optim_config *c);
-// Does the value of a key `dp` agree with the mesh? Without the key in the text of *e.
+// Checks that the value of a key `dp` agrees with the mesh. The text of *e does not name the key.
 status policies_check_value(const job *j, const yaml_node *n, const policies *dp, err *e);
 
 // The product of the given sizes of the axes.
@@ -56,11 +57,7 @@ int batch_auto_ranks(const job *j, int cores);
 // E_USAGE where the global batch breaks the batch rule on this mesh.
 status batch_check(const job *j, const mesh *m, err *e);
 
-// Field number `index` of the job's model, from 0; false after the last. *name is Trireme's name.
-// Appends the value as flow YAML and its origin.
-bool model_field_at(const job *j, int index, const char **name, text *value, text *from);
-// Field number `index` of all families, from 0, with its default in each family; false after the
-// last. Appends to the texts of *out.
-bool model_field_help(int index, key_help *out);
+// Appends a field of the job's model as flow YAML, and the origin of its value.
+void model_field_explain(const job *j, const model_field *f, text *value, text *from);
 
 #endif

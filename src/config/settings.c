@@ -328,7 +328,7 @@ static status value_node(const job_values *v, const char *path, const char *valu
     return result;
 }
 
-// Does the option stand without a value: it is a flag, and the next argument is an option?
+// Returns whether the option has no value: it is a flag, and the next argument is an option.
 static bool stands_alone(const char *path, const char *next)
 {
     const job_key *k = key_find(path);

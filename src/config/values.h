@@ -10,7 +10,7 @@
 // Checks `n` and stores its value. E_USAGE "found …; valid: …", to which the caller adds file, line
 // and key.
 status value_set(void *owner, const job_key *k, const yaml_node *n, err *e);
-// Are the words equal, where case does not count and '-' equals '_'?
+// Returns whether the words are equal; case does not count, and '-' equals '_'.
 bool value_same_word(const char *a, const char *b);
 // Appends the value as flow YAML that reads back to the same value.
 void value_format(const void *owner, const job_key *k, text *out);
@@ -18,7 +18,6 @@ void value_format(const void *owner, const job_key *k, text *out);
 bool value_is_set(const void *owner, const job_key *k);
 void value_free(void *owner, const job_key *k);
 void value_describe_valid(const job_key *k, text *out);
-void value_number(double value, text *out); // appends the shortest form with the same bits
 status value_absolute(const char *path, char **out, err *e); // the caller owns the absolute path
 
 #endif

@@ -88,7 +88,7 @@ const yaml_node *yaml_node_entry(const yaml_node *map, const char *key)
     return NULL;
 }
 
-// Does every YAML reader take the unquoted scalar for this string?
+// Returns whether every YAML reader takes the unquoted scalar for this string.
 static bool is_plain(const char *s)
 {
     bool flag;
@@ -111,7 +111,7 @@ static uint32_t take_code_point(const char **p)
     return c;
 }
 
-// Do YAML readers refuse the character, or take it for a line break, where it is not escaped?
+// Returns whether YAML readers refuse the unescaped character, or take it for a line break.
 static bool needs_escape(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || c == 0xfeff ||

@@ -9,7 +9,7 @@
 bool data_path_has_suffix(const char *path, const char *suffix);
 // The length of the prefix of a token shard: "PREFIX", "PREFIX.bin" and "PREFIX.idx" mean PREFIX.
 size_t data_path_prefix_bytes(const char *path);
-// Do both paths exist and lead to the same file?
+// Returns whether both paths exist and lead to the same file.
 bool data_path_is_same_file(const char *a, const char *b);
 
 #endif

@@ -4,7 +4,7 @@
 #ifndef TRIREME_DATA_PREPARE_H
 #define TRIREME_DATA_PREPARE_H
 
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 enum { PREPARE_KEYS_MAX = 16 };
 
@@ -67,7 +67,7 @@ typedef struct prepare_result {
 // Writes P.bin, P.idx and P.json (sidecar.h), the same for P_valid when a document goes there, and
 // P.tokenizer.json with the settings that lay beside a loaded tokenizer. On a failure it writes none
 // of them and leaves existing files unchanged. The bytes do not depend on the number of workers.
-// When valid_fraction > 0 selects no document, the P_valid of an earlier run is removed.
+// The P_valid of an earlier run is removed when valid_fraction > 0 selects no document.
 // E_USAGE (names file and line or byte offset), E_IO, E_INTERRUPTED.
 status prepare_run(const prepare_options *o, prepare_result *out, err *e);
 

@@ -5,7 +5,7 @@
 
 #include "data/prepare_output.h"
 
-// Does this record go to validation? Depends on its number and the seed only.
+// Returns whether this record belongs to validation. Depends on its number and the seed only.
 bool prepare_is_validation(const prepare_options *o, uint64_t number);
 
 // Encodes every record. `eod` is the id that ends a document, or -1. Counts empty documents and

@@ -52,12 +52,12 @@ typedef struct device_collectives {
     // Begins to join a clique of `size` ranks; poll says when all have joined. The caller closes *out.
     status (*join)(struct device *d, const device_clique_id *id, int rank, int size,
                    device_clique **out, err *e);
-    // Can cliques be split? Else the ranks of a new one join it by an id.
+    // Returns whether cliques can be split. Else the ranks of a new one join it by an id.
     bool (*can_split)(struct device *d);
     // Begins to make new cliques of the ranks of `parent`, one for each color, ordered by key. Color -1: this rank is
     // in none, and *out can only be closed. The parent is polled first, then *out. Collective over the parent.
     status (*split)(device_clique *parent, int color, int key, device_clique **out, err *e);
-    // Are the calls done that were made so far? The library's error of this rank's calls, or of another rank.
+    // Returns whether the calls so far are done. The library's error of this rank's calls, or of another rank.
     status (*poll)(device_clique *c, bool *done, err *e);
     // Begins to end a clique, after whose poll it can be closed at once.
     status (*finish)(device_clique *c, err *e);

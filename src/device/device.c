@@ -28,7 +28,7 @@ void device_count_given(device *d, size_t bytes)
     d->bytes_now -= bytes;
 }
 
-// Is memory of this kind apart from the device's?
+// Returns whether memory of this kind is apart from the device's.
 static bool is_apart(const device *d, device_memory_kind kind)
 {
     return kind == MEMORY_HOST && !d->is_host_memory;

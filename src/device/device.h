@@ -115,7 +115,8 @@ typedef struct device_ops {
     // No replay may be pending. r may be NULL.
     void (*recording_close)(device_recording *r);
 
-    // How devices of several ranks share memory and wait for each other (sharing.h). NULL: they cannot.
+    // The functions by which devices of several ranks share memory and wait for each other (sharing.h). NULL: they
+    // cannot.
     const struct device_sharing *sharing;
     // Collectives of a library of the vendor's (collectives.h). NULL: there is none.
     const struct device_collectives *collectives;
@@ -132,7 +133,7 @@ struct device {
     const device_ops *ops;
     bool is_host_memory; // the next two as in device_description; the back end sets them
     const struct kernel_needs *needs;
-    // Where the device's memory is the host's, bytes_now counts all kinds of memory, and host_bytes_now
+    // If the device's memory is the host's, bytes_now counts all kinds of memory, and host_bytes_now
     // is 0. Else host_bytes_now counts MEMORY_HOST, and bytes_now the others.
     size_t bytes_now;  // with bytes_scratch
     size_t bytes_peak; // maximum of bytes_now since the device was opened
@@ -166,7 +167,7 @@ typedef struct device_options {
     int local_ranks; // ranks of this machine; 0: one
 } device_options;
 
-// What is known about a device that nobody has opened.
+// The description of a device that nobody has opened.
 typedef struct device_description {
     const char *name;    // as device_open takes it
     const char *kind;    // what its kernels are made for: the instruction set of a cpu device

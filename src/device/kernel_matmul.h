@@ -17,7 +17,7 @@ typedef enum kernel_activation {
     ACTIVATIONS
 } kernel_activation;
 
-// What becomes of the sums s [m, n] of a product. f is the activation `act`.
+// The epilogue of a product: what it does with the sums s [m, n]. f is the activation `act`.
 //   EPILOGUE_NONE              c = s
 //   EPILOGUE_ACTIVATION        c = f(s); aux = s, unless aux is NULL
 //   EPILOGUE_ACTIVATION_GRAD   c = f'(aux) * s

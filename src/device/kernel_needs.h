@@ -8,7 +8,7 @@
 
 enum { KERNEL_WORKSPACE_ALIGN = 256 };
 
-// What a job lets kernels do for speed. Zeros: nothing.
+// The freedoms that a job gives kernels for speed. Zeros: nothing.
 typedef struct kernel_numerics {
     bool tf32;      // kernel_matmul_args.tf32 of linear layers
     bool any_order; // kernel_attention_grad_args.any_order
@@ -25,12 +25,12 @@ typedef struct kernel_needs {
     // Rows of logits that the loss should compute at once, if a micro-batch has them; 0: as many as the
     // graph chooses. More rows make larger products and take more memory.
     int64_t loss_rows;
-    // What computes a call of K_ATTENTION or K_ATTENTION_GRAD, for users: "cuDNN". NULL: the device has one
+    // Names what computes a call of K_ATTENTION or K_ATTENTION_GRAD, for users: "cuDNN". NULL: the device has one
     // way for each kernel.
     const char *(*computed_by)(const kernel_call *c);
 } kernel_needs;
 
-// May a call of this kind need a workspace? Kernels that work element by element, or on a few numbers,
+// Returns whether a call of this kind may need a workspace. Kernels that work element by element, or on a few numbers,
 // need none on any device, so launches of them give none.
 bool kernel_takes_workspace(kernel_kind k);
 

@@ -24,7 +24,7 @@ typedef enum kernel_step_sum {
     STEP_SUMS
 } kernel_step_sum;
 
-// What follows from the reduced sums. K_CLIP says how.
+// The results that K_CLIP computes from the reduced sums.
 typedef struct kernel_step_result {
     double loss;    // mean over valid positions of the global batch
     double count;   // valid positions
@@ -63,7 +63,7 @@ ON_DEVICE static inline kernel_step kernel_step_read(const kernel_step *s)
     return none;
 }
 
-// Which random numbers a dropout draws.
+// The random numbers of a dropout.
 typedef struct kernel_draw {
     const kernel_step *step; // NULL: as kernel_step_read says
     uint64_t seed;
@@ -72,16 +72,16 @@ typedef struct kernel_draw {
 } kernel_draw;
 
 // The key of these numbers, and the number of row 0 among all rows of the run.
-typedef struct kernel_drawn {
+typedef struct kernel_draw_key {
     rng_key key;
     uint64_t row0;
-} kernel_drawn;
+} kernel_draw_key;
 
-ON_DEVICE static inline kernel_drawn kernel_draw_read(const kernel_draw *d)
+ON_DEVICE static inline kernel_draw_key kernel_draw_read(const kernel_draw *d)
 {
     const kernel_step s = kernel_step_read(d->step);
-    return (kernel_drawn){rng_key_make(d->seed, RNG_DROPOUT, s.step, d->node),
-                          s.first_row + d->row0};
+    return (kernel_draw_key){rng_key_make(d->seed, RNG_DROPOUT, s.step, d->node),
+                             s.first_row + d->row0};
 }
 
 #endif

@@ -43,7 +43,7 @@ ON_DEVICE static inline int64_t kernel_logical_row(const kernel_tokens *t, int64
     return (t->first_row + r) / t->seq * t->full_seq + kernel_row_position(t, r);
 }
 
-// How many of `rows` rows from row r on have consecutive logical rows.
+// Returns how many of `rows` rows from row r on have consecutive logical rows.
 ON_DEVICE static inline int64_t kernel_consecutive_rows(const kernel_tokens *t, int64_t r,
                                                         int64_t rows)
 {

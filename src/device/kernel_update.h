@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-// What follows from the reduced sums of a step. It reads sums and loss_scale of *step, and writes its
+// Computes the results of the reduced sums of a step. It reads sums and loss_scale of *step, and writes its
 // result, in F64. With n = COUNT, or 1 where no position is valid (COUNT 0):
 //
 //   loss  = LOSS / n      count = COUNT      norm = sqrt(SQUARES) / n / loss_scale
@@ -46,7 +46,7 @@ typedef enum kernel_update_rule {
 //           w -= lr * sign(b1 m + (1-b1) g)
 //           m  = b2 m + (1-b2) g
 //
-// Where result.applies of the step is false, w, m and v stay, and low is w rounded, as it was.
+// If result.applies of the step is false, w, m and v stay, and low is w rounded, as it was.
 //
 // A segment has its g at `src`, its m and v at `state`, and its low at `dst`. Its w is at `state` where
 // there is low, and at `dst` where there is none: a master weight is optimizer state.

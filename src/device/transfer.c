@@ -105,7 +105,7 @@ static void download_pieces(device_stream *s, char *dst, const char *src, size_t
     }
 }
 
-static status copy_here(device_stream *s, void *dst, const void *src, size_t bytes, err *e)
+static status copy_host(device_stream *s, void *dst, const void *src, size_t bytes, err *e)
 {
     s->device->ops->copy(s, dst, src, bytes);
     return s->device->ops->sync(s, e);
@@ -114,7 +114,7 @@ static status copy_here(device_stream *s, void *dst, const void *src, size_t byt
 status device_upload_issue(device_stream *s, void *dst, const void *src, size_t bytes, err *e)
 {
     status result = OK;
-    if (s->device->is_host_memory) return copy_here(s, dst, src, bytes, e);
+    if (s->device->is_host_memory) return copy_host(s, dst, src, bytes, e);
     TRY(device_staging_open(s->device, e));
     upload_pieces(s, dst, src, bytes);
 done:
@@ -133,7 +133,7 @@ done:
 status device_download(device_stream *s, void *dst, const void *src, size_t bytes, err *e)
 {
     status result = OK;
-    if (s->device->is_host_memory) return copy_here(s, dst, src, bytes, e);
+    if (s->device->is_host_memory) return copy_host(s, dst, src, bytes, e);
     TRY(device_staging_open(s->device, e));
     download_pieces(s, dst, src, bytes);
     TRY(s->device->ops->sync(s, e));

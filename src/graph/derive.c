@@ -70,8 +70,7 @@ void graph_accumulate_grad(graph *g, graph_value *v, graph_value *dx)
     graph_node *sum = graph_new_grad_node(g, OP_ADD, &none);
     sum->in[0] = v->grad, sum->in[1] = dx;
     sum->attr.u.add.alpha = sum->attr.u.add.beta = 1;
-    sum->out[0] = graph_new_like(g, "gradient sum", v);
-    sum->out[0]->producer = sum;
+    graph_set_output(sum, 0, graph_new_like(g, "gradient sum", v));
     v->grad = sum->out[0];
 }
 
@@ -88,7 +87,7 @@ status graph_derive(graph *g, err *e)
         if (g->first_error.code != OK) return graph_first_error(g, e);
         if (!o->is_loss && is_lost(g, n->out[0]))
             return err_set(e, E_USAGE, "model graph: the result of %s (node %d) is never used",
-                           o->name, i);
+                           graph_op_name(n->op), i);
         if (n->out[0]->requires_grad || o->is_loss) o->derive(g, n);
     }
     if (g->first_error.code == OK && g->input && is_lost(g, g->input))
@@ -112,16 +111,13 @@ static bool may_run_again(const graph_recompute_pass *r, graph_op op)
     return when != 0 && when <= (int)r->recompute + 1;
 }
 
-// The node that computes v again: its own. For the result of a linear layer with an activation it is the
-// activation alone, where the layer does not run again.
+// The node that computes v again: its own, or the one that its op has for this.
 static graph_node node_again(const graph_recompute_pass *r, const graph_value *v)
 {
-    graph_node n = *v->producer;
+    const graph_op_info *o = graph_op_find(v->producer->op);
+    const bool other = o->again && v == v->producer->out[0] && !may_run_again(r, v->producer->op);
+    graph_node n = other ? o->again(v->producer) : *v->producer;
     n.recomputed = true;
-    if (n.op != OP_LINEAR_ACTIVATION || v != n.out[0] || may_run_again(r, n.op)) return n;
-    n.op = OP_ACTIVATION;
-    n.in[0] = n.out[1];
-    n.in[1] = n.in[2] = n.out[1] = NULL;
     return n;
 }
 

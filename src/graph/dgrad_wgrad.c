@@ -27,8 +27,7 @@ static void copy_input_grad(graph *g)
     graph_node *copy = graph_new_grad_node(g, OP_ADD, &none);
     copy->in[0] = input_grad;
     copy->attr.u.add.alpha = 1;
-    copy->out[0] = graph_new_like(g, "input gradient", input_grad);
-    copy->out[0]->producer = copy;
+    graph_set_output(copy, 0, graph_new_like(g, "input gradient", input_grad));
     g->input->grad = copy->out[0];
 }
 

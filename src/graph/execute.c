@@ -42,7 +42,8 @@ kernel_tokens graph_run_tokens(const graph_run *run, const graph_value *v)
 {
     kernel_tokens t = run->g->sequences.tokens;
     t.start[0] += run->pos0;
-    if (v->sharding.rows & GRAPH_TP) t.first_row = run->g->tp.rank * graph_value_rows(v);
+    if (v->sharding.rows & MESH_AXIS(AXIS_TP))
+        t.first_row = run->g->position.coord[AXIS_TP] * graph_value_rows(v);
     return t;
 }
 
@@ -75,10 +76,17 @@ void graph_launch(const graph_run *run, const graph_node *n, kernel_call *c)
     device_launch(run->stream, c);
 }
 
+static status run_node(const graph_run *run, const graph_node *n, err *e)
+{
+    const graph_op_info *o = graph_op_find(n->op);
+    if (o->launch) o->launch(run, n);
+    return o->run ? o->run(run, n, e) : OK;
+}
+
 static status run_nodes(const graph_run *run, const graph_node_list *l, int first, int last, err *e)
 {
     status result = OK;
-    for (int i = first; i < last; i++) TRY(graph_op_find(l->node[i]->op)->run(run, l->node[i], e));
+    for (int i = first; i < last; i++) TRY(run_node(run, l->node[i], e));
 done:
     return result;
 }
@@ -114,7 +122,7 @@ void graph_visit_node(const graph *g, const graph_node *n, const graph_visitor *
                      .loss_sum = address,
                      .loss_count = address};
     run.base[REGION_NONE] = address;
-    (void)graph_op_find(n->op)->run(&run, n, NULL); // it sends nothing, so nothing can fail
+    (void)run_node(&run, n, NULL); // it sends nothing, so nothing can fail
 }
 
 void graph_visit(const graph *g, const graph_visitor *v)

@@ -47,10 +47,10 @@ typedef struct graph_run {
     const graph_visitor
         *visitor; // gets the kernel calls, which are then not launched; NULL: no one
     device_stream *stream;
-    comm *tp, *cp;          // the tensor-parallel and the context-parallel group; NULL without one
-    char *base[REGIONS];    // the start of each region; CACHE: of the cache's first row
-    void *const *weight;    // [params] compute weights
-    float *const *gradient; // [params] F32 gradient accumulators
+    comm *comm[AXES]; // the process group of each axis that a graph is sharded over; NULL: one rank
+    char *base[REGIONS];       // the start of each region; CACHE: of the cache's first row
+    void *const *weight;       // [params] compute weights
+    float *const *gradient;    // [params] F32 gradient accumulators
     bool *const *grad_written; // [params] has this step written the gradient? Set by the run
     const float *rope;         // [rope_rows, rope_pairs, 2] cos and sin
     double *loss_sum, *loss_count;
@@ -68,7 +68,7 @@ typedef struct graph_run {
     int64_t pos0;                     // GRAPH_DECODE: tokens that the cache holds already
 } graph_run;
 
-// Collective over run->tp and run->cp: every rank calls the same functions in the same order. An error that the
+// Collective over run->comm: every rank calls the same functions in the same order. An error that the
 // communicator finds at once is returned here; an error on the stream is returned by its sync.
 status graph_run_forward(const graph_run *run, err *e);
 status graph_run_backward(const graph_run *run, err *e);
@@ -77,7 +77,7 @@ status graph_run_backward(const graph_run *run, err *e);
 // the input, wgrad those of the parameters. Together they give the bits of graph_run_backward,
 // whatever runs between them. Until wgrad has run, the block's regions INPUT, IDS, SAVED and
 // SAVED_FOR_WGRAD must stay as they are, and OUTPUT_GRAD where g->split.saves_output_grad.
-// WORKSPACE may change. Collective over run->tp and run->cp.
+// WORKSPACE may change. Collective over run->comm.
 status graph_run_dgrad(const graph_run *run, err *e);
 status graph_run_wgrad(const graph_run *run, err *e);
 

@@ -11,6 +11,7 @@
 #include "graph/op.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 // The nodes that read v, and the block's output. Values in the memory of v count as readers.
 static int count_readers(const graph *g, const graph_value *v)
@@ -23,92 +24,101 @@ static int count_readers(const graph *g, const graph_value *v)
     return readers;
 }
 
-// Is `sum` the only reader of the result of `drop`, and does it add that result as it is?
+// Two nodes that one can replace: `second` reads the result of `first`, and becomes `joined`.
+typedef struct graph_fusion {
+    graph_op first, second, joined;
+    bool apart; // other nodes may stand between the two
+    bool (*may)(const graph *g, const graph_node *first, const graph_node *second);
+    void (*join)(const graph *g, const graph_node *first, graph_node *second);
+} graph_fusion;
+
+// The position of the node that could be the first one for the node at `position`; -1: there is none.
+static int find_first(const graph_fusion *f, const graph_node_list *l, int position, int border)
+{
+    int k = position - 1;
+    if (f->apart)
+        while (k >= 0 && l->node[k] != l->node[position]->in[0]->producer) k--;
+    else if (position == border)
+        return -1;
+    return k >= 0 && l->node[k]->op == f->first ? k : -1;
+}
+
+// Joins nodes of a list, of which nodes 0 … *first_part-1 run apart from the others.
+static void join_nodes(const graph *g, const graph_fusion *f, graph_node_list *l, int *first_part)
+{
+    for (int i = 0; i < l->count; i++) {
+        graph_node *second = l->node[i];
+        const int k = second->op == f->second ? find_first(f, l, i, *first_part) : -1;
+        if (k < 0 || !f->may(g, l->node[k], second)) continue;
+        graph_node *first = l->node[k];
+        second->op = f->joined;
+        f->join(g, first, second);
+        free(first);
+        l->count--;
+        for (int j = k; j < l->count; j++) l->node[j] = l->node[j + 1];
+        *first_part -= k < *first_part;
+        i--;
+    }
+}
+
+// ---- A dropout, and the sum that is the only reader of its result and adds it as it is
+
 static bool adds_dropped(const graph *g, const graph_node *drop, const graph_node *sum)
 {
-    return drop->op == OP_DROPOUT && sum->op == OP_ADD && sum->in[1] == drop->out[0] &&
-           sum->attr.u.add.alpha == 1 && sum->attr.u.add.beta == 1 &&
+    return sum->in[1] == drop->out[0] && sum->attr.u.add.alpha == 1 && sum->attr.u.add.beta == 1 &&
            count_readers(g, drop->out[0]) == 1;
 }
 
-void graph_fuse(graph *g)
+static void join_dropout(const graph *g, const graph_node *drop, graph_node *sum)
 {
-    int kept = 0;
-    for (int i = 0; i < g->forward.count; i++) {
-        graph_node *n = g->forward.node[i], *before = kept ? g->forward.node[kept - 1] : NULL;
-        if (before && adds_dropped(g, before, n)) {
-            n->op = OP_DROPOUT_ADD;
-            n->in[1] = before->in[0];
-            n->attr.u.dropout = before->attr.u.dropout;
-            n->number = before->number; // keys the random numbers
-            before->out[0]->producer = NULL;
-            free(before);
-            kept--;
-        }
-        g->forward.node[kept++] = n;
-    }
-    g->forward.count = kept;
+    (void)g;
+    sum->in[1] = drop->in[0];
+    sum->attr.u.dropout = drop->attr.u.dropout;
+    sum->number = drop->number; // keys the random numbers
+    drop->out[0]->producer = NULL;
 }
 
-// May the product of `linear` end with the activation? A summand of a sharded layer's result is not yet
-// what the activation reads.
-static bool activates(const graph_node *linear, const graph_node *act)
+// ---- A linear layer and the activation of its result
+
+// A summand of a sharded layer's result is not yet what the activation reads.
+static bool activates(const graph *g, const graph_node *linear, const graph_node *act)
 {
-    return linear->op == OP_LINEAR && act->op == OP_ACTIVATION && act->in[0] == linear->out[0] &&
-           !linear->attr.u.skip_bias && act->out[0]->type == linear->out[0]->type;
+    (void)g;
+    return act->in[0] == linear->out[0] && !linear->attr.u.skip_bias &&
+           act->out[0]->type == linear->out[0]->type;
 }
 
-void graph_fuse_linears(graph *g)
+static void join_activation(const graph *g, const graph_node *linear, graph_node *act)
 {
-    int kept = 0;
-    for (int i = 0; i < g->forward.count; i++) {
-        graph_node *n = g->forward.node[i], *before = kept ? g->forward.node[kept - 1] : NULL;
-        if (before && activates(before, n)) {
-            graph_value *z = before->out[0];
-            // Without a backward list that reads z, it is not written.
-            const bool keeps_z = g->mode == GRAPH_TRAIN || count_readers(g, z) > 1;
-            before->op = OP_LINEAR_ACTIVATION;
-            before->attr.u.act = n->attr.u.act;
-            before->out[0] = n->out[0], before->out[1] = keeps_z ? z : NULL;
-            before->out[0]->producer = before;
-            z->producer = keeps_z ? before : NULL;
-            free(n);
-            continue;
-        }
-        g->forward.node[kept++] = n;
-    }
-    g->forward.count = kept;
+    graph_value *z = linear->out[0];
+    // Without a backward list that reads z, it is not written.
+    const bool keeps_z = g->mode == GRAPH_TRAIN || count_readers(g, z) > 1;
+    memcpy(act->in, linear->in, sizeof act->in);
+    act->number = linear->number;
+    act->out[1] = keeps_z ? z : NULL;
+    z->producer = keeps_z ? act : NULL;
 }
 
-// Is `norm` the norm of what `sum` computes, and can one kernel do both?
-static bool norms_sum(const graph_node *sum, const graph_node *norm)
+// ---- A sum and the norm of it, where one kernel can do both
+
+static bool norms_sum(const graph *g, const graph_node *sum, const graph_node *norm)
 {
-    return sum->op == OP_ADD && norm->op == OP_NORM && norm->in[0] == sum->out[0] && sum->in[1] &&
-           sum->in[1]->type == norm->out[0]->type && sum->recomputed == norm->recomputed;
+    (void)g;
+    return norm->in[0] == sum->out[0] && sum->in[1] && sum->in[1]->type == norm->out[0]->type &&
+           sum->recomputed == norm->recomputed;
 }
 
-// Joins the sums and norms of a list, of which nodes 0 … *first_part-1 run apart from the others.
-static void join_norms(graph_node_list *l, int *first_part)
+static void join_norm(const graph *g, const graph_node *sum, graph_node *norm)
 {
-    int kept = 0;
-    const int border = *first_part;
-    for (int i = 0; i < l->count; i++) {
-        graph_node *n = l->node[i], *before = kept && i != border ? l->node[kept - 1] : NULL;
-        if (before && norms_sum(before, n)) {
-            n->op = OP_ADD_NORM;
-            n->in[0] = before->in[0], n->in[3] = before->in[1];
-            n->out[3] = before->out[0];
-            n->out[3]->producer = n;
-            n->attr.u.norm.alpha = before->attr.u.add.alpha;
-            n->attr.u.norm.beta = before->attr.u.add.beta;
-            free(before);
-            kept--;
-            *first_part -= i < border;
-        }
-        l->node[kept++] = n;
-    }
-    l->count = kept;
+    (void)g;
+    norm->in[0] = sum->in[0], norm->in[3] = sum->in[1];
+    graph_set_output(norm, 3, sum->out[0]);
+    norm->attr.u.norm.alpha = sum->attr.u.add.alpha;
+    norm->attr.u.norm.beta = sum->attr.u.add.beta;
 }
+
+// ---- The gradients of a linear layer's input and of the activation that computed this input. The product
+// moves to where the activation's gradient stands: what that reads may be recomputed in between.
 
 // Does a node of the backward list but `except` read v, or is it the block's input gradient?
 static bool has_other_reader(const graph *g, const graph_value *v, const graph_node *except)
@@ -120,45 +130,43 @@ static bool has_other_reader(const graph *g, const graph_value *v, const graph_n
     return found;
 }
 
-// The product whose result only this gradient of an activation reads, or NULL.
-static graph_node *product_of(const graph *g, const graph_node *act)
+static bool is_product_of(const graph *g, const graph_node *product, const graph_node *act)
 {
-    graph_node *p = act->op == OP_ACTIVATION_GRAD ? act->in[0]->producer : NULL;
-    const bool joins = p && p->op == OP_LINEAR_GRAD_INPUT && !p->in[2] &&
-                       act->in[0]->type == act->out[0]->type &&
-                       !has_other_reader(g, act->in[0], act);
-    return joins ? p : NULL;
+    return !product->in[2] && act->in[0]->type == act->out[0]->type &&
+           !has_other_reader(g, act->in[0], act);
 }
 
-static void remove_backward(graph *g, const graph_node *n)
+static void join_product(const graph *g, const graph_node *product, graph_node *act)
 {
-    graph_node_list *l = &g->backward;
-    int i = 0;
-    while (l->node[i] != n) i++;
-    if (g->split.on && i < g->split.dgrad_nodes) g->split.dgrad_nodes--;
-    for (l->count--; i < l->count; i++) l->node[i] = l->node[i + 1];
+    (void)g;
+    product->out[0]->producer = NULL;
+    act->in[3] = act->in[1];
+    act->in[0] = product->in[0], act->in[1] = product->in[1];
 }
 
-// The product moves to where the activation's gradient stands: what that reads may be recomputed in between.
-static void join_gradients(graph *g)
+static const graph_fusion DROPOUT = {OP_DROPOUT, OP_ADD,       OP_DROPOUT_ADD,
+                                     false,      adds_dropped, join_dropout},
+                          LINEAR = {OP_LINEAR, OP_ACTIVATION, OP_LINEAR_ACTIVATION,
+                                    false,     activates,     join_activation},
+                          NORM = {OP_ADD, OP_NORM, OP_ADD_NORM, false, norms_sum, join_norm},
+                          PRODUCT = {OP_LINEAR_GRAD_INPUT, OP_ACTIVATION_GRAD,
+                                     OP_LINEAR_GRAD_INPUT, true,
+                                     is_product_of,        join_product};
+
+void graph_fuse(graph *g)
 {
-    for (int i = 0; i < g->backward.count; i++) {
-        graph_node *n = g->backward.node[i], *product = product_of(g, n);
-        if (!product) continue;
-        product->out[0]->producer = NULL;
-        n->op = OP_LINEAR_GRAD_INPUT;
-        n->in[3] = n->in[1];
-        n->in[0] = product->in[0], n->in[1] = product->in[1];
-        remove_backward(g, product);
-        free(product);
-        i--;
-    }
+    join_nodes(g, &DROPOUT, &g->forward, &(int){0});
+}
+
+void graph_fuse_linears(graph *g)
+{
+    join_nodes(g, &LINEAR, &g->forward, &(int){0});
 }
 
 void graph_fuse_lists(graph *g)
 {
-    int all = 0;
-    join_gradients(g);
-    join_norms(&g->forward, &all);
-    join_norms(&g->backward, g->split.on ? &g->split.dgrad_nodes : &all);
+    int *dgrad = g->split.on ? &g->split.dgrad_nodes : &(int){0};
+    join_nodes(g, &PRODUCT, &g->backward, dgrad);
+    join_nodes(g, &NORM, &g->forward, &(int){0});
+    join_nodes(g, &NORM, &g->backward, dgrad);
 }

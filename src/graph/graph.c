@@ -33,10 +33,12 @@ status graph_open(const graph_options *o, graph **out, err *e)
     g->param[0] = (graph_param){.pieces = 0};
     g->mode = o->mode, g->type = o->type, g->batch = o->batch;
     g->needs = o->needs, g->numerics = o->numerics, g->sequences.cache_rows = o->cache_rows;
-    g->tp = o->tp, g->split.on = o->splits_backward && o->mode == GRAPH_TRAIN;
+    g->split.on = o->splits_backward && o->mode == GRAPH_TRAIN;
     g->input_grad.unused = o->input_needs_no_grad;
-    if (g->tp.ranks <= 1) g->tp = (graph_tp){.ranks = 1};
-    graph_shard_sequences(g, o->seq, &o->cp);
+    g->position = o->position;
+    g->position.mesh = mesh_of_sizes(o->position.mesh.size);
+    g->position.sequence_parallel &= g->position.mesh.size[AXIS_TP] > 1;
+    graph_shard_sequences(g, o->seq);
     *out = g;
     g = NULL;
 done:
@@ -155,6 +157,12 @@ graph_value *graph_new_like(graph *g, const char *name, const graph_value *v)
     return new;
 }
 
+void graph_set_output(graph_node *n, int output, graph_value *v)
+{
+    n->out[output] = v;
+    v->producer = n;
+}
+
 int64_t graph_value_cols(const graph_value *v)
 {
     return v->dim[v->dims - 1];
@@ -187,21 +195,22 @@ int64_t graph_rows(const graph *g)
     return g->batch * g->sequences.tokens.seq;
 }
 
-unsigned graph_row_sharding(const graph *g)
+mesh_axes graph_row_sharding(const graph *g)
 {
-    return (g->sequences.cp.ranks > 1 ? GRAPH_CP : 0) | (g->tp.sequence ? GRAPH_TP : 0);
+    const mesh_axes tp = g->position.sequence_parallel ? MESH_AXIS(AXIS_TP) : 0;
+    return mesh_axes_in_use(&g->position.mesh, (AXES_GRAPH & AXES_TOKENS) | tp);
 }
 
 graph_value *build_input(graph *g, int64_t cols)
 {
-    int64_t rows = graph_rows(g), local_rows = rows;
-    if (g->tp.sequence) local_rows = rows / g->tp.ranks;
-    if (g->tp.sequence && rows % g->tp.ranks)
+    const int64_t rows = graph_rows(g);
+    const int parts = g->position.sequence_parallel ? g->position.mesh.size[AXIS_TP] : 1;
+    if (rows % parts)
         graph_not_divisible(g,
                             "with parallel.sequence_parallel the %lld tokens of a micro-batch must "
                             "divide over parallel.tp %d",
-                            (long long)rows, g->tp.ranks);
-    g->input = graph_new_value(g, "input", g->type, 2, (int64_t[]){local_rows, cols});
+                            (long long)rows, parts);
+    g->input = graph_new_value(g, "input", g->type, 2, (int64_t[]){rows / parts, cols});
     g->input->sharding.rows = graph_row_sharding(g);
     g->input->region = REGION_INPUT;
     return g->input;
@@ -217,7 +226,7 @@ graph_value *build_residual(graph *g, int64_t cols)
 graph_value *build_ids(graph *g)
 {
     g->ids = graph_new_value(g, "ids", I32, 1, (int64_t[]){graph_rows(g)});
-    g->ids->sharding.rows = graph_row_sharding(g) & GRAPH_CP;
+    g->ids->sharding.rows = graph_row_sharding(g) & ~MESH_AXIS(AXIS_TP);
     g->ids->region = REGION_IDS;
     return g->ids;
 }
@@ -225,7 +234,7 @@ graph_value *build_ids(graph *g)
 graph_value *build_features(graph *g, int64_t cols)
 {
     g->ids = graph_new_value(g, "features", g->type, 2, (int64_t[]){graph_rows(g), cols});
-    g->ids->sharding.rows = graph_row_sharding(g) & GRAPH_CP;
+    g->ids->sharding.rows = graph_row_sharding(g) & ~MESH_AXIS(AXIS_TP);
     g->ids->region = REGION_IDS;
     return g->ids;
 }
@@ -250,7 +259,6 @@ graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols
                        .init = init,
                        .std = (float)std,
                        .pieces = 1,
-                       .shard_dim = -1,
                        .type = g->type};
     snprintf(p->name, sizeof p->name, "%s", name);
     snprintf(p->piece[0].name, sizeof p->piece[0].name, "%s", name);
@@ -347,7 +355,7 @@ static double list_flops(const graph *g, const graph_node_list *l)
 status graph_finish(graph *g, recompute_mode recompute, err *e)
 {
     status result = OK;
-    graph_check_tp(g);
+    graph_check_shards(g);
     TRY(graph_first_error(g, e));
     TRY(check_pieces(g, e));
     graph_fuse(g);

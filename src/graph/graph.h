@@ -12,6 +12,7 @@
 #define TRIREME_GRAPH_GRAPH_H
 
 #include "base/err.h"
+#include "base/mesh.h"
 #include "base/recompute.h"
 #include "comm/segment.h"
 #include "device/kernel_needs.h"
@@ -40,40 +41,51 @@ typedef enum graph_region {
     REGIONS
 } graph_region;
 
-typedef enum graph_op {
-    OP_EMBEDDING,
-    OP_LINEAR,
-    OP_LINEAR_ACTIVATION, // made by graph_fuse_linears
-    OP_NORM,
-    OP_ADD_NORM, // made by graph_fuse_lists
-    OP_ROPE,
-    OP_ATTENTION,
-    OP_ACTIVATION,
-    OP_GLU,
-    OP_ADD,
-    OP_DROPOUT,
-    OP_DROPOUT_ADD, // made by graph_fuse
-    OP_CONVERT,
-    OP_COPY_TO_TP,
-    OP_REDUCE_FROM_TP,
-    OP_GATHER_FROM_SP,
-    OP_SCATTER_TO_SP,
-    OP_GATHER_FROM_CP,
-    OP_SCATTER_TO_CP,
-    OP_LINEAR_CROSS_ENTROPY,
-    OP_LINEAR_SQUARE_ERROR,
-    OP_EMBEDDING_GRAD,
-    OP_LINEAR_GRAD_INPUT,
-    OP_LINEAR_GRAD_WEIGHT,
-    OP_NORM_GRAD,
-    OP_ATTENTION_GRAD,
-    OP_ACTIVATION_GRAD,
-    OP_GLU_GRAD,
-    OPS
-} graph_op;
+// The kinds of nodes: OP_EMBEDDING, whose row is op_embedding (op.h). fuse.c makes those that stand for two nodes.
+#define GRAPH_OPS(OP)                                                                              \
+    OP(EMBEDDING, embedding)                                                                       \
+    OP(LINEAR, linear)                                                                             \
+    OP(LINEAR_ACTIVATION, linear_activation)                                                       \
+    OP(NORM, norm)                                                                                 \
+    OP(ADD_NORM, add_norm)                                                                         \
+    OP(ROPE, rope)                                                                                 \
+    OP(ATTENTION, attention)                                                                       \
+    OP(ACTIVATION, activation)                                                                     \
+    OP(GLU, glu)                                                                                   \
+    OP(ADD, add)                                                                                   \
+    OP(DROPOUT, dropout)                                                                           \
+    OP(DROPOUT_ADD, dropout_add)                                                                   \
+    OP(CONVERT, convert)                                                                           \
+    OP(COPY_TO_TP, copy_to_tp)                                                                     \
+    OP(REDUCE_FROM_TP, reduce_from_tp)                                                             \
+    OP(GATHER_FROM_SP, gather_from_sp)                                                             \
+    OP(SCATTER_TO_SP, scatter_to_sp)                                                               \
+    OP(GATHER_FROM_CP, gather_from_cp)                                                             \
+    OP(SCATTER_TO_CP, scatter_to_cp)                                                               \
+    OP(LINEAR_CROSS_ENTROPY, linear_cross_entropy)                                                 \
+    OP(LINEAR_SQUARE_ERROR, linear_square_error)                                                   \
+    OP(EMBEDDING_GRAD, embedding_grad)                                                             \
+    OP(LINEAR_GRAD_INPUT, linear_grad_input)                                                       \
+    OP(LINEAR_GRAD_WEIGHT, linear_grad_weight)                                                     \
+    OP(NORM_GRAD, norm_grad)                                                                       \
+    OP(ATTENTION_GRAD, attention_grad)                                                             \
+    OP(ACTIVATION_GRAD, activation_grad)                                                           \
+    OP(GLU_GRAD, glu_grad)
 
-// What a dimension of a parameter stands for. Tensor parallelism shards VOCAB, HEADS and MLP.
-typedef enum graph_role { ROLE_NONE, ROLE_VOCAB, ROLE_EMBED, ROLE_HEADS, ROLE_MLP } graph_role;
+#define GRAPH_ENUMERATOR(kind, name) OP_##kind,
+typedef enum graph_op { GRAPH_OPS(GRAPH_ENUMERATOR) OPS } graph_op;
+#undef GRAPH_ENUMERATOR
+
+// The meaning of a dimension of a parameter. It decides the axis over which the dimension is sharded
+// (tensor_parallel.c).
+typedef enum graph_role {
+    ROLE_NONE,
+    ROLE_VOCAB,
+    ROLE_EMBED,
+    ROLE_HEADS,
+    ROLE_MLP,
+    ROLES
+} graph_role;
 typedef enum graph_init { INIT_NORMAL, INIT_ONES, INIT_ZEROS } graph_init;
 
 // A parameter as a block declares it. Two parameters of equal name are one parameter. A "{}" in a
@@ -92,29 +104,23 @@ typedef struct graph_param {
         int64_t rows;    // of dim[0]
         bool transposed; // the file holds [dim[1], rows]
     } piece[PARAM_PIECES];
-    // Tensor parallelism:
-    int shard_dim; // the dimension that is sharded, or -1
-    // With shard_dim 0 the rows are a concatenation of sections, and each section is sharded by
-    // itself (queries, keys and values). section[i] counts the rows of a full section.
+    // Where rows are sharded they are a concatenation of sections, and each section is sharded by itself
+    // (queries, keys and values). section[i] counts the rows of a full section.
     int sections;
     int64_t section[PARAM_PIECES];
-    // With shard_dim -1: what the gradient of one rank is. Set by the ops that use the parameter.
-    bool grad_full;    // some use gives the full gradient on every rank
-    bool grad_partial; // some use gives a summand; the gradient is the sum over the ranks
+    // The axes over which a use of the parameter gives the full gradient on every rank, and those over
+    // which it gives a summand. Set by the ops that use the parameter.
+    mesh_axes grad_full, grad_partial;
     // The caller may set these two before graph_finish:
     bool frozen; // it gets no gradient; GRAPH_TRAIN only
     dtype type;  // of the compute weight; the graph's type unless it is set
 } graph_param;
 
-// The axes of the mesh that a graph knows.
-typedef enum graph_axis { GRAPH_CP = 1, GRAPH_TP = 2 } graph_axis;
-
-// The axes over which each dimension of a value is sharded: bits of graph_axis. No bit: this rank has
-// all of it. Rows over cp: the rank's tokens of each sequence. Rows over tp (sequence parallelism): a
-// run of those rows. Columns over tp: those of this rank's shard of a weight (its heads, its share of
-// the inner width).
+// The axes over which each dimension of a value is sharded. None: this rank has all of it. Rows over
+// cp: the rank's tokens of each sequence. Rows over tp (sequence parallelism): a run of those rows.
+// Columns: those of this rank's shard of a weight (its heads, its share of the inner width).
 typedef struct graph_sharding {
-    unsigned rows, cols;
+    mesh_axes rows, cols;
 } graph_sharding;
 
 struct graph_value {
@@ -130,7 +136,7 @@ struct graph_value {
     // value from a parameter that is not frozen. Set by graph_finish; false for parameters.
     bool requires_grad;
     graph_sharding sharding;
-    graph_value *copied_to_tp; // graph_copy_to_tp's result for this value, or NULL
+    graph_value *copied_to[AXES]; // graph_copy_to's results for this value, or NULL
     // Memory, final after graph_finish:
     graph_value *root;   // the value whose memory this one shares; itself if it shares none
     graph_region region; // of the root
@@ -156,16 +162,21 @@ typedef struct graph_node_attr {
             bool inverse;
         } rope;
         struct {
-            int64_t first_col, cols;     // the columns of qkv that hold keys and values
-            const comm_segment *segment; // [segments] of the gathered keys and values
+            axis axis;                   // that the node communicates over
+            int64_t first_col, cols;     // cp: the columns of qkv that hold keys and values
+            const comm_segment *segment; // cp: [segments] of the gathered keys and values
             int segments;
-        } cp;
+        } over;
         kernel_activation act;
         struct {
             float alpha, beta;
         } add;
         float dropout;
-        float scale;    // embedding, cross entropy
+        float scale; // embedding
+        struct {
+            float scale;
+            bool squared; // squared error; else cross-entropy
+        } loss;
         bool skip_bias; // linear: y is a summand, and another rank's summand has the bias
     } u;
 } graph_node_attr;
@@ -185,25 +196,21 @@ struct graph_node {
 
 typedef enum graph_mode { GRAPH_TRAIN, GRAPH_EVAL, GRAPH_DECODE } graph_mode;
 
-// This rank's position in its tensor-parallel group; all zeros: no tensor parallelism. `sequence`:
-// between two tensor-parallel regions the values are sharded by rows (sequence parallelism,
-// Korthikanti et al. 2022).
-typedef struct graph_tp {
-    int ranks, rank;
-    bool sequence;
-} graph_tp;
-
-// This rank's position in its context-parallel group; zeros: no context parallelism.
-typedef struct graph_cp {
-    int ranks, rank;
-} graph_cp;
+// The position of a rank on the mesh. Axes that no role of a parameter and no row of a value is sharded over do
+// not matter. Zeros: one rank.
+typedef struct graph_position {
+    mesh mesh; // sizes of 0 count as 1
+    int coord[AXES];
+    // Between two tensor-parallel regions the values are sharded by rows (sequence parallelism,
+    // Korthikanti et al. 2022). Ignored without tensor parallelism.
+    bool sequence_parallel;
+} graph_position;
 
 typedef struct graph_options {
     graph_mode mode;
     dtype type;         // of activations, and of compute weights unless graph_param.type is set
     int64_t batch, seq; // sequences of a micro-batch and tokens of a sequence (seq 1: no sequences)
-    graph_tp tp;
-    graph_cp cp;
+    graph_position position;
     bool splits_backward; // the backward can run as dgrad and wgrad; ignored unless GRAPH_TRAIN
     const kernel_needs *needs; // of the device that will run it; NULL: its kernels need nothing
     kernel_numerics numerics;
@@ -245,7 +252,6 @@ typedef struct graph_rope {
 // The sequences of a micro-batch, and this rank's tokens of them.
 typedef struct graph_sequences {
     kernel_tokens tokens;
-    graph_cp cp;
     int64_t cache_rows;              // as in graph_options
     struct graph_segments *segments; // owned; op.h
 } graph_sequences;
@@ -265,7 +271,7 @@ typedef struct graph_flops {
 // What build functions need of each other.
 typedef struct graph_tracing {
     int next_number;    // of the next forward node
-    bool not_divisible; // first_error says which size the tp or cp ranks do not divide
+    bool not_divisible; // first_error says which size the ranks of an axis do not divide
     // What they return without memory. graph_finish then fails before either is read.
     graph_value no_value;
     graph_node no_node;
@@ -278,7 +284,7 @@ struct graph {
     const kernel_needs *needs; // borrowed; NULL: none
     kernel_numerics numerics;
     graph_sequences sequences;
-    graph_tp tp;
+    graph_position position;
     err first_error; // the first misuse of a build function, or E_MEMORY
 
     graph_param *param;
@@ -321,8 +327,8 @@ void build_output(graph *g, graph_value *x);
 // Declares a parameter -> [rows, cols], or [rows] where cols is 0. `std` is of INIT_NORMAL.
 graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, graph_init init,
                           double std);
-// Gives the dimensions of a parameter their roles; call it right after build_weight. Under tensor
-// parallelism the value then has the sizes of this rank's shard; the declaration keeps the full ones.
+// Gives the dimensions of a parameter their roles; call it right after build_weight. Where a role is
+// sharded the value then has the sizes of this rank's shard; the declaration keeps the full ones.
 void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols);
 // Files hold the parameter as [cols, rows] (GPT-2's Conv1D).
 void build_transposed(graph *g, graph_value *param);
@@ -389,25 +395,24 @@ bool graph_loss_shape(const graph *g, graph_loss_dims *out);
 // Does parameter p get a gradient? False where it is frozen. The graph must be a finished GRAPH_TRAIN
 // graph.
 bool graph_gives_gradient(const graph *g, int p);
-// Has the backward list any node? Without one, running the backward does nothing. A loss that is the
-// block's only op has computed the gradients in its forward.
+// Has the backward list any node? A loss that is the block's only op computes all in its forward.
 bool graph_has_backward(const graph *g);
 
-// Bytes that this rank sends to its process group of `axis` while nodes first … last-1 of one of the
-// graph's lists run, by the formulas of ring collectives.
-double graph_sent_bytes(const graph *g, graph_axis axis, const graph_node_list *l, int first,
-                        int last);
+// The axes over which a dimension of role r is sharded.
+mesh_axes graph_role_axes(graph_role r);
+// The shard that the rank at these coordinates has of `count` elements of a dimension of role r: returns how
+// many elements it has, and *first (NULL allowed) gets the first one. Shards are equal, but for a
+// vocabulary's last one, which may be shorter.
+int64_t graph_shard(graph_role r, int64_t count, const mesh *m, const int coord[AXES],
+                    int64_t *first);
+// The axes with several ranks over which dimension `dim` of the parameter is sharded.
+mesh_axes graph_param_sharding(const mesh *m, const graph_param *p, int dim);
 
-// This rank's shard of `count` elements of a dimension of role r: returns how many elements it has,
-// and *first (NULL allowed) gets the first one. Shards are equal, but for a vocabulary's last one,
-// which may be shorter.
-int64_t graph_shard(graph_role r, int64_t count, int ranks, int rank, int64_t *first);
-
-// The tokens of a sequence of `seq` tokens that a context-parallel rank has. cp->ranks 0 and 1: all.
-// The ranks must divide the sequence (graph_open).
-kernel_tokens graph_tokens(int64_t seq, const graph_cp *cp);
+// The tokens of a sequence of `seq` tokens that context-parallel rank `rank` of `ranks` has. The ranks
+// must divide the sequence (graph_open).
+kernel_tokens graph_tokens(int64_t seq, int ranks, int rank);
 // How the rows of a block's input and output are sharded.
-unsigned graph_row_sharding(const graph *g);
+mesh_axes graph_row_sharding(const graph *g);
 int64_t graph_rows(const graph *g); // rows of this rank before sequence parallelism shards them
 
 size_t graph_value_bytes(const graph_value *v);
@@ -431,70 +436,13 @@ graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind);
 // `name` is borrowed for the graph's life. Without memory it is g->tracing.no_value.
 graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
 graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
+// Makes v output `output` of node n.
+void graph_set_output(graph_node *n, int output, graph_value *v);
 // Appends a node and owns it from now on. Without memory the node is freed.
 void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n);
 // x converted to the compute type; x itself where it has that type.
 graph_value *graph_as_compute(graph *g, graph_value *x);
 // Rows of one chunk of the loss, for a (local) vocabulary of that many tokens.
 int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab);
-
-// ---- Tensor parallelism (tensor_parallel.c, op_tensor_parallel.c)
-
-// Is dimension `dim` of parameter w sharded?
-bool graph_is_sharded(const graph *g, const graph_value *w, int dim);
-// The row of the full parameter that is row 0 of this rank's w.
-int64_t graph_first_row(const graph *g, const graph_value *w);
-// x as every rank reads it in a tensor-parallel region. Its gradient is the sum over the ranks.
-graph_value *graph_copy_to_tp(graph *g, graph_value *x);
-// The sum of x over the ranks. With sequence parallelism each rank gets its rows of the sum.
-graph_value *graph_reduce_from_tp(graph *g, graph_value *x);
-// x comes from a linear layer whose output columns are a concatenation of sections. Each section is
-// sharded by itself. `rows` [count] are the local sizes; `op_name` is for a message.
-void graph_sections(graph *g, const graph_value *x, const char *op_name, int count,
-                    const int64_t *rows);
-// How many of `full_heads` heads x has on this rank.
-int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads);
-// Notes whether the use of parameter w with x gives the full gradient or a summand of it.
-void graph_note_use(graph *g, const graph_value *w, const graph_value *x);
-// Keeps in g->first_error which size the ranks of an axis do not divide. It replaces a misuse, which
-// may only follow from it.
-void graph_not_divisible(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
-// Writes the divisors of `count`: "1, 2, 4". Returns out.
-const char *graph_divisors(int64_t count, char out[96]);
-
-// Appends a node that the unsharded graph lacks. It takes no number, so that the other nodes have the
-// numbers of the unsharded graph, and with them its random numbers.
-graph_node *graph_new_axis_node(graph *g, graph_op kind, graph_value *x);
-
-// ---- Context parallelism (op_context_parallel.c)
-
-// Sets g->sequences. Where the ranks do not divide the sequences, g->first_error says so.
-void graph_shard_sequences(graph *g, int64_t seq, const graph_cp *cp);
-// The keys and values of all tokens, in order of positions. They are columns first_col …
-// first_col+cols-1 of qkv.   -> [batch * full_seq, cols]
-graph_value *graph_gather_from_cp(graph *g, graph_value *qkv, int64_t first_col, int64_t cols);
-// Makes the gradient of qkv complete: dqkv has that of the queries, d_kv this rank's summand of the
-// gradient of the keys and values that node `gather` gathered.
-graph_value *graph_scatter_to_cp(graph *g, const graph_node *gather, graph_value *d_kv,
-                                 graph_value *dqkv);
-// Bytes that node n sends to the context-parallel group.
-double graph_cp_sent(const graph *g, const graph_node *n);
-
-// ---- The passes of graph_finish, in this order
-
-// Settles the sections of sharded parameters, and checks that the ranks divide them.
-void graph_check_tp(graph *g);
-void graph_fuse(graph *g); // joins dropouts and sums (fuse.c)
-// Adds conversions for parameters of another type than the graph's (param_types.c).
-status graph_convert_params(graph *g, err *e);
-void graph_fuse_linears(graph *g);     // joins linear layers and activations (fuse.c)
-status graph_derive(graph *g, err *e); // makes the backward list (derive.c)
-// Adds to the backward list the forward nodes that are recomputed (derive.c).
-status graph_plan_recompute(graph *g, recompute_mode recompute, err *e);
-// Orders the backward list as dgrad, then wgrad (dgrad_wgrad.c).
-status graph_split_backward(graph *g, err *e);
-void graph_fuse_lists(graph *g); // joins nodes of the complete lists (fuse.c)
-// Gives every value its memory (layout.c). E_USAGE when an op that works in place cannot.
-status graph_layout(graph *g, err *e);
 
 #endif

@@ -131,14 +131,13 @@ static status share_memory(graph_layout_pass *l, bool backward, err *e)
             out->root = root_of(n->in[0]), out->view_offset = n->in[0]->view_offset;
             continue;
         }
-        const bool must = out && out->root == out && o->must_alias >= 0 && n->in[o->must_alias];
-        if (must && !may_share(l, i, out, o->must_alias, backward))
+        share_output(l, i, n->out[3], o->may_alias_3, backward);
+        share_output(l, i, out, o->must_alias | o->may_alias, backward);
+        if (o->must_alias && out->root == out)
             return err_set(
                 e, E_USAGE,
                 "model graph: %s (node %d) works in place, but its input is used elsewhere",
-                o->name, i);
-        share_output(l, i, n->out[3], o->may_alias_3, backward);
-        share_output(l, i, out, must ? 1u << o->must_alias : o->may_alias, backward);
+                graph_op_name(n->op), i);
     }
     return OK;
 }
@@ -260,8 +259,9 @@ static void place_saved(graph *g)
 static void place_cache(graph *g)
 {
     for (int i = 0; i < g->forward.count; i++) {
-        if (g->forward.node[i]->op != OP_ATTENTION) continue;
-        graph_value *root = root_of(g->forward.node[i]->in[0]);
+        const graph_node *n = g->forward.node[i];
+        if (!graph_op_find(n->op)->reads_cache) continue;
+        graph_value *root = root_of(n->in[0]);
         root->region = REGION_CACHE;
         root->offset = g->bytes.cache_row;
         g->bytes.cache_row += (size_t)graph_value_cols(root) * dtype_bytes(root->type);

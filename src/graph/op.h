@@ -1,23 +1,57 @@
-// op.h -- what the graph must know of each op: one row of a table. Each op's own file fills its row.
+// op.h -- the inside of graph/: what it must know of each op, one row of a table, which the op's own file
+// fills; how ops are sharded; and the passes of graph_finish.
 #ifndef TRIREME_GRAPH_OP_H
 #define TRIREME_GRAPH_OP_H
 
+#include "comm/call.h"
 #include "graph/execute.h"
 #include "graph/graph.h"
 
+// The collective that a node issues, or the sum of those that it issues for chunks of its rows.
+typedef struct graph_call {
+    axis over;           // between the ranks of this axis
+    comm_call_kind kind; // CALL_ALL_REDUCE, CALL_ALL_GATHER or CALL_REDUCE_SCATTER
+    dtype type;
+    int64_t count; // elements that all ranks have together; of an all-reduce, that each has
+    const comm_segment *segment; // [segments] the graph's; NULL: the elements are one run
+    int segments;
+} graph_call;
+
+// What the number of rows of a parameter limits.
+typedef enum graph_limit {
+    LIMIT_NONE,
+    LIMIT_TOKENS,    // token ids
+    LIMIT_CLASSES,   // class labels
+    LIMIT_POSITIONS, // tokens of a sequence
+    LIMITS
+} graph_limit;
+
 typedef struct graph_op_info {
-    const char *name;
     // Appends to the backward list the gradient nodes of forward node n, and gives the inputs of n that
     // require one their gradients with graph_accumulate_grad. The gradients of n's outputs are known.
     // Called where some input of n requires a gradient, or a parameter of n trains. NULL for gradient
     // ops.
     void (*derive)(graph *g, graph_node *n);
-    // Launches the node's kernels and collectives.
+    // Launches the node's kernels. NULL: `run` does, which also issues its collectives. Both NULL: nothing runs.
+    void (*launch)(const graph_run *run, const graph_node *n);
     status (*run)(const graph_run *run, const graph_node *n, err *e);
     double (*flops)(const graph *g, const graph_node *n); // NULL: not counted
-    // Output 0 must live in the memory of this input: the op works in place. -1: it need not.
-    int must_alias;
-    // Output 0 may overwrite these inputs where no later node reads them; bit i is input i.
+    // The collective over attr.u.over.axis that makes output 0 of input 0. Of a loss, the one that makes the
+    // statistics of its chunks. 0: none.
+    comm_call_kind call;
+    // A node that computes output 0 of n from what else n computes; it runs where n may not run again. NULL:
+    // n itself.
+    graph_node (*again)(const graph_node *n);
+    // Input 1 is the weight, in whose type the op computes, and input 2 a bias or a table of that type.
+    bool has_weight;
+    bool reads_residual; // with a weight: input 0 may be the F32 residual
+    bool gives_residual; // with a weight: output 0 is the F32 residual, input 0 has no type
+    bool keeps_cols;     // output 0 has the columns of input 0 in their places
+    bool reads_cache;    // GRAPH_DECODE: input 0 lies in the cache
+    graph_limit limit[NODE_INPUTS]; // by input: what the rows of the parameter limit
+    // Output 0 must live in the memory of this input: the op works in place. Bit i is input i.
+    unsigned must_alias;
+    // Output 0 may overwrite these inputs where no later node reads them.
     unsigned may_alias;
     // The same of output 3, which chooses first. The two never share memory.
     unsigned may_alias_3;
@@ -29,6 +63,7 @@ typedef struct graph_op_info {
 } graph_op_info;
 
 const graph_op_info *graph_op_find(graph_op kind);
+const char *graph_op_name(graph_op kind); // "embedding", …
 
 // Segments of a collective of a node. A graph owns the list of them.
 typedef struct graph_segments {
@@ -36,15 +71,8 @@ typedef struct graph_segments {
     comm_segment segment[];
 } graph_segments;
 
-// The call over segments that a node issues to the context-parallel group, in place. Returns false where
-// it issues none. The segments are the graph's.
-typedef struct graph_cp_call {
-    const comm_segment *segment; // [segments]
-    int segments;
-    bool gathers; // comm_all_gather_segments; if not, comm_reduce_scatter_segments
-    dtype type;
-} graph_cp_call;
-bool graph_cp_call_of(const graph_node *n, graph_cp_call *out);
+// Returns whether node n issues a collective, and which one.
+bool graph_call_of(const graph *g, const graph_node *n, graph_call *out);
 
 // ---- For graph_op_info.derive
 
@@ -60,11 +88,69 @@ graph_node *graph_new_grad_node(graph *g, graph_op kind, const graph_node *n);
 // Derives the gradient of x from dy, that of the activation of x that node n computes.
 void graph_derive_activation(graph *g, const graph_node *n, graph_value *dy, graph_value *x);
 
-extern const graph_op_info op_embedding, op_embedding_grad, op_linear, op_linear_activation,
-    op_linear_grad_input, op_linear_grad_weight, op_norm, op_add_norm, op_norm_grad, op_rope,
-    op_attention, op_attention_grad, op_activation, op_activation_grad, op_glu, op_glu_grad, op_add,
-    op_dropout, op_dropout_add, op_convert, op_copy_to_tp, op_reduce_from_tp, op_gather_from_sp,
-    op_scatter_to_sp, op_gather_from_cp, op_scatter_to_cp, op_linear_cross_entropy,
-    op_linear_square_error;
+// ---- Tensor parallelism (tensor_parallel.c, op_tensor_parallel.c)
+
+// The axes over which dimension `dim` of parameter w is sharded.
+mesh_axes graph_sharded_over(const graph *g, const graph_value *w, int dim);
+// The number of ranks of a set of axes, and this rank's index among them; 1 and 0 without axes.
+int graph_ranks(const graph *g, mesh_axes over);
+int graph_rank(const graph *g, mesh_axes over);
+// The row of the full parameter that is row 0 of this rank's w.
+int64_t graph_first_row(const graph *g, const graph_value *w);
+// x as every rank of the axis reads it before a weight that is sharded over it. Its gradient is the sum over the
+// ranks. `over` has one axis.
+graph_value *graph_copy_to(graph *g, graph_value *x, mesh_axes over);
+// The sum of x over the ranks of the axis. Where the rows of a block are sharded over it, as with sequence
+// parallelism, each rank gets its rows of the sum.
+graph_value *graph_reduce_from(graph *g, graph_value *x, mesh_axes over);
+// x comes from a linear layer whose output columns are a concatenation of sections. Each section is
+// sharded by itself. `rows` [count] are the local sizes; `op_name` is for a message.
+void graph_sections(graph *g, const graph_value *x, const char *op_name, int count,
+                    const int64_t *rows);
+// How many of `full_heads` heads x has on this rank.
+int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads);
+// Notes over which axes the use of parameter w with x gives a summand of the gradient.
+void graph_note_use(graph *g, const graph_value *w, const graph_value *x);
+// Keeps which size the ranks of an axis do not divide, instead of a misuse that may follow from it.
+void graph_not_divisible(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Writes the divisors of `count`: "1, 2, 4". Returns out.
+const char *graph_divisors(int64_t count, char out[96]);
+
+// Appends a node that the unsharded graph lacks. It takes no number, so that the other nodes have the
+// numbers of the unsharded graph, and with them its random numbers.
+graph_node *graph_new_axis_node(graph *g, graph_op kind, graph_value *x);
+
+// ---- Context parallelism (op_context_parallel.c)
+
+// Sets g->sequences. Where the ranks do not divide the sequences, g->first_error says so.
+void graph_shard_sequences(graph *g, int64_t seq);
+// The keys and values of all tokens, in order of positions. They are columns first_col …
+// first_col+cols-1 of qkv.   -> [batch * full_seq, cols]
+graph_value *graph_gather_from_cp(graph *g, graph_value *qkv, int64_t first_col, int64_t cols);
+// Makes the gradient of qkv complete: dqkv has that of the queries, d_kv this rank's summand of the
+// gradient of the keys and values that node `gather` gathered.
+graph_value *graph_scatter_to_cp(graph *g, const graph_node *gather, graph_value *d_kv,
+                                 graph_value *dqkv);
+
+// ---- The passes of graph_finish, in this order
+
+// Settles the sections of sharded parameters, and checks that the ranks divide them.
+void graph_check_shards(graph *g);
+void graph_fuse(graph *g); // joins dropouts and sums (fuse.c)
+// Adds conversions for parameters of another type than the graph's (param_types.c).
+status graph_convert_params(graph *g, err *e);
+void graph_fuse_linears(graph *g);     // joins linear layers and activations (fuse.c)
+status graph_derive(graph *g, err *e); // makes the backward list (derive.c)
+// Adds to the backward list the forward nodes that are recomputed (derive.c).
+status graph_plan_recompute(graph *g, recompute_mode recompute, err *e);
+// Orders the backward list as dgrad, then wgrad (dgrad_wgrad.c).
+status graph_split_backward(graph *g, err *e);
+void graph_fuse_lists(graph *g); // joins nodes of the complete lists (fuse.c)
+// Gives every value its memory (layout.c). E_USAGE when an op that works in place cannot.
+status graph_layout(graph *g, err *e);
+
+#define GRAPH_ROW(kind, name) extern const graph_op_info op_##name;
+GRAPH_OPS(GRAPH_ROW)
+#undef GRAPH_ROW
 
 #endif

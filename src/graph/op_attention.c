@@ -27,7 +27,7 @@ graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_di
                         const double *frequency, int64_t pairs)
 {
     heads = graph_local_heads(g, x, heads);
-    if (x->sharding.rows & GRAPH_TP)
+    if (x->sharding.rows & MESH_AXIS(AXIS_TP))
         graph_misuse(g, "rope: the rows of x are sharded over the tensor-parallel ranks");
     if (heads * head_dim > graph_value_cols(x) || 2 * pairs > head_dim)
         graph_misuse(g, "rope: %lld heads of %lld in %lld columns", (long long)heads,
@@ -47,14 +47,12 @@ graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_di
     n->in[0] = x;
     n->attr.u.rope.heads = heads, n->attr.u.rope.head_dim = head_dim,
     n->attr.u.rope.rot = 2 * pairs;
-    n->out[0] = graph_new_like(g, "rope", x);
-    n->out[0]->producer = n;
+    graph_set_output(n, 0, graph_new_like(g, "rope", x));
     return n->out[0];
 }
 
-static status rope_run(const graph_run *run, const graph_node *n, err *e)
+static void rope_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     kernel_call c = {.kind = K_ROPE};
     c.u.rope = (kernel_rope_args){.rows = graph_value_rows(n->out[0]),
                                   .row_tokens = graph_run_tokens(run, n->out[0]),
@@ -67,7 +65,6 @@ static status rope_run(const graph_run *run, const graph_node *n, err *e)
                                   .inverse = n->attr.u.rope.inverse,
                                   .type = n->out[0]->type};
     graph_launch(run, n, &c);
-    return OK;
 }
 
 static void rope_derive(graph *g, graph_node *n)
@@ -75,20 +72,21 @@ static void rope_derive(graph *g, graph_node *n)
     graph_node *d = graph_new_grad_node(g, OP_ROPE, n);
     d->in[0] = n->out[0]->grad;
     d->attr.u.rope.inverse = true;
-    d->out[0] = graph_new_like(g, "rope dx", n->in[0]);
-    d->out[0]->producer = d;
+    graph_set_output(d, 0, graph_new_like(g, "rope dx", n->in[0]));
     graph_accumulate_grad(g, n->in[0], d->out[0]);
 }
 
 static void check_heads(graph *g, const graph_value *qkv, int64_t heads, int64_t kv_heads)
 {
     char valid[96];
-    if (qkv->sharding.rows & GRAPH_TP)
+    if (qkv->sharding.rows & MESH_AXIS(AXIS_TP))
         graph_misuse(g, "attention: the rows of qkv are sharded over the tensor-parallel ranks");
-    if (!(qkv->sharding.cols & GRAPH_TP) || kv_heads <= 0 || kv_heads % g->tp.ranks == 0) return;
+    const int ranks = graph_ranks(g, qkv->sharding.cols);
+    if (kv_heads <= 0 || kv_heads % ranks == 0) return;
     bool shared = kv_heads != heads;
-    graph_not_divisible(g, "%lld %s do not divide over parallel.tp %d; valid: %s",
-                        (long long)kv_heads, shared ? "key-value heads" : "heads", g->tp.ranks,
+    graph_not_divisible(g, "%lld %s do not divide over parallel.%s %d; valid: %s",
+                        (long long)kv_heads, shared ? "key-value heads" : "heads",
+                        axis_name(mesh_first_axis(qkv->sharding.cols)), ranks,
                         graph_divisors(kv_heads, valid));
 }
 
@@ -111,7 +109,7 @@ graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t 
     if (g->mode == GRAPH_DECODE && g->batch != 1)
         graph_misuse(g, "attention: decoding takes one sequence at a time");
     graph_value *kv = NULL;
-    if (qkv->sharding.rows & GRAPH_CP)
+    if (qkv->sharding.rows & MESH_AXIS(AXIS_CP))
         kv = graph_gather_from_cp(g, qkv, heads * head_dim, 2 * kv_heads * head_dim);
     graph_node *n = graph_new_node(g, OP_ATTENTION);
     n->in[0] = qkv, n->in[1] = kv;
@@ -186,20 +184,17 @@ static kernel_attention_args attention_fill(const graph_run *run, const graph_no
                                    .dropout.p = n->attr.u.attention.dropout,
                                    .dropout.draw = graph_run_draw(run, n),
                                    .dropout.stride = (uint64_t)full_seq,
-                                   .dropout.head0 =
-                                       qkv->sharding.cols & GRAPH_TP ? run->g->tp.rank * h : 0,
+                                   .dropout.head0 = graph_rank(run->g, qkv->sharding.cols) * h,
                                    .dropout.all_heads = n->attr.u.attention.full_heads,
                                    .causal = true,
                                    .type = qkv->type};
 }
 
-static status attention_run(const graph_run *run, const graph_node *n, err *e)
+static void attention_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     kernel_call c = {.kind = K_ATTENTION};
     c.u.attention = attention_fill(run, n, n->in[0], n->in[1], n->out[0], n->out[1]);
     graph_launch(run, n, &c);
-    return OK;
 }
 
 static void attention_derive(graph *g, graph_node *n)
@@ -213,17 +208,15 @@ static void attention_derive(graph *g, graph_node *n)
     d->out[0]->producer = d->out[1]->producer = d;
     graph_value *dqkv = d->out[0];
     if (kv) {
-        d->out[2] = graph_new_like(g, "gradient of gathered keys and values", kv);
-        d->out[2]->producer = d;
+        graph_set_output(d, 2, graph_new_like(g, "gradient of gathered keys and values", kv));
         kv->grad = d->out[2];
         dqkv = graph_scatter_to_cp(g, kv->producer, d->out[2], dqkv);
     }
     graph_accumulate_grad(g, qkv, dqkv);
 }
 
-static status attention_grad_run(const graph_run *run, const graph_node *n, err *e)
+static void attention_grad_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     kernel_call c = {.kind = K_ATTENTION_GRAD};
     kernel_attention_grad_args *a = &c.u.attention_grad;
     a->fwd = attention_fill(run, n, n->in[1], n->in[4], n->in[2], n->in[3]);
@@ -234,7 +227,6 @@ static status attention_grad_run(const graph_run *run, const graph_node *n, err 
     a->dv = grads.v;
     a->delta = graph_run_ptr(run, n->out[1]);
     graph_launch(run, n, &c);
-    return OK;
 }
 
 // Two products: queries by keys, and probabilities by values. Causality halves both, and
@@ -243,7 +235,7 @@ static double attention_flops(const graph *g, const graph_node *n)
 {
     double t = (double)g->sequences.tokens.full_seq;
     return 4.0 * (double)g->batch * (double)n->attr.u.attention.heads *
-           (double)n->attr.u.attention.head_dim * t * (t + 1) / 2 / g->sequences.cp.ranks;
+           (double)n->attr.u.attention.head_dim * t * (t + 1) / 2 / g->position.mesh.size[AXIS_CP];
 }
 
 // Five products: the scores again, and the gradients of values, probabilities, queries and keys.
@@ -252,15 +244,15 @@ static double attention_grad_flops(const graph *g, const graph_node *n)
     return 2.5 * attention_flops(g, n);
 }
 
-const graph_op_info op_rope = {
-    .name = "rope", .derive = rope_derive, .run = rope_run, .must_alias = 0, .recompute = 3};
-const graph_op_info op_attention = {.name = "attention",
-                                    .derive = attention_derive,
-                                    .run = attention_run,
+const graph_op_info op_rope = {.derive = rope_derive,
+                               .launch = rope_launch,
+                               .must_alias = 1,
+                               .keeps_cols = true,
+                               .recompute = 3};
+const graph_op_info op_attention = {.derive = attention_derive,
+                                    .launch = attention_launch,
+                                    .reads_cache = true,
                                     .flops = attention_flops,
-                                    .must_alias = -1,
                                     .recompute = 2};
-const graph_op_info op_attention_grad = {.name = "attention_grad",
-                                         .run = attention_grad_run,
-                                         .flops = attention_grad_flops,
-                                         .must_alias = -1};
+const graph_op_info op_attention_grad = {.launch = attention_grad_launch,
+                                         .flops = attention_grad_flops};

@@ -24,19 +24,19 @@
 #include "base/alloc.h"
 #include "graph/op.h"
 
-kernel_tokens graph_tokens(int64_t seq, const graph_cp *cp)
+kernel_tokens graph_tokens(int64_t seq, int ranks, int rank)
 {
-    if (cp->ranks <= 1) return kernel_tokens_from(seq, 0);
-    const int64_t chunk = seq / (2 * cp->ranks);
+    if (ranks == 1) return kernel_tokens_from(seq, 0);
+    const int64_t chunk = seq / (2 * ranks);
     return (kernel_tokens){.seq = 2 * chunk,
                            .full_seq = seq,
                            .chunk = chunk,
-                           .start = {cp->rank * chunk, (2 * cp->ranks - 1 - cp->rank) * chunk}};
+                           .start = {rank * chunk, (2 * ranks - 1 - rank) * chunk}};
 }
 
-void graph_shard_sequences(graph *g, int64_t seq, const graph_cp *cp)
+void graph_shard_sequences(graph *g, int64_t seq)
 {
-    const int ranks = cp->ranks > 1 ? cp->ranks : 1;
+    const int ranks = g->position.mesh.size[AXIS_CP];
     const bool divides = ranks == 1 || seq % (2 * ranks) == 0;
     if (ranks > 1 && seq == 1)
         graph_not_divisible(g, "parallel.cp %d: this model has no sequences; valid: 1", ranks);
@@ -46,9 +46,7 @@ void graph_shard_sequences(graph *g, int64_t seq, const graph_cp *cp)
             "data.seq_len of %lld does not divide over 2 x parallel.cp %d; valid: a "
             "multiple of %d",
             (long long)seq, ranks, 2 * ranks);
-    g->sequences.cp = (graph_cp){.ranks = ranks, .rank = ranks > 1 ? cp->rank : 0};
-    g->sequences.tokens =
-        divides ? graph_tokens(seq, &g->sequences.cp) : kernel_tokens_from(seq, 0);
+    g->sequences.tokens = graph_tokens(seq, divides ? ranks : 1, g->position.coord[AXIS_CP]);
 }
 
 // Two segments for each sequence: the first half, of which the ranks have one chunk each in their
@@ -73,14 +71,15 @@ static const comm_segment *new_segments(graph *g, int64_t cols)
 graph_value *graph_gather_from_cp(graph *g, graph_value *qkv, int64_t first_col, int64_t cols)
 {
     graph_node *n = graph_new_axis_node(g, OP_GATHER_FROM_CP, qkv);
-    n->attr.u.cp.first_col = first_col, n->attr.u.cp.cols = cols;
-    n->attr.u.cp.segment = new_segments(g, cols);
-    n->attr.u.cp.segments = 2 * (int)g->batch;
-    n->out[0] = graph_new_value(g, "gathered keys and values", qkv->type, 2,
-                                (int64_t[]){g->batch * g->sequences.tokens.full_seq, cols});
+    n->attr.u.over.axis = AXIS_CP;
+    n->attr.u.over.first_col = first_col, n->attr.u.over.cols = cols;
+    n->attr.u.over.segment = new_segments(g, cols);
+    n->attr.u.over.segments = 2 * (int)g->batch;
+    graph_set_output(n, 0,
+                     graph_new_value(g, "gathered keys and values", qkv->type, 2,
+                                     (int64_t[]){g->batch * g->sequences.tokens.full_seq, cols}));
     n->out[0]->sharding =
-        (graph_sharding){qkv->sharding.rows & ~(unsigned)GRAPH_CP, qkv->sharding.cols};
-    n->out[0]->producer = n;
+        (graph_sharding){qkv->sharding.rows & ~MESH_AXIS(AXIS_CP), qkv->sharding.cols};
     return n->out[0];
 }
 
@@ -89,8 +88,7 @@ graph_value *graph_scatter_to_cp(graph *g, const graph_node *gather, graph_value
 {
     graph_node *d = graph_new_grad_node(g, OP_SCATTER_TO_CP, gather);
     d->in[0] = d_kv, d->in[1] = dqkv;
-    d->out[0] = graph_new_like(g, "attention dqkv", dqkv);
-    d->out[0]->producer = d;
+    graph_set_output(d, 0, graph_new_like(g, "attention dqkv", dqkv));
     return d->out[0];
 }
 
@@ -105,7 +103,7 @@ typedef struct cp_rows {
 static cp_rows cp_rows_of(const graph_run *run, const graph_node *n, const graph_value *qkv)
 {
     const int64_t rows = graph_value_rows(qkv);
-    const size_t skip = (size_t)n->attr.u.cp.first_col * dtype_bytes(qkv->type);
+    const size_t skip = (size_t)n->attr.u.over.first_col * dtype_bytes(qkv->type);
     return (cp_rows){.rows = rows,
                      .stride = graph_value_cols(qkv),
                      .keys = (char *)graph_run_ptr(run, qkv) + skip,
@@ -120,18 +118,18 @@ static status gather_from_cp_run(const graph_run *run, const graph_node *n, err 
     void *all = graph_run_ptr(run, kv);
     kernel_call c = {.kind = K_COPY_ROWS};
     c.u.copy_rows = (kernel_copy_rows_args){.rows = r.rows,
-                                            .cols = n->attr.u.cp.cols,
+                                            .cols = n->attr.u.over.cols,
                                             .src = r.keys,
                                             .dst = all,
                                             .src_stride = r.stride,
-                                            .dst_stride = n->attr.u.cp.cols,
+                                            .dst_stride = n->attr.u.over.cols,
                                             .src_rows = r.here,
                                             .dst_rows = r.places,
                                             .type = kv->type};
     graph_launch(run, n, &c);
     if (graph_is_visited(run)) return OK;
-    return comm_all_gather_segments(run->cp, n->attr.u.cp.segment, n->attr.u.cp.segments, NULL, all,
-                                    kv->type, run->stream, e);
+    return comm_all_gather_segments(run->comm[AXIS_CP], n->attr.u.over.segment,
+                                    n->attr.u.over.segments, NULL, all, kv->type, run->stream, e);
 }
 
 // The sums of this rank's tokens replace its summands in d_kv, which nothing reads later.
@@ -142,14 +140,15 @@ static status scatter_to_cp_run(const graph_run *run, const graph_node *n, err *
     const cp_rows r = cp_rows_of(run, n, n->out[0]);
     void *all = graph_run_ptr(run, d_kv);
     if (!graph_is_visited(run))
-        TRY(comm_reduce_scatter_segments(run->cp, n->attr.u.cp.segment, n->attr.u.cp.segments, all,
-                                         NULL, d_kv->type, REDUCE_SUM, run->stream, e));
+        TRY(comm_reduce_scatter_segments(run->comm[AXIS_CP], n->attr.u.over.segment,
+                                         n->attr.u.over.segments, all, NULL, d_kv->type, REDUCE_SUM,
+                                         run->stream, e));
     kernel_call c = {.kind = K_COPY_ROWS};
     c.u.copy_rows = (kernel_copy_rows_args){.rows = r.rows,
-                                            .cols = n->attr.u.cp.cols,
+                                            .cols = n->attr.u.over.cols,
                                             .src = all,
                                             .dst = r.keys,
-                                            .src_stride = n->attr.u.cp.cols,
+                                            .src_stride = n->attr.u.over.cols,
                                             .dst_stride = r.stride,
                                             .src_rows = r.places,
                                             .dst_rows = r.here,
@@ -165,30 +164,9 @@ static void gather_from_cp_derive(graph *g, graph_node *n)
     (void)g, (void)n;
 }
 
-double graph_cp_sent(const graph *g, const graph_node *n)
-{
-    const graph_value *full = n->op == OP_GATHER_FROM_CP  ? n->out[0]
-                              : n->op == OP_SCATTER_TO_CP ? n->in[0]
-                                                          : NULL;
-    const double ranks = g->sequences.cp.ranks;
-    return full ? (ranks - 1) / ranks * (double)graph_value_bytes(full) : 0;
-}
-
-bool graph_cp_call_of(const graph_node *n, graph_cp_call *out)
-{
-    if (n->op != OP_GATHER_FROM_CP && n->op != OP_SCATTER_TO_CP) return false;
-    const bool gathers = n->op == OP_GATHER_FROM_CP;
-    *out = (graph_cp_call){.segment = n->attr.u.cp.segment,
-                           .segments = n->attr.u.cp.segments,
-                           .gathers = gathers,
-                           .type = gathers ? n->out[0]->type : n->in[0]->type};
-    return true;
-}
-
-const graph_op_info op_gather_from_cp = {.name = "gather_from_cp",
-                                         .derive = gather_from_cp_derive,
+const graph_op_info op_gather_from_cp = {.derive = gather_from_cp_derive,
                                          .run = gather_from_cp_run,
-                                         .must_alias = -1,
+                                         .call = CALL_ALL_GATHER,
                                          .recompute = 1};
 const graph_op_info op_scatter_to_cp = {
-    .name = "scatter_to_cp", .run = scatter_to_cp_run, .must_alias = 1};
+    .run = scatter_to_cp_run, .call = CALL_REDUCE_SCATTER, .must_alias = 1u << 1};

@@ -2,8 +2,8 @@
 //   ids [rows]   tokens [vocab, cols]   positions [max_seq, cols] or none   y [rows, cols] F32
 //   embedding        in ids, tokens, positions      out y
 //   embedding_grad   in dy, ids, tokens, positions      of the tables that train
-// Under tensor parallelism the table is sharded by rows: a rank's y is zero where another rank has
-// the token, and reduce_from_tp sums the ranks.
+// Where the table is sharded by rows, a rank's y is zero where another rank has the token, and
+// reduce_from_tp sums the ranks.
 #include "graph/op.h"
 
 graph_value *build_embedding(graph *g, graph_value *ids, graph_value *tokens,
@@ -14,35 +14,34 @@ graph_value *build_embedding(graph *g, graph_value *ids, graph_value *tokens,
     if (positions && g->mode != GRAPH_DECODE && g->sequences.tokens.full_seq > positions->dim[0])
         graph_misuse(g, "embedding: %lld tokens, but %lld positions",
                      (long long)g->sequences.tokens.full_seq, (long long)positions->dim[0]);
-    bool sharded = graph_is_sharded(g, tokens, 0);
-    if (g->tp.sequence && !sharded)
+    const mesh_axes over = graph_sharded_over(g, tokens, 0);
+    if (g->position.sequence_parallel && !over)
         graph_not_divisible(g, "parallel.sequence_parallel needs a token table that is sharded");
     if (positions) graph_note_use(g, positions, ids);
     graph_note_use(g, tokens, ids);
     graph_node *n = graph_new_node(g, OP_EMBEDDING);
     n->in[0] = ids, n->in[1] = tokens, n->in[2] = positions;
     n->attr.u.scale = (float)scale;
-    n->out[0] = graph_new_value(g, "embedding", F32, 2,
-                                (int64_t[]){graph_rows(g), graph_value_cols(tokens)});
+    graph_set_output(n, 0,
+                     graph_new_value(g, "embedding", F32, 2,
+                                     (int64_t[]){graph_rows(g), graph_value_cols(tokens)}));
     n->out[0]->sharding.rows = ids->sharding.rows;
-    n->out[0]->producer = n;
-    return sharded ? graph_reduce_from_tp(g, n->out[0]) : n->out[0];
+    return over ? graph_reduce_from(g, n->out[0], over) : n->out[0];
 }
 
-static status embedding_run(const graph_run *run, const graph_node *n, err *e)
+static void embedding_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     const graph_value *tokens = n->in[1];
-    bool sharded = graph_is_sharded(run->g, tokens, 0);
+    const mesh_axes over = graph_sharded_over(run->g, tokens, 0);
     // Only rank 0 adds the positions, so that the sum over the ranks has them once.
-    bool adds_positions = !sharded || run->g->tp.rank == 0;
+    const bool adds_positions = graph_rank(run->g, over) == 0;
     kernel_call c = {.kind = K_EMBEDDING};
     c.u.embedding =
         (kernel_embedding_args){.rows = graph_value_rows(n->out[0]),
                                 .row_tokens = graph_run_tokens(run, n->out[0]),
                                 .cols = graph_value_cols(n->out[0]),
                                 .first = graph_first_row(run->g, tokens),
-                                .vocab = sharded ? tokens->dim[0] : 0,
+                                .vocab = over ? tokens->dim[0] : 0,
                                 .ids = graph_run_ptr(run, n->in[0]),
                                 .tokens = graph_run_ptr(run, tokens),
                                 .positions = adds_positions ? graph_run_ptr(run, n->in[2]) : NULL,
@@ -51,7 +50,6 @@ static status embedding_run(const graph_run *run, const graph_node *n, err *e)
                                 .residual_fp32 = tokens->type != F32,
                                 .type = tokens->type};
     graph_launch(run, n, &c);
-    return OK;
 }
 
 static void embedding_derive(graph *g, graph_node *n)
@@ -62,9 +60,8 @@ static void embedding_derive(graph *g, graph_node *n)
     d->param[1] = graph_trained_param(g, n->in[2]);
 }
 
-static status embedding_grad_run(const graph_run *run, const graph_node *n, err *e)
+static void embedding_grad_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     const graph_value *dy = n->in[0];
     kernel_call c = {.kind = K_EMBEDDING_GRAD};
     kernel_embedding_grad_args *a = &c.u.embedding_grad;
@@ -83,13 +80,12 @@ static status embedding_grad_run(const graph_run *run, const graph_node *n, err 
     if (n->param[1] >= 0)
         a->d_positions = graph_run_grad(run, n->param[1], &a->accumulate_positions);
     graph_launch(run, n, &c);
-    return OK;
 }
 
-const graph_op_info op_embedding = {.name = "embedding",
-                                    .derive = embedding_derive,
-                                    .run = embedding_run,
-                                    .must_alias = -1,
+const graph_op_info op_embedding = {.derive = embedding_derive,
+                                    .launch = embedding_launch,
+                                    .has_weight = true,
+                                    .gives_residual = true,
+                                    .limit = {[1] = LIMIT_TOKENS, [2] = LIMIT_POSITIONS},
                                     .recompute = 3};
-const graph_op_info op_embedding_grad = {
-    .name = "embedding_grad", .run = embedding_grad_run, .must_alias = -1};
+const graph_op_info op_embedding_grad = {.launch = embedding_grad_launch};

@@ -13,8 +13,8 @@
 // Each gradient is computed only where it is wanted: x requires one, or the parameter trains.
 // linear_grad_weight has no x where the weight is frozen.
 //
-// Under tensor parallelism a weight that is sharded by rows gives each rank columns of y, and one
-// that is sharded by columns gives each rank a summand of y.
+// A weight that is sharded by rows gives each rank columns of y, and one that is sharded by columns gives
+// each rank a summand of y.
 #include "graph/op.h"
 
 graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value *bias)
@@ -23,24 +23,24 @@ graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value 
         graph_misuse(g, "linear: x has %lld columns, the weight is [%lld, %lld], the bias has %lld",
                      (long long)graph_value_cols(x), (long long)w->dim[0],
                      (long long)graph_value_cols(w), (long long)(bias ? bias->dim[0] : 0));
-    bool rows = graph_is_sharded(g, w, 0), cols = graph_is_sharded(g, w, 1);
-    if ((x->sharding.cols != 0) != cols)
+    const mesh_axes rows = graph_sharded_over(g, w, 0), cols = graph_sharded_over(g, w, 1);
+    if (x->sharding.cols != cols)
         graph_misuse(g,
                      "linear: the columns of %s are sharded over the tensor-parallel ranks, those "
                      "of %s are not",
                      cols ? "the weight" : "x", cols ? "x" : "the weight");
     x = graph_as_compute(g, x);
-    if (rows) x = graph_copy_to_tp(g, x);
+    if (rows) x = graph_copy_to(g, x, rows);
     graph_node *n = graph_new_node(g, OP_LINEAR);
     n->in[0] = x, n->in[1] = w, n->in[2] = bias;
-    n->out[0] =
-        graph_new_value(g, "linear", g->type, 2, (int64_t[]){graph_value_rows(x), w->dim[0]});
-    n->out[0]->producer = n;
-    n->out[0]->sharding = (graph_sharding){x->sharding.rows, rows ? GRAPH_TP : 0};
-    n->attr.u.skip_bias = cols && g->tp.rank != 0;
+    graph_set_output(
+        n, 0,
+        graph_new_value(g, "linear", g->type, 2, (int64_t[]){graph_value_rows(x), w->dim[0]}));
+    n->out[0]->sharding = (graph_sharding){x->sharding.rows, rows};
+    n->attr.u.skip_bias = graph_rank(g, cols) != 0;
     graph_note_use(g, w, x);
     if (bias) graph_note_use(g, bias, n->out[0]);
-    return cols ? graph_reduce_from_tp(g, n->out[0]) : n->out[0];
+    return cols ? graph_reduce_from(g, n->out[0], cols) : n->out[0];
 }
 
 // The product of a linear layer.
@@ -63,41 +63,45 @@ static kernel_call linear_call(const graph_run *run, const graph_node *n)
                                       .c_type = y->type}};
 }
 
-static status linear_run(const graph_run *run, const graph_node *n, err *e)
+static void linear_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     kernel_call c = linear_call(run, n);
     if (n->attr.u.skip_bias) c.u.matmul.bias = NULL;
     graph_launch(run, n, &c);
-    return OK;
 }
 
 // A node that runs again gives what the backward list computes from z elsewhere, where only the activation
 // runs again (derive.c): so the results do not depend on what is recomputed.
-static status linear_activation_run(const graph_run *run, const graph_node *n, err *e)
+static void linear_activation_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     kernel_call c = linear_call(run, n);
     c.u.matmul.epilogue = EPILOGUE_ACTIVATION;
     c.u.matmul.act = n->attr.u.act;
     c.u.matmul.aux = graph_run_ptr(run, n->out[1]);
     c.u.matmul.act_of_aux = n->recomputed;
     graph_launch(run, n, &c);
-    return OK;
+}
+
+// The activation alone, of z.
+static graph_node linear_activation_again(const graph_node *n)
+{
+    graph_node act = *n;
+    act.op = OP_ACTIVATION;
+    act.in[0] = n->out[1];
+    act.in[1] = act.in[2] = act.out[1] = NULL;
+    return act;
 }
 
 // Derives the gradients of x, w and bias from that of the layer's result.
 static void derive_from(graph *g, const graph_node *n, graph_value *dy)
 {
     graph_value *x = n->in[0], *w = n->in[1], *bias = n->in[2];
-    graph_value *dx = NULL;
     if (graph_requires_grad(x)) {
         // Where x has a gradient already, the product adds to it.
         graph_node *d = graph_new_grad_node(g, OP_LINEAR_GRAD_INPUT, n);
         d->in[0] = dy, d->in[1] = w, d->in[2] = x->grad;
-        d->out[0] = dx = graph_new_like(g, "linear dx", x);
-        dx->producer = d;
-        x->grad = dx;
+        graph_set_output(d, 0, graph_new_like(g, "linear dx", x));
+        x->grad = d->out[0];
     }
     const int dw = graph_trained_param(g, w), dbias = graph_trained_param(g, bias);
     if (dw < 0 && dbias < 0) return;
@@ -118,9 +122,8 @@ static void linear_activation_derive(graph *g, graph_node *n)
     derive_from(g, n, z->grad);
 }
 
-static status linear_grad_input_run(const graph_run *run, const graph_node *n, err *e)
+static void linear_grad_input_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     const graph_value *dy = n->in[0], *w = n->in[1], *sum = n->in[2], *z = n->in[3],
                       *dx = n->out[0];
     if (sum) graph_run_copy(run, dx, sum);
@@ -141,7 +144,6 @@ static status linear_grad_input_run(const graph_run *run, const graph_node *n, e
                                       .act = z ? n->attr.u.act : ACT_GELU,
                                       .accumulate = sum != NULL};
     graph_launch(run, n, &c);
-    return OK;
 }
 
 static void launch_weight_grad(const graph_run *run, const graph_node *n)
@@ -183,12 +185,10 @@ static void launch_bias_grad(const graph_run *run, const graph_node *n)
     graph_launch(run, n, &c);
 }
 
-static status linear_grad_weight_run(const graph_run *run, const graph_node *n, err *e)
+static void linear_grad_weight_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     if (n->param[0] >= 0) launch_weight_grad(run, n);
     if (n->param[1] >= 0) launch_bias_grad(run, n);
-    return OK;
 }
 
 static double linear_flops(const graph *g, const graph_node *n)
@@ -208,24 +208,17 @@ static double linear_grad_flops(const graph *g, const graph_node *n)
            (double)graph_value_cols(n->in[1]);
 }
 
-const graph_op_info op_linear = {.name = "linear",
-                                 .derive = linear_derive,
-                                 .run = linear_run,
+const graph_op_info op_linear = {.derive = linear_derive,
+                                 .launch = linear_launch,
+                                 .has_weight = true,
                                  .flops = linear_flops,
-                                 .must_alias = -1,
                                  .recompute = 3};
-const graph_op_info op_linear_activation = {.name = "linear_activation",
-                                            .derive = linear_activation_derive,
-                                            .run = linear_activation_run,
+const graph_op_info op_linear_activation = {.derive = linear_activation_derive,
+                                            .launch = linear_activation_launch,
+                                            .again = linear_activation_again,
                                             .flops = linear_flops,
-                                            .must_alias = -1,
                                             .recompute = 3};
-const graph_op_info op_linear_grad_input = {.name = "linear_grad_input",
-                                            .run = linear_grad_input_run,
-                                            .flops = linear_grad_flops,
-                                            .must_alias = -1,
-                                            .may_alias = 1u << 2};
-const graph_op_info op_linear_grad_weight = {.name = "linear_grad_weight",
-                                             .run = linear_grad_weight_run,
-                                             .flops = linear_grad_flops,
-                                             .must_alias = -1};
+const graph_op_info op_linear_grad_input = {
+    .launch = linear_grad_input_launch, .flops = linear_grad_flops, .may_alias = 1u << 2};
+const graph_op_info op_linear_grad_weight = {.launch = linear_grad_weight_launch,
+                                             .flops = linear_grad_flops};

@@ -20,62 +20,61 @@
 #include "base/size.h"
 #include "graph/op.h"
 
-static void check_loss(graph *g, graph_op kind, const graph_value *x, const graph_value *w,
+static void check_loss(graph *g, bool squared, const graph_value *x, const graph_value *w,
                        const graph_value *bias)
 {
-    bool sharded = graph_is_sharded(g, w, 0);
+    const mesh_axes over = graph_sharded_over(g, w, 0);
     if (graph_value_cols(x) != graph_value_cols(w) || (bias && bias->dim[0] != w->dim[0]))
         graph_misuse(g, "loss: %lld columns, the weight is [%lld, %lld], the bias has %lld",
                      (long long)graph_value_cols(x), (long long)w->dim[0],
                      (long long)graph_value_cols(w), (long long)(bias ? bias->dim[0] : 0));
-    if (x->sharding.cols || graph_is_sharded(g, w, 1))
+    if (x->sharding.cols || graph_sharded_over(g, w, 1))
         graph_misuse(g, "loss: the columns of x are sharded over the tensor-parallel ranks");
-    if (kind == OP_LINEAR_SQUARE_ERROR && sharded)
-        graph_misuse(g, "loss: squared error over a weight that is sharded");
-    if (g->tp.sequence && !sharded)
+    if (squared && over) graph_misuse(g, "loss: squared error over a weight that is sharded");
+    if (g->position.sequence_parallel && !over)
         graph_not_divisible(g, "parallel.sequence_parallel needs an output layer that is sharded");
 }
 
 // Elements from one row of the logits to the next. Squared error takes its predictions as one run.
-static int64_t logits_stride(const graph *g, graph_op kind, const graph_value *w)
+static int64_t logits_stride(const graph *g, bool squared, const graph_value *w)
 {
     const int64_t align = g->needs ? g->needs->logits_align : 0;
-    if (align <= 1 || kind == OP_LINEAR_SQUARE_ERROR) return w->dim[0];
+    if (align <= 1 || squared) return w->dim[0];
     return (int64_t)size_mul((uint64_t)size_ceil_div(w->dim[0], align), (uint64_t)align);
 }
 
 static void loss_node(graph *g, graph_op kind, graph_value *x, graph_value *w, graph_value *bias,
-                      dtype label_type, double scale)
+                      bool squared, double scale)
 {
     if (g->mode == GRAPH_DECODE) {
         g->logits = build_linear(g, build_last_row(g, x), w, bias);
         return;
     }
-    bool sharded = graph_is_sharded(g, w, 0);
-    check_loss(g, kind, x, w, bias);
+    const mesh_axes over = graph_sharded_over(g, w, 0);
+    check_loss(g, squared, x, w, bias);
     x = graph_as_compute(g, x);
-    if (sharded) x = graph_copy_to_tp(g, x);
+    if (over) x = graph_copy_to(g, x, over);
     graph_note_use(g, w, x);
     if (bias) graph_note_use(g, bias, x);
     int64_t rows = graph_value_rows(x), labels = rows;
-    if (kind == OP_LINEAR_SQUARE_ERROR)
-        labels = (int64_t)size_mul((uint64_t)rows, (uint64_t)w->dim[0]);
-    g->labels = graph_new_value(g, "labels", label_type, 1, (int64_t[]){labels});
+    if (squared) labels = (int64_t)size_mul((uint64_t)rows, (uint64_t)w->dim[0]);
+    g->labels = graph_new_value(g, "labels", squared ? F32 : I32, 1, (int64_t[]){labels});
     g->labels->region = REGION_LABELS;
     g->labels->sharding.rows = x->sharding.rows;
     graph_node *n = graph_new_node(g, kind);
     n->in[0] = x, n->in[1] = w, n->in[2] = bias, n->in[3] = g->labels;
-    n->attr.u.scale = (float)scale;
+    n->attr.u.loss.scale = (float)scale, n->attr.u.loss.squared = squared;
     // dx exists in training only.
     n->out[0] = g->mode == GRAPH_TRAIN ? graph_new_like(g, "loss dx", x) : NULL;
     // All ranks take the chunks of rank 0, whose shard of the vocabulary is the largest.
+    const graph_param *p = &g->param[w->param];
     int64_t most = graph_loss_chunk_rows(
-        g, sharded ? graph_shard(ROLE_VOCAB, g->param[w->param].dim[0], g->tp.ranks, 0, NULL)
-                   : w->dim[0]);
+        g, graph_shard(p->roles[0], p->dim[0], &g->position.mesh, (const int[AXES]){0}, NULL));
     n->out[1] =
-        graph_new_value(g, "logits", g->type, 2, (int64_t[]){most, logits_stride(g, kind, w)});
-    if (sharded)
-        n->out[2] = graph_new_value(g, "statistics", F32, 3, (int64_t[]){g->tp.ranks, most, 3});
+        graph_new_value(g, "logits", g->type, 2, (int64_t[]){most, logits_stride(g, squared, w)});
+    if (over)
+        n->out[2] =
+            graph_new_value(g, "statistics", F32, 3, (int64_t[]){graph_ranks(g, over), most, 3});
     for (int i = 0; i < 3; i++)
         if (n->out[i]) n->out[i]->producer = n;
 }
@@ -83,12 +82,12 @@ static void loss_node(graph *g, graph_op kind, graph_value *x, graph_value *w, g
 void build_linear_cross_entropy(graph *g, graph_value *x, graph_value *w, graph_value *bias,
                                 double scale)
 {
-    loss_node(g, OP_LINEAR_CROSS_ENTROPY, x, w, bias, I32, scale);
+    loss_node(g, OP_LINEAR_CROSS_ENTROPY, x, w, bias, false, scale);
 }
 
 void build_linear_square_error(graph *g, graph_value *x, graph_value *w, graph_value *bias)
 {
-    loss_node(g, OP_LINEAR_SQUARE_ERROR, x, w, bias, F32, 1);
+    loss_node(g, OP_LINEAR_SQUARE_ERROR, x, w, bias, true, 1);
 }
 
 graph_value *build_last_row(graph *g, graph_value *x)
@@ -119,11 +118,11 @@ static bool gives_gradient(const graph_node *n)
     return n->out[0] || n->param[0] >= 0 || n->param[1] >= 0;
 }
 
-// The tensor-parallel ranks have the same rows; rank 0 adds their loss to the sums. Context-parallel
-// ranks have different rows, and each adds its own.
+// Of ranks that have the same rows, as tensor-parallel ones do, rank 0 adds their loss to the sums. Others, such
+// as context-parallel ones, have different rows, and each adds its own.
 static bool adds_loss(const graph_run *run)
 {
-    return run->g->tp.rank == 0;
+    return graph_rank(run->g, AXES_GRAPH & ~run->g->labels->sharding.rows) == 0;
 }
 
 // Rows first … first+rows-1, and the addresses of what belongs to them.
@@ -158,8 +157,10 @@ static void launch_square_error(const graph_run *run, const graph_node *n,
 static status gather_statistics(const graph_run *run, const graph_node *n,
                                 const graph_loss_chunk *chunk, err *e)
 {
+    const mesh_axes over = graph_sharded_over(run->g, n->in[1], 0);
     // [ranks, chunk->rows, 3]; this rank writes its own entry
-    float *all = graph_run_ptr(run, n->out[2]), *local = all + run->g->tp.rank * chunk->rows * 3;
+    float *all = graph_run_ptr(run, n->out[2]),
+          *local = all + graph_rank(run->g, over) * chunk->rows * 3;
     kernel_call c = {.kind = K_CROSS_ENTROPY_STATS};
     c.u.cross_entropy_stats = (kernel_cross_entropy_stats_args){
         .rows = chunk->rows,
@@ -169,12 +170,13 @@ static status gather_statistics(const graph_run *run, const graph_node *n,
         .stride = graph_value_cols(n->out[1]),
         .labels = (const int32_t *)graph_run_ptr(run, n->in[3]) + chunk->first,
         .stats = local,
-        .scale = n->attr.u.scale,
+        .scale = n->attr.u.loss.scale,
         .ignore = IGNORED_LABEL,
         .type = n->out[1]->type};
     graph_launch(run, n, &c);
     if (graph_is_visited(run)) return OK;
-    return comm_all_gather(run->tp, local, all, (size_t)chunk->rows * 3, F32, run->stream, e);
+    return comm_all_gather(run->comm[mesh_first_axis(over)], local, all, (size_t)chunk->rows * 3,
+                           F32, run->stream, e);
 }
 
 static void launch_cross_entropy(const graph_run *run, const graph_node *n,
@@ -189,10 +191,10 @@ static void launch_cross_entropy(const graph_run *run, const graph_node *n,
         .labels = (const int32_t *)graph_run_ptr(run, n->in[3]) + chunk->first,
         .first = graph_first_row(run->g, n->in[1]),
         .stats = graph_run_ptr(run, n->out[2]),
-        .shards = run->g->tp.ranks,
+        .shards = graph_ranks(run->g, graph_sharded_over(run->g, n->in[1], 0)),
         .loss_sum = adds_loss(run) ? run->loss_sum : NULL,
         .count = adds_loss(run) ? run->loss_count : NULL,
-        .scale = n->attr.u.scale,
+        .scale = n->attr.u.loss.scale,
         .step = run->step,
         .ignore = IGNORED_LABEL,
         .gradient = gives_gradient(n),
@@ -227,7 +229,7 @@ static status chunk_forward(const graph_run *run, const graph_node *n,
     status result = OK;
     launch_logits(run, n, chunk);
     if (n->out[2]) TRY(gather_statistics(run, n, chunk, e));
-    if (n->op == OP_LINEAR_SQUARE_ERROR)
+    if (n->attr.u.loss.squared)
         launch_square_error(run, n, chunk);
     else
         launch_cross_entropy(run, n, chunk);
@@ -250,8 +252,8 @@ static status chunk_predict(const graph_run *run, const graph_node *n,
                            .scale = 1};
     if (!vectors) {
         launch_logits(run, n, chunk);
-        r.first_col = graph_is_sharded(run->g, w, 0) ? graph_first_row(run->g, w) : 0;
-        r.scale = n->op == OP_LINEAR_CROSS_ENTROPY ? n->attr.u.scale : 1;
+        r.first_col = graph_first_row(run->g, w);
+        r.scale = n->attr.u.loss.scale;
     }
     return run->outputs->take(run->outputs->arg, &r, e);
 }
@@ -344,8 +346,8 @@ bool graph_loss_shape(const graph *g, graph_loss_dims *out)
     if (!n || !graph_op_find(n->op)->is_loss) return false;
     *out = (graph_loss_dims){.outputs = g->param[n->in[1]->param].dim[0],
                              .inputs = graph_value_cols(n->in[0]),
-                             .classes = n->op == OP_LINEAR_CROSS_ENTROPY,
-                             .outputs_sharded = graph_is_sharded(g, n->in[1], 0)};
+                             .classes = !n->attr.u.loss.squared,
+                             .outputs_sharded = graph_sharded_over(g, n->in[1], 0) != 0};
     return true;
 }
 
@@ -358,15 +360,15 @@ static double loss_flops(const graph *g, const graph_node *n)
     return products * one;
 }
 
-const graph_op_info op_linear_cross_entropy = {.name = "linear_cross_entropy",
-                                               .derive = loss_derive,
+const graph_op_info op_linear_cross_entropy = {.derive = loss_derive,
                                                .run = loss_run,
                                                .flops = loss_flops,
-                                               .must_alias = -1,
+                                               .call = CALL_ALL_GATHER,
+                                               .has_weight = true,
+                                               .limit = {[1] = LIMIT_CLASSES},
                                                .is_loss = true};
-const graph_op_info op_linear_square_error = {.name = "linear_square_error",
-                                              .derive = loss_derive,
+const graph_op_info op_linear_square_error = {.derive = loss_derive,
                                               .run = loss_run,
                                               .flops = loss_flops,
-                                              .must_alias = -1,
+                                              .has_weight = true,
                                               .is_loss = true};

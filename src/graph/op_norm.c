@@ -44,9 +44,8 @@ graph_value *build_rms_norm(graph *g, graph_value *x, graph_value *gain, double 
     return build_norm(g, x, gain, NULL, eps, true);
 }
 
-static status norm_run(const graph_run *run, const graph_node *n, err *e)
+static void norm_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     kernel_call c = {.kind = K_NORM};
     c.u.norm = (kernel_norm_args){.rows = graph_value_rows(n->in[0]),
                                   .cols = graph_value_cols(n->in[0]),
@@ -65,7 +64,6 @@ static status norm_run(const graph_run *run, const graph_node *n, err *e)
                                   .residual_fp32 = n->in[0]->type != n->out[0]->type,
                                   .type = n->out[0]->type};
     graph_launch(run, n, &c);
-    return OK;
 }
 
 static void norm_derive(graph *g, graph_node *n)
@@ -79,14 +77,12 @@ static void norm_derive(graph *g, graph_node *n)
         d->in[1] = x, d->in[3] = n->out[1], d->in[4] = n->out[2];
     if (!graph_requires_grad(x)) return;
     d->in[5] = x->grad;
-    d->out[0] = graph_new_like(g, "norm dx", x);
-    d->out[0]->producer = d;
+    graph_set_output(d, 0, graph_new_like(g, "norm dx", x));
     x->grad = d->out[0];
 }
 
-static status norm_grad_run(const graph_run *run, const graph_node *n, err *e)
+static void norm_grad_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     const graph_value *dy = n->in[0], *x = n->in[1], *sum = n->in[5], *dx = n->out[0];
     if (sum) graph_run_copy(run, dx, sum);
     kernel_call c = {.kind = K_NORM_GRAD};
@@ -106,17 +102,15 @@ static status norm_grad_run(const graph_run *run, const graph_node *n, err *e)
     if (n->param[0] >= 0) a->dgain = graph_run_grad(run, n->param[0], &a->accumulate_dgain);
     if (n->param[1] >= 0) a->dbias = graph_run_grad(run, n->param[1], &a->accumulate_dbias);
     graph_launch(run, n, &c);
-    return OK;
 }
 
-const graph_op_info op_norm = {
-    .name = "norm", .derive = norm_derive, .run = norm_run, .must_alias = -1, .recompute = 1};
+const graph_op_info op_norm = {.derive = norm_derive,
+                               .launch = norm_launch,
+                               .has_weight = true,
+                               .reads_residual = true,
+                               .recompute = 1};
 // The sum and y each take the memory of an operand that dies here.
-const graph_op_info op_add_norm = {.name = "add_norm",
-                                   .run = norm_run,
-                                   .must_alias = -1,
-                                   .may_alias = 1u | 1u << 3,
-                                   .may_alias_3 = 1u | 1u << 3};
+const graph_op_info op_add_norm = {
+    .launch = norm_launch, .may_alias = 1u | 1u << 3, .may_alias_3 = 1u | 1u << 3};
 // Where x has a gradient already, dx is added to it in its memory.
-const graph_op_info op_norm_grad = {
-    .name = "norm_grad", .run = norm_grad_run, .must_alias = -1, .may_alias = 1u << 5};
+const graph_op_info op_norm_grad = {.launch = norm_grad_launch, .may_alias = 1u << 5};

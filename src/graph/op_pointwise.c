@@ -9,14 +9,12 @@ graph_value *build_activation(graph *g, graph_value *x, kernel_activation act)
     graph_node *n = graph_new_node(g, OP_ACTIVATION);
     n->in[0] = x;
     n->attr.u.act = act;
-    n->out[0] = graph_new_like(g, "activation", x);
-    n->out[0]->producer = n;
+    graph_set_output(n, 0, graph_new_like(g, "activation", x));
     return n->out[0];
 }
 
-static status activation_run(const graph_run *run, const graph_node *n, err *e)
+static void activation_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     kernel_call c = {.kind = K_ACTIVATION};
     c.u.activation = (kernel_activation_args){.count = graph_value_count(n->in[0]),
                                               .x = graph_run_ptr(run, n->in[0]),
@@ -24,15 +22,13 @@ static status activation_run(const graph_run *run, const graph_node *n, err *e)
                                               .act = n->attr.u.act,
                                               .type = n->in[0]->type};
     graph_launch(run, n, &c);
-    return OK;
 }
 
 void graph_derive_activation(graph *g, const graph_node *n, graph_value *dy, graph_value *x)
 {
     graph_node *d = graph_new_grad_node(g, OP_ACTIVATION_GRAD, n);
     d->in[0] = dy, d->in[1] = x;
-    d->out[0] = graph_new_like(g, "activation dx", x);
-    d->out[0]->producer = d;
+    graph_set_output(d, 0, graph_new_like(g, "activation dx", x));
     graph_accumulate_grad(g, x, d->out[0]);
 }
 
@@ -41,9 +37,8 @@ static void activation_derive(graph *g, graph_node *n)
     graph_derive_activation(g, n, n->out[0]->grad, n->in[0]);
 }
 
-static status activation_grad_run(const graph_run *run, const graph_node *n, err *e)
+static void activation_grad_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     kernel_call c = {.kind = K_ACTIVATION_GRAD};
     c.u.activation = (kernel_activation_args){.count = graph_value_count(n->in[1]),
                                               .dy = graph_run_ptr(run, n->in[0]),
@@ -52,7 +47,6 @@ static status activation_grad_run(const graph_run *run, const graph_node *n, err
                                               .act = n->attr.u.act,
                                               .type = n->in[1]->type};
     graph_launch(run, n, &c);
-    return OK;
 }
 
 graph_value *build_glu(graph *g, graph_value *x, kernel_activation act)
@@ -64,16 +58,15 @@ graph_value *build_glu(graph *g, graph_value *x, kernel_activation act)
     graph_node *n = graph_new_node(g, OP_GLU);
     n->in[0] = x;
     n->attr.u.act = act;
-    n->out[0] = graph_new_value(g, "glu", x->type, 2,
-                                (int64_t[]){graph_value_rows(x), graph_value_cols(x) / 2});
-    n->out[0]->producer = n;
+    graph_set_output(n, 0,
+                     graph_new_value(g, "glu", x->type, 2,
+                                     (int64_t[]){graph_value_rows(x), graph_value_cols(x) / 2}));
     n->out[0]->sharding = x->sharding;
     return n->out[0];
 }
 
-static status glu_run(const graph_run *run, const graph_node *n, err *e)
+static void glu_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     kernel_call c = {.kind = K_GLU};
     c.u.glu = (kernel_glu_args){.rows = graph_value_rows(n->out[0]),
                                 .cols = graph_value_cols(n->out[0]),
@@ -82,21 +75,18 @@ static status glu_run(const graph_run *run, const graph_node *n, err *e)
                                 .act = n->attr.u.act,
                                 .type = n->in[0]->type};
     graph_launch(run, n, &c);
-    return OK;
 }
 
 static void glu_derive(graph *g, graph_node *n)
 {
     graph_node *d = graph_new_grad_node(g, OP_GLU_GRAD, n);
     d->in[0] = n->out[0]->grad, d->in[1] = n->in[0];
-    d->out[0] = graph_new_like(g, "glu dx", n->in[0]);
-    d->out[0]->producer = d;
+    graph_set_output(d, 0, graph_new_like(g, "glu dx", n->in[0]));
     graph_accumulate_grad(g, n->in[0], d->out[0]);
 }
 
-static status glu_grad_run(const graph_run *run, const graph_node *n, err *e)
+static void glu_grad_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     kernel_call c = {.kind = K_GLU_GRAD};
     c.u.glu = (kernel_glu_args){.rows = graph_value_rows(n->in[0]),
                                 .cols = graph_value_cols(n->in[0]),
@@ -106,7 +96,6 @@ static status glu_grad_run(const graph_run *run, const graph_node *n, err *e)
                                 .act = n->attr.u.act,
                                 .type = n->in[1]->type};
     graph_launch(run, n, &c);
-    return OK;
 }
 
 graph_value *build_add(graph *g, graph_value *a, graph_value *b, double alpha, double beta)
@@ -119,14 +108,12 @@ graph_value *build_add(graph *g, graph_value *a, graph_value *b, double alpha, d
     graph_node *n = graph_new_node(g, OP_ADD);
     n->in[0] = a, n->in[1] = b;
     n->attr.u.add.alpha = (float)alpha, n->attr.u.add.beta = (float)beta;
-    n->out[0] = graph_new_like(g, "sum", a);
-    n->out[0]->producer = n;
+    graph_set_output(n, 0, graph_new_like(g, "sum", a));
     return n->out[0];
 }
 
-static status add_run(const graph_run *run, const graph_node *n, err *e)
+static void add_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     kernel_call c = {.kind = K_ADD};
     c.u.add = (kernel_add_args){.count = graph_value_count(n->in[0]),
                                 .a = graph_run_ptr(run, n->in[0]),
@@ -137,7 +124,6 @@ static status add_run(const graph_run *run, const graph_node *n, err *e)
                                 .type = n->in[1] ? n->in[1]->type : n->in[0]->type,
                                 .residual_fp32 = n->in[1] && n->in[0]->type != n->in[1]->type};
     graph_launch(run, n, &c);
-    return OK;
 }
 
 // dy converted to the type of the value that it is the gradient of.
@@ -146,9 +132,8 @@ static graph_value *grad_as_type(graph *g, const graph_node *n, graph_value *dy,
     if (dy->type == type) return dy;
     graph_node *d = graph_new_grad_node(g, OP_CONVERT, n);
     d->in[0] = dy;
-    d->out[0] = graph_new_value(g, "converted gradient", type, dy->dims, dy->dim);
+    graph_set_output(d, 0, graph_new_value(g, "converted gradient", type, dy->dims, dy->dim));
     d->out[0]->sharding = dy->sharding;
-    d->out[0]->producer = d;
     return d->out[0];
 }
 
@@ -159,8 +144,7 @@ static graph_value *grad_scaled(graph *g, const graph_node *n, graph_value *dy, 
     graph_node *d = graph_new_grad_node(g, OP_ADD, n);
     d->in[0] = dy;
     d->attr.u.add.alpha = factor;
-    d->out[0] = graph_new_like(g, "scaled gradient", dy);
-    d->out[0]->producer = d;
+    graph_set_output(d, 0, graph_new_like(g, "scaled gradient", dy));
     return d->out[0];
 }
 
@@ -179,9 +163,8 @@ static graph_value *build_convert(graph *g, graph_value *x, dtype type)
     if (x->type == type) return x;
     graph_node *n = graph_new_node(g, OP_CONVERT);
     n->in[0] = x;
-    n->out[0] = graph_new_value(g, "converted", type, x->dims, x->dim);
+    graph_set_output(n, 0, graph_new_value(g, "converted", type, x->dims, x->dim));
     n->out[0]->sharding = x->sharding;
-    n->out[0]->producer = n;
     return n->out[0];
 }
 
@@ -195,9 +178,8 @@ graph_value *build_as_residual(graph *g, graph_value *x)
     return build_convert(g, x, F32);
 }
 
-static status convert_run(const graph_run *run, const graph_node *n, err *e)
+static void convert_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     kernel_call c = {.kind = K_CONVERT};
     c.u.convert = (kernel_convert_args){.count = graph_value_count(n->in[0]),
                                         .src = graph_run_ptr(run, n->in[0]),
@@ -205,7 +187,6 @@ static status convert_run(const graph_run *run, const graph_node *n, err *e)
                                         .src_type = n->in[0]->type,
                                         .dst_type = n->out[0]->type};
     graph_launch(run, n, &c);
-    return OK;
 }
 
 static void convert_derive(graph *g, graph_node *n)
@@ -222,8 +203,7 @@ graph_value *build_dropout(graph *g, graph_value *x, double p)
     graph_node *n = graph_new_node(g, OP_DROPOUT);
     n->in[0] = x;
     n->attr.u.dropout = (float)p;
-    n->out[0] = graph_new_like(g, "dropout", x);
-    n->out[0]->producer = n;
+    graph_set_output(n, 0, graph_new_like(g, "dropout", x));
     return n->out[0];
 }
 
@@ -246,11 +226,9 @@ static void launch_dropout(const graph_run *run, const graph_node *n, const grap
     graph_launch(run, n, &c);
 }
 
-static status dropout_run(const graph_run *run, const graph_node *n, err *e)
+static void dropout_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     launch_dropout(run, n, NULL, n->in[0]);
-    return OK;
 }
 
 // Derives the gradient of x, whose result has the gradient dy: the same mask on dy.
@@ -259,8 +237,7 @@ static void derive_dropout(graph *g, const graph_node *n, graph_value *x, graph_
     if (!graph_requires_grad(x)) return;
     graph_node *d = graph_new_grad_node(g, OP_DROPOUT, n);
     d->in[0] = dy;
-    d->out[0] = graph_new_like(g, "dropout dx", x);
-    d->out[0]->producer = d;
+    graph_set_output(d, 0, graph_new_like(g, "dropout dx", x));
     graph_accumulate_grad(g, x, d->out[0]);
 }
 
@@ -269,11 +246,9 @@ static void dropout_derive(graph *g, graph_node *n)
     derive_dropout(g, n, n->in[0], n->out[0]->grad);
 }
 
-static status dropout_add_run(const graph_run *run, const graph_node *n, err *e)
+static void dropout_add_launch(const graph_run *run, const graph_node *n)
 {
-    (void)e;
     launch_dropout(run, n, n->in[0], n->in[1]);
-    return OK;
 }
 
 static void dropout_add_derive(graph *g, graph_node *n)
@@ -282,37 +257,16 @@ static void dropout_add_derive(graph *g, graph_node *n)
     derive_dropout(g, n, n->in[1], n->out[0]->grad);
 }
 
-const graph_op_info op_activation = {.name = "activation",
-                                     .derive = activation_derive,
-                                     .run = activation_run,
-                                     .must_alias = -1,
-                                     .recompute = 1};
-const graph_op_info op_activation_grad = {
-    .name = "activation_grad", .run = activation_grad_run, .must_alias = -1, .may_alias = 1};
-const graph_op_info op_glu = {
-    .name = "glu", .derive = glu_derive, .run = glu_run, .must_alias = -1, .recompute = 1};
-const graph_op_info op_glu_grad = {
-    .name = "glu_grad", .run = glu_grad_run, .must_alias = -1, .may_alias = 1u << 1};
-const graph_op_info op_add = {.name = "add",
-                              .derive = add_derive,
-                              .run = add_run,
-                              .must_alias = -1,
-                              .may_alias = 3,
-                              .recompute = 3};
-const graph_op_info op_convert = {.name = "convert",
-                                  .derive = convert_derive,
-                                  .run = convert_run,
-                                  .must_alias = -1,
-                                  .recompute = 1};
-const graph_op_info op_dropout_add = {.name = "dropout_add",
-                                      .derive = dropout_add_derive,
-                                      .run = dropout_add_run,
-                                      .must_alias = -1,
-                                      .may_alias = 3,
-                                      .recompute = 3};
-const graph_op_info op_dropout = {.name = "dropout",
-                                  .derive = dropout_derive,
-                                  .run = dropout_run,
-                                  .must_alias = -1,
-                                  .may_alias = 1,
-                                  .recompute = 3};
+const graph_op_info op_activation = {
+    .derive = activation_derive, .launch = activation_launch, .recompute = 1};
+const graph_op_info op_activation_grad = {.launch = activation_grad_launch, .may_alias = 1};
+const graph_op_info op_glu = {.derive = glu_derive, .launch = glu_launch, .recompute = 1};
+const graph_op_info op_glu_grad = {.launch = glu_grad_launch, .may_alias = 1u << 1};
+const graph_op_info op_add = {
+    .derive = add_derive, .launch = add_launch, .may_alias = 3, .recompute = 3};
+const graph_op_info op_convert = {
+    .derive = convert_derive, .launch = convert_launch, .recompute = 1};
+const graph_op_info op_dropout_add = {
+    .derive = dropout_add_derive, .launch = dropout_add_launch, .may_alias = 3, .recompute = 3};
+const graph_op_info op_dropout = {
+    .derive = dropout_derive, .launch = dropout_launch, .may_alias = 1, .recompute = 3};

@@ -45,25 +45,19 @@ static graph_value *as_type(graph *g, graph_node_list *l, graph_value *x, dtype 
     return y;
 }
 
-static bool has_weight(graph_op op)
-{
-    return op == OP_LINEAR || op == OP_NORM || op == OP_EMBEDDING || graph_op_find(op)->is_loss;
-}
-
 // Appends n, whose weight has `type`, between the conversions of its input and its result.
 static void add_converted(graph *g, graph_node_list *l, graph_node *n, dtype type)
 {
+    const graph_op_info *o = graph_op_find(n->op);
     graph_value *y = n->out[0];
-    // A norm also reads an F32 residual, whatever the type of its gain.
-    n->in[0] = as_type(g, l, n->in[0], n->op == OP_NORM ? F32 : type);
-    if (graph_op_find(n->op)->is_loss) {
+    n->in[0] = as_type(g, l, n->in[0], o->reads_residual ? F32 : type);
+    if (o->is_loss) {
         if (y) y->type = type; // dx, which a later conversion of the gradient reads
         n->out[1]->type = type;
         graph_node_list_add(g, l, n);
         return;
     }
-    n->out[0] = new_as_type(g, y, type);
-    n->out[0]->producer = n;
+    graph_set_output(n, 0, new_as_type(g, y, type));
     graph_value *result = n->out[0];
     graph_node_list_add(g, l, n);
     convert_to(g, l, result, y);
@@ -71,7 +65,8 @@ static void add_converted(graph *g, graph_node_list *l, graph_node *n, dtype typ
 
 static void add_node(graph *g, graph_node_list *l, graph_node *n)
 {
-    if (!has_weight(n->op)) { // such an op knows no type but that of the activations
+    const graph_op_info *o = graph_op_find(n->op);
+    if (!o->has_weight) { // such an op knows no type but that of the activations
         for (int k = 0; k < NODE_INPUTS; k++)
             if (n->in[k] && n->in[k]->param >= 0) n->in[k] = as_type(g, l, n->in[k], g->type);
         graph_node_list_add(g, l, n);
@@ -79,8 +74,7 @@ static void add_node(graph *g, graph_node_list *l, graph_node *n)
     }
     const dtype type = n->in[1]->type;
     n->in[2] = as_type(g, l, n->in[2], type);
-    // The result of an embedding is the F32 residual, whatever the type of the table.
-    if (type == g->type || n->op == OP_EMBEDDING)
+    if (type == g->type || o->gives_residual)
         graph_node_list_add(g, l, n);
     else
         add_converted(g, l, n, type);

@@ -1,75 +1,105 @@
-// tensor_parallel.c -- one rank's shard of a graph under tensor parallelism (Shoeybi et al. 2019).
-// A family writes full sizes, and names the roles of its parameters' dimensions. A sharded weight
-// then has the sizes of this rank's shard, and the ops take their sizes from their inputs.
+// tensor_parallel.c -- one rank's shard of a graph, such as under tensor parallelism (Shoeybi et al. 2019).
+// A family writes full sizes, and names the roles of its parameters' dimensions. A table says over which
+// axis a role is sharded. A sharded weight then has the sizes of this rank's shard, and the ops take their
+// sizes from their inputs.
 //
 // Called by the build_* functions. Knows nothing of communicators, nor where a graph needs a
 // collective (op_tensor_parallel.c).
-#include "graph/graph.h"
+#include "graph/op.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
-static bool is_sharded_role(graph_role r)
+// The axes over which a role is sharded.
+typedef struct graph_role_row {
+    mesh_axes over;
+    bool uneven;      // the ranks need not divide the size; no shard may be empty
+    const char *name; // in messages
+} graph_role_row;
+
+static const graph_role_row ROLE[ROLES] = {
+    [ROLE_VOCAB] = {MESH_AXIS(AXIS_TP), true, "a vocabulary"},
+    [ROLE_HEADS] = {MESH_AXIS(AXIS_TP), false, "a width of heads"},
+    [ROLE_MLP] = {MESH_AXIS(AXIS_TP), false, "an inner width"},
+};
+
+mesh_axes graph_role_axes(graph_role r)
 {
-    return r == ROLE_VOCAB || r == ROLE_HEADS || r == ROLE_MLP;
+    return ROLE[r].over;
 }
 
-int64_t graph_shard(graph_role r, int64_t count, int ranks, int rank, int64_t *first)
+int64_t graph_shard(graph_role r, int64_t count, const mesh *m, const int coord[AXES],
+                    int64_t *first)
 {
-    int64_t most = r == ROLE_VOCAB ? (count + ranks - 1) / ranks : count / ranks;
-    int64_t from = rank * most, left = count - from;
+    const int ranks = mesh_group_size(m, ROLE[r].over);
+    const int64_t most = ROLE[r].uneven ? (count + ranks - 1) / ranks : count / ranks;
+    const int64_t from = mesh_group_index(m, coord, ROLE[r].over) * most, left = count - from;
     if (first) *first = from;
     return left < most ? left : most;
+}
+
+mesh_axes graph_param_sharding(const mesh *m, const graph_param *p, int dim)
+{
+    return mesh_axes_in_use(m, ROLE[p->roles[dim]].over);
+}
+
+mesh_axes graph_sharded_over(const graph *g, const graph_value *w, int dim)
+{
+    return w->param < 0 ? 0 : graph_param_sharding(&g->position.mesh, &g->param[w->param], dim);
+}
+
+int graph_ranks(const graph *g, mesh_axes over)
+{
+    return mesh_group_size(&g->position.mesh, over);
+}
+
+int graph_rank(const graph *g, mesh_axes over)
+{
+    return mesh_group_index(&g->position.mesh, g->position.coord, over);
 }
 
 void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols)
 {
     graph_param *p = &g->param[param->param];
     p->roles[0] = rows, p->roles[1] = cols;
-    if (g->tp.ranks == 1) return;
-    if (is_sharded_role(rows) && is_sharded_role(cols))
+    if (graph_sharded_over(g, param, 0) & graph_sharded_over(g, param, 1))
         graph_misuse(g, "%s: both dimensions would be sharded over the tensor-parallel ranks",
                      p->name);
-    p->shard_dim = is_sharded_role(rows) ? 0 : is_sharded_role(cols) ? 1 : -1;
-    if (p->shard_dim < 0) return;
-    int64_t local =
-        graph_shard(p->roles[p->shard_dim], p->dim[p->shard_dim], g->tp.ranks, g->tp.rank, NULL);
-    param->dim[p->shard_dim] = local > 0 ? local : 1; // graph_check_tp refuses 0
-}
-
-bool graph_is_sharded(const graph *g, const graph_value *w, int dim)
-{
-    return w->param >= 0 && g->param[w->param].shard_dim == dim;
+    for (int d = 0; d < p->dims; d++) {
+        const int64_t local =
+            graph_shard(p->roles[d], p->dim[d], &g->position.mesh, g->position.coord, NULL);
+        param->dim[d] = local > 0 ? local : 1; // graph_check_shards refuses 0
+    }
 }
 
 int64_t graph_first_row(const graph *g, const graph_value *w)
 {
     const graph_param *p = &g->param[w->param];
     int64_t first = 0;
-    if (p->shard_dim == 0) graph_shard(p->roles[0], p->dim[0], g->tp.ranks, g->tp.rank, &first);
+    graph_shard(p->roles[0], p->dim[0], &g->position.mesh, g->position.coord, &first);
     return first;
 }
 
 int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads)
 {
-    return x->sharding.cols & GRAPH_TP ? full_heads / g->tp.ranks : full_heads;
+    return full_heads / graph_ranks(g, x->sharding.cols);
 }
 
 static void set_sections(graph *g, const graph_value *w, int count, const int64_t *rows)
 {
     graph_param *p = &g->param[w->param];
     p->sections = count;
-    for (int i = 0; i < count; i++) p->section[i] = rows[i] * g->tp.ranks;
+    for (int i = 0; i < count; i++)
+        p->section[i] = rows[i] * graph_ranks(g, graph_sharded_over(g, w, 0));
 }
 
 void graph_sections(graph *g, const graph_value *x, const char *op_name, int count,
                     const int64_t *rows)
 {
-    if (!(x->sharding.cols & GRAPH_TP) || g->first_error.code == E_MEMORY) return;
+    if (!x->sharding.cols || g->first_error.code == E_MEMORY) return;
     const graph_node *n = x->producer;
-    // Rotary positions keep the columns where the linear layer put them.
-    while (n && n->op == OP_ROPE) n = n->in[0]->producer;
-    if (!n || n->op != OP_LINEAR) {
+    while (n && graph_op_find(n->op)->keeps_cols) n = n->in[0]->producer;
+    if (!n || !graph_op_find(n->op)->has_weight) {
         graph_misuse(g, "%s must come from one linear layer where they are sharded", op_name);
         return;
     }
@@ -80,10 +110,8 @@ void graph_sections(graph *g, const graph_value *x, const char *op_name, int cou
 void graph_note_use(graph *g, const graph_value *w, const graph_value *x)
 {
     graph_param *p = &g->param[w->param];
-    if (x->sharding.rows & GRAPH_TP)
-        p->grad_partial = true;
-    else
-        p->grad_full = true;
+    p->grad_partial |= x->sharding.rows;
+    p->grad_full |= AXES_GRAPH & ~x->sharding.rows;
 }
 
 void graph_not_divisible(graph *g, const char *format, ...)
@@ -109,35 +137,37 @@ const char *graph_divisors(int64_t count, char out[96])
 }
 
 // A section of `count` rows or columns is sharded by itself. Records an error if the ranks do not
-// divide it. A vocabulary need not divide: its last shard may be smaller, but not empty.
-static void check_section(graph *g, const graph_param *p, int64_t count)
+// divide it, or leave one of them nothing.
+static void check_section(graph *g, const graph_param *p, int dim, int64_t count)
 {
     char valid[96];
-    graph_role r = p->roles[p->shard_dim];
-    int64_t ranks = g->tp.ranks;
-    if (r == ROLE_VOCAB && graph_shard(r, count, (int)ranks, (int)ranks - 1, NULL) <= 0)
-        graph_not_divisible(g, "a vocabulary of %lld has no shard for each of parallel.tp %lld",
-                            (long long)count, (long long)ranks);
-    if (r != ROLE_VOCAB && count % ranks)
-        graph_not_divisible(g, "%s of %lld does not divide over parallel.tp %lld; valid: %s",
-                            r == ROLE_MLP ? "an inner width" : "a width of heads", (long long)count,
-                            (long long)ranks, graph_divisors(count, valid));
+    const graph_role_row *r = &ROLE[p->roles[dim]];
+    const mesh_axes over = graph_param_sharding(&g->position.mesh, p, dim);
+    if (!over) return;
+    const char *name = axis_name(mesh_first_axis(over));
+    const int64_t ranks = graph_ranks(g, over), most = (count + ranks - 1) / ranks;
+    if (r->uneven && most * (ranks - 1) >= count)
+        graph_not_divisible(g, "%s of %lld has no shard for each of parallel.%s %lld", r->name,
+                            (long long)count, name, (long long)ranks);
+    if (!r->uneven && count % ranks)
+        graph_not_divisible(g, "%s of %lld does not divide over parallel.%s %lld; valid: %s",
+                            r->name, (long long)count, name, (long long)ranks,
+                            graph_divisors(count, valid));
 }
 
-void graph_check_tp(graph *g)
+void graph_check_shards(graph *g)
 {
-    if (g->mode == GRAPH_DECODE && (g->tp.ranks > 1 || g->sequences.cp.ranks > 1))
-        graph_misuse(g, "a decoding graph cannot be sharded over parallel.%s",
-                     g->tp.ranks > 1 ? "tp" : "cp");
-    if (g->tp.ranks == 1) return;
+    for (int a = AXES - 1; a >= 0 && g->mode == GRAPH_DECODE; a--)
+        if (graph_ranks(g, AXES_GRAPH & MESH_AXIS(a)) > 1)
+            graph_misuse(g, "a decoding graph cannot be sharded over parallel.%s",
+                         axis_name((axis)a));
     for (int i = 0; i < g->params; i++) {
         graph_param *p = &g->param[i];
         // Unless an op has set the sections (graph_sections), each piece of the file is one
         // section.
-        for (int k = 0; k < p->pieces && p->shard_dim == 0 && p->sections == 0; k++)
-            p->section[k] = p->piece[k].rows;
-        if (p->shard_dim == 0 && p->sections == 0) p->sections = p->pieces;
-        for (int k = 0; k < p->sections; k++) check_section(g, p, p->section[k]);
-        if (p->shard_dim == 1) check_section(g, p, p->dim[1]);
+        for (int k = 0; k < p->pieces && p->sections == 0; k++) p->section[k] = p->piece[k].rows;
+        if (p->sections == 0) p->sections = p->pieces;
+        for (int k = 0; k < p->sections; k++) check_section(g, p, 0, p->section[k]);
+        if (p->dims > 1) check_section(g, p, 1, p->dim[1]);
     }
 }

@@ -30,7 +30,7 @@ typedef struct agent {
     bool has_lost; // output of workers
 } agent;
 
-// What ended a round.
+// The causes that end a round.
 typedef enum round_end { ROUND_DONE, ROUND_FAILED, ROUND_JOINED, ROUND_SIGNALLED } round_end;
 
 // ---- opening ----
@@ -52,7 +52,7 @@ static status open_agent(agent *a, err *e)
     TRY(guard_open(a->options->workers, &a->guard, e));
     TRY(open_signals(a, e));
     TRY(agent_folder_open(a->options->logs.folder, &a->folder, e));
-    TRY(agent_group_open(&a->options->meeting, a->signals, &a->group, e));
+    TRY(agent_group_open(&a->options->rendezvous, a->signals, &a->group, e));
 done:
     return result;
 }
@@ -106,7 +106,7 @@ static status publish_signal(agent *a, int number, err *e)
 static status watch_round(agent *a, agent_workers *w, agent_watch *watch, err *e)
 {
     status result = OK;
-    bool told = false;
+    bool published = false;
     struct pollfd others[OTHERS] = {[SIGNAL] = {.fd = a->signals, .events = POLLIN},
                                     [END] = {.fd = watch->ended, .events = POLLIN}};
     while (!others[END].revents) {
@@ -115,15 +115,15 @@ static status watch_round(agent *a, agent_workers *w, agent_watch *watch, err *e
             a->out->signal = read_signal(a->signals);
             TRY(publish_signal(a, a->out->signal, e));
         }
-        if (told) continue;
+        if (published) continue;
         if (w->failed > 0) TRY(agent_group_find(&a->group, &a->round, &w->failures[0], e));
         if (w->failed > 0)
             TRY(agent_group_fail(&a->group, &a->round, &w->failures[0], e));
         else if (w->alive == 0)
             TRY(agent_group_finish(&a->group, &a->round, e));
         else
-            TRY(agent_group_admit(&a->group, &a->round, e));
-        told = w->failed > 0 || w->alive == 0;
+            TRY(agent_group_add_waiting(&a->group, &a->round, e));
+        published = w->failed > 0 || w->alive == 0;
     }
 done:
     return result;
@@ -160,7 +160,7 @@ static status run_round(agent *a, round_end *end, err *e)
     TRY(agent_workers_start(&w, folder.chars, e));
     TRY(watch_round(a, &w, &watch, e));
     *end = end_of(a, &watch);
-    // Where the leader does not answer, the others may start again without this node: its workers must be gone by then.
+    // If the leader does not answer, the others may start again without this node: its workers must be gone by then.
     is_cut_off = watch.alone;
     if (*end == ROUND_FAILED) say_failure(a, &watch.failure);
     if (*end == ROUND_FAILED) TRY(keep_failures(a, &watch, &w, e));
@@ -177,10 +177,11 @@ done:
     return result;
 }
 
-// Does the run go on after a failure? A node that is gone costs no restart, where fewer nodes are enough.
+// Returns whether the run continues after a failure. A node that has left costs no restart, where fewer nodes are
+// enough.
 static bool may_restart(agent *a)
 {
-    const agent_meeting *m = &a->options->meeting;
+    const agent_rendezvous *m = &a->options->rendezvous;
     const bool is_node = a->out->failures[0].rank < 0;
     if (is_node && (m->least == m->most || !a->group.store)) return false;
     if (!is_node && a->round.left == 0) return false;
@@ -188,10 +189,10 @@ static bool may_restart(agent *a)
     return true;
 }
 
-// What a user can do after a node is lost, which ends the run.
+// Says what a user can do after a node is lost, which ends the run.
 static void say_remedy(const agent *a)
 {
-    const agent_meeting *m = &a->options->meeting;
+    const agent_rendezvous *m = &a->options->rendezvous;
     text line = {0};
     if (a->out->failures[0].rank >= 0 || m->most == 1) return;
     text_add(&line, "the same command on every node starts again, and `train` resumes from its "

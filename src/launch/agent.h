@@ -1,7 +1,7 @@
 // agent.h -- runs any program as a group of workers on one or many hosts, as torchrun does. One agent runs on each
 // host (node). The leading agent keeps the TCP store in which all agents meet.
 //
-// Called by cmd/run.c. A round is one start of all workers: the agents of the round agree on ranks, start their
+// Called by cmd/run/run.c. A round is one start of all workers: the agents of the round agree on ranks, start their
 // workers, and end together: when all workers are done, or when the first failure is known. It does not know what
 // the workers compute. It prints nothing itself: the workers' output goes where the options say, and messages go to
 // `say`.
@@ -16,25 +16,26 @@
 
 #include <stdbool.h>
 
-// Which streams of a worker: 0 none, or a sum of these.
+// Streams of a worker: 0 none, or a sum of these.
 enum { AGENT_STDOUT = 1, AGENT_STDERR = 2 };
 
-// How the agents of several hosts meet.
-typedef struct agent_meeting {
+// The options of the rendezvous of agents of several hosts.
+typedef struct agent_rendezvous {
     net_endpoint endpoint; // of the store; host "": this host alone, on a free port
     const char *id;        // of the run, the same on every host
     const char
         *local_host; // this host's address for the others; NULL: the one that reaches the store
-    const char *secret_file; // of the meeting, which workers read, too; NULL: see net_secret_find
-    int least, most;         // nodes
-    int node;                // static: this node's number, 0 to most-1; -1: in the order of arrival
-    int is_leader; // 1, 0, or -1: this host is the leader where the endpoint is its own address
+    const char
+        *secret_file; // of the rendezvous, which workers read, too; NULL: see net_secret_find
+    int least, most;  // nodes
+    int node;         // static: this node's number, 0 to most-1; -1: in the order of arrival
+    int is_leader;    // 1, 0, or -1: this host is the leader where the endpoint is its own address
     int64_t join_ms, last_call_ms,
         close_ms;      // to wait for nodes; for more than the least; for the others at the end
     int64_t silent_ms; // without a sign of life an agent is taken for lost
-} agent_meeting;
+} agent_rendezvous;
 
-// What becomes of the output of the workers. The arrays are [workers], by local rank.
+// The destinations of the workers' output. The arrays are [workers], by local rank.
 typedef struct agent_logs {
     const char *folder; // of this run; NULL: no files but those of errors, in a temporary folder
     const int *redirect, *tee; // AGENT_STDOUT + AGENT_STDERR; NULL: none
@@ -48,7 +49,7 @@ typedef struct agent_options {
     char *const *program; // ends with NULL; ${local_rank} in a word stands for that of the worker
     int workers;          // on this node
     const char *role;
-    agent_meeting meeting;
+    agent_rendezvous rendezvous;
     agent_logs logs;
     const binding_cores *cores; // [workers] that each may use; NULL: those of this process
     int threads;                // OMP_NUM_THREADS of the workers, where it is not set; 0: none

@@ -71,7 +71,7 @@ void agent_environment_program_free(char **program)
     free(program);
 }
 
-// Who a worker is.
+// Sets the variables that tell a worker its rank.
 static status set_ranks(const agent_workers *w, int local, worker_env *v, err *e)
 {
     status result = OK;
@@ -94,8 +94,8 @@ done:
     return result;
 }
 
-// Where workers meet, and what PyTorch's own modules read.
-static status set_meeting(const agent_workers *w, int local, worker_env *v, err *e)
+// Adds the address of the workers' rendezvous, and what PyTorch's own modules read.
+static status set_rendezvous(const agent_workers *w, int local, worker_env *v, err *e)
 {
     status result = OK;
     const agent_options *o = w->options;
@@ -103,8 +103,8 @@ static status set_meeting(const agent_workers *w, int local, worker_env *v, err 
     TRY(worker_env_set(v, e, "MASTER_PORT", "%d", w->round->master_port));
     TRY(worker_env_set(v, e, "TORCHELASTIC_RESTART_COUNT", "%d", w->round->restarts));
     TRY(worker_env_set(v, e, "TORCHELASTIC_MAX_RESTARTS", "%d", o->max_restarts));
-    TRY(worker_env_set(v, e, "TORCHELASTIC_RUN_ID", "%s", o->meeting.id));
-    TRY(worker_env_set(v, e, LAUNCHER_RUN_VARIABLE, "%s", o->meeting.id));
+    TRY(worker_env_set(v, e, "TORCHELASTIC_RUN_ID", "%s", o->rendezvous.id));
+    TRY(worker_env_set(v, e, LAUNCHER_RUN_VARIABLE, "%s", o->rendezvous.id));
     // PyTorch's store is that of rank 0: the agents' store is Trireme's.
     TRY(worker_env_set(v, e, "TORCHELASTIC_USE_AGENT_STORE", "False"));
     TRY(worker_env_set(v, e, GUARD_VARIABLE, "%s", w->guard->mark));
@@ -112,8 +112,8 @@ static status set_meeting(const agent_workers *w, int local, worker_env *v, err 
     if (!getenv("TORCH_NCCL_ASYNC_ERROR_HANDLING"))
         TRY(worker_env_set(v, e, "TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"));
     if (o->python) TRY(worker_env_set(v, e, "PYTHON_EXEC", "%s", o->python));
-    if (o->meeting.secret_file)
-        TRY(worker_env_set(v, e, "TRIREME_SECRET_FILE", "%s", o->meeting.secret_file));
+    if (o->rendezvous.secret_file)
+        TRY(worker_env_set(v, e, "TRIREME_SECRET_FILE", "%s", o->rendezvous.secret_file));
     if (o->threads && !getenv("OMP_NUM_THREADS"))
         TRY(worker_env_set(v, e, "OMP_NUM_THREADS", "%d", o->threads));
 done:
@@ -142,7 +142,7 @@ status agent_environment(const agent_workers *w, int local, worker_env *out, err
     status result = OK;
     TRY(worker_env_open(environ, out, e));
     TRY(set_ranks(w, local, out, e));
-    TRY(set_meeting(w, local, out, e));
+    TRY(set_rendezvous(w, local, out, e));
     if (w->options->own_gpu) TRY(set_own_gpu(local, out, e));
 done:
     return result;

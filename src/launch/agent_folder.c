@@ -50,12 +50,12 @@ static void remove_all_left(const char *where)
 // Locks the new folder. Returns whether it is still there: before it was locked, another agent may have removed it.
 static bool lock(agent_folder *f)
 {
-    struct stat own, there;
+    struct stat own, current;
     f->lock = open_own(f->path);
     if (f->lock < 0) return false;
     // On a file system without locks the folders of killed agents stay.
-    if (flock(f->lock, LOCK_EX) == 0 && fstat(f->lock, &own) == 0 && stat(f->path, &there) == 0 &&
-        own.st_ino == there.st_ino)
+    if (flock(f->lock, LOCK_EX) == 0 && fstat(f->lock, &own) == 0 && stat(f->path, &current) == 0 &&
+        own.st_ino == current.st_ino)
         return true;
     close(f->lock);
     f->lock = -1;

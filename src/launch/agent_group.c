@@ -16,16 +16,16 @@
 
 enum { CALL_MS = 60000, LOOK_MS = 20, SLICE_MS = 100, SKIPPED = -1 };
 
-// What an agent tells the others. Plain numbers and characters of the same program on every host.
+// The record of a node that its agent publishes. Plain numbers and characters of the same program on every host.
 typedef struct node_record {
-    int64_t drawn; // tells two agents of one host apart
+    int64_t nonce; // tells two agents of one host apart
     int32_t workers;
     char host[HOST_BYTES];
     char zero[4];
 } node_record;
 _Static_assert(sizeof(node_record) == 16 + HOST_BYTES, "without padding");
 
-// How a round begins.
+// The record that starts a round.
 typedef struct round_start {
     int32_t nodes, restarts, left; // see agent_round; nodes 0: the run has ended
 } round_start;
@@ -52,8 +52,8 @@ static status stopped(err *e)
     return err_set(e, E_INTERRUPTED, "stopped by a signal while it waited for other nodes");
 }
 
-// Does the call that returned *got in its slice of the wait need another one? A signal ends the wait: *got is then
-// E_INTERRUPTED.
+// Returns whether the call that returned *got in its slice of the wait needs another one. A signal ends the wait:
+// *got is then E_INTERRUPTED.
 static bool waits_on(const agent_group *g, int64_t end_ns, status *got, err *e)
 {
     if (*got != E_PEER || clock_ns() >= end_ns) return false;
@@ -104,7 +104,7 @@ static status connect_store(agent_group *g, int64_t wait_ms, err *e)
 
 // ---- the store ----
 
-static status find_endpoint(const agent_meeting *m, net_address *out, bool *own, err *e)
+static status find_endpoint(const agent_rendezvous *m, net_address *out, bool *own, err *e)
 {
     status result = OK;
     const char *host = m->endpoint.host[0] ? m->endpoint.host : "127.0.0.1";
@@ -117,8 +117,8 @@ done:
 // The store of this host alone has clients in this process only.
 static status find_secret(agent_group *g, err *e)
 {
-    if (!g->meeting->endpoint.host[0]) return net_secret_draw(&g->secret, e);
-    return net_secret_find(g->meeting->secret_file, &g->address, "a store", &g->secret, e);
+    if (!g->rendezvous->endpoint.host[0]) return net_secret_draw(&g->secret, e);
+    return net_secret_find(g->rendezvous->secret_file, &g->address, "a store", &g->secret, e);
 }
 
 // All hosts of one run say the same id, so that a host of another run does not join by mistake. It is that of the agent
@@ -127,7 +127,7 @@ static status check_id(agent_group *g, err *e)
 {
     status result = OK;
     char found[STORE_VALUE_BYTES];
-    const char *id = g->meeting->id;
+    const char *id = g->rendezvous->id;
     size_t bytes = 0;
     if (g->server) return comm_store_set(g->store, "id", id, strlen(id), CALL_MS, e);
     TRY(await_key(g, "id", found, sizeof found, &bytes, CALL_MS, e));
@@ -145,9 +145,9 @@ static status find_own(agent_group *g, err *e)
 {
     status result = OK;
     net_address own;
-    if (g->meeting->local_host) {
+    if (g->rendezvous->local_host) {
         snprintf(g->own, sizeof g->own, "%.*s",
-                 TEXT_CUT(g->meeting->local_host, sizeof g->own - 1));
+                 TEXT_CUT(g->rendezvous->local_host, sizeof g->own - 1));
         return OK;
     }
     TRY(comm_store_tcp_own(g->store, &own, e));
@@ -158,7 +158,7 @@ done:
 
 // Keeps the store. Where the address is one of this host, and another agent of this host keeps the store there,
 // this agent is none that leads. An address that only the network knows (of a gateway) stands for all of this host.
-static status lead(const agent_meeting *m, agent_group *g, err *e)
+static status keep_store(const agent_rendezvous *m, agent_group *g, err *e)
 {
     status result = OK;
     net_address bound, any = g->address;
@@ -176,15 +176,15 @@ done:
     return result;
 }
 
-status agent_group_open(const agent_meeting *m, int signals, agent_group *g, err *e)
+status agent_group_open(const agent_rendezvous *m, int signals, agent_group *g, err *e)
 {
     status result = OK;
     bool own = false;
-    *g = (agent_group){.meeting = m, .signals = signals, .reserved = -1};
+    *g = (agent_group){.rendezvous = m, .signals = signals, .reserved = -1};
     proc_host_name(g->host, sizeof g->host);
     TRY(find_endpoint(m, &g->address, &own, e));
     TRY(find_secret(g, e));
-    if (own) TRY(lead(m, g, e));
+    if (own) TRY(keep_store(m, g, e));
     if (!g->store) TRY(connect_store(g, m->join_ms, e));
     TRY(check_id(g, e));
     TRY(find_own(g, e));
@@ -197,7 +197,7 @@ done:
     return result;
 }
 
-// Is a node gone that had come to a round which has not begun?
+// Returns whether a node has left that had joined a round which has not begun.
 static status has_lost(agent_group *g, int round, bool *lost, err *e)
 {
     char key[STORE_KEY_BYTES], value[STORE_VALUE_BYTES];
@@ -207,7 +207,7 @@ static status has_lost(agent_group *g, int round, bool *lost, err *e)
     return got == E_PEER ? OK : got;
 }
 
-// The leader's part: finds the round that will follow the last one. Those before it, of which a node is gone, are skipped.
+// The leader finds the round that follows the last one. Earlier rounds that a node has left are skipped.
 static status find_next(agent_group *g, int *next, err *e)
 {
     status result = OK;
@@ -238,7 +238,7 @@ void agent_group_close(agent_group *g)
 {
     if (g->reserved >= 0) close(g->reserved);
     if (g->server && g->store) {
-        const int64_t end = clock_ns() + g->meeting->close_ms * 1000000;
+        const int64_t end = clock_ns() + g->rendezvous->close_ms * 1000000;
         end_rounds(g);
         while (store_server_clients(g->server) > 1 && clock_ns() < end) poll(NULL, 0, LOOK_MS);
     }
@@ -249,7 +249,7 @@ void agent_group_close(agent_group *g)
 
 // ---- a round ----
 
-static status refuse_node(const agent_meeting *m, const char *other, err *e)
+static status refuse_node(const agent_rendezvous *m, const char *other, err *e)
 {
     return err_set(
         e, E_USAGE,
@@ -272,15 +272,15 @@ static status claim(agent_group *g, int round, const node_record *own, int *node
     size_t bytes = 0;
     int64_t sum = 0;
     round_key(key, round, "nodes");
-    if (g->meeting->node < 0) TRY(comm_store_add(g->store, key, 1, &sum, CALL_MS, e));
-    *node = g->meeting->node < 0 ? (int)sum - 1 : g->meeting->node;
+    if (g->rendezvous->node < 0) TRY(comm_store_add(g->store, key, 1, &sum, CALL_MS, e));
+    *node = g->rendezvous->node < 0 ? (int)sum - 1 : g->rendezvous->node;
     char record[STORE_KEY_BYTES];
     node_key(record, round, *node);
     TRY(comm_store_compare(g->store, record, (store_value){0}, (store_value){own, sizeof *own},
                            &found, sizeof found, &bytes, CALL_MS, e));
     if (bytes != sizeof found || !is_node(&found)) return refuse_record(record, e);
-    if (memcmp(&found, own, sizeof found) != 0) TRY(refuse_node(g->meeting, found.host, e));
-    if (g->meeting->node >= 0) TRY(comm_store_add(g->store, key, 1, &sum, CALL_MS, e));
+    if (memcmp(&found, own, sizeof found) != 0) TRY(refuse_node(g->rendezvous, found.host, e));
+    if (g->rendezvous->node >= 0) TRY(comm_store_add(g->store, key, 1, &sum, CALL_MS, e));
 done:
     return result;
 }
@@ -289,27 +289,27 @@ done:
 static status close_round(agent_group *g, const agent_round *r, err *e)
 {
     status result = OK;
-    const agent_meeting *m = g->meeting;
+    const agent_rendezvous *m = g->rendezvous;
     bool lost = false;
     char nodes[STORE_KEY_BYTES], closed[STORE_KEY_BYTES];
-    int64_t came = 0, before = 0, changed = clock_ns(), began = changed;
+    int64_t joined = 0, before = 0, changed = clock_ns(), began = changed;
     round_key(nodes, r->number, "nodes");
     round_key(closed, r->number, "closed");
     for (;;) {
-        TRY(comm_store_add(g->store, nodes, 0, &came, CALL_MS, e));
+        TRY(comm_store_add(g->store, nodes, 0, &joined, CALL_MS, e));
         TRY(has_lost(g, r->number, &lost, e));
         if (lost) break;
         const int64_t now = clock_ns();
-        if (came != before) before = came, changed = now;
-        if (came >= m->most || (came >= m->least && now - changed >= m->last_call_ms * 1000000))
+        if (joined != before) before = joined, changed = now;
+        if (joined >= m->most || (joined >= m->least && now - changed >= m->last_call_ms * 1000000))
             break;
         if (now - began > m->join_ms * 1000000)
-            FAIL(E_PEER, "%lld of %d nodes came within %.3g s", (long long)came, m->least,
+            FAIL(E_PEER, "%lld of %d nodes came within %.3g s", (long long)joined, m->least,
                  (double)m->join_ms * 1e-3);
         if (must_stop(g)) TRY(stopped(e));
         poll(NULL, 0, LOOK_MS);
     }
-    const int32_t in = came < m->most ? (int32_t)came : m->most;
+    const int32_t in = joined < m->most ? (int32_t)joined : m->most;
     const round_start start = {
         .nodes = lost ? SKIPPED : in, .restarts = r->restarts, .left = r->left};
     TRY(comm_store_set(g->store, closed, &start, sizeof start, CALL_MS, e));
@@ -325,7 +325,7 @@ static status count_ranks(agent_group *g, agent_round *r, err *e)
     r->ranks = r->first_rank = 0;
     for (int node = 0; node < r->nodes; node++) {
         node_key(key, r->number, node);
-        TRY(await_record(g, key, &record, sizeof record, g->meeting->join_ms, e));
+        TRY(await_record(g, key, &record, sizeof record, g->rendezvous->join_ms, e));
         if (!is_node(&record) || record.workers > INT32_MAX - r->ranks)
             return refuse_record(key, e);
         if (node < r->node) r->first_rank += record.workers;
@@ -356,7 +356,7 @@ static status find_master(agent_group *g, const agent_options *o, agent_round *r
         }
         TRY(comm_store_set(g->store, key, &master, sizeof master, CALL_MS, e));
     }
-    TRY(await_record(g, key, &master, sizeof master, g->meeting->join_ms, e));
+    TRY(await_record(g, key, &master, sizeof master, g->rendezvous->join_ms, e));
     if (!memchr(master.host, 0, sizeof master.host) || master.port < 1 || master.port > 65535)
         return refuse_record(key, e);
     strcpy(r->master, master.host);
@@ -385,15 +385,15 @@ static status await_round(agent_group *g, const agent_options *o, const node_rec
     status result = OK;
     char key[STORE_KEY_BYTES];
     round_start start;
-    int64_t wait_ms = g->meeting->join_ms + g->meeting->last_call_ms;
+    int64_t wait_ms = g->rendezvous->join_ms + g->rendezvous->last_call_ms;
     // An agent that comes when a round is closed waits for the next one.
     for (;; r->number++) {
         TRY(claim(g, r->number, own, &r->node, e));
-        TRY(agent_group_leave_will(g, g->store, r, g->meeting->silent_ms, e));
+        TRY(agent_group_set_on_disconnect(g, g->store, r, g->rendezvous->silent_ms, e));
         if (g->server) TRY(close_round(g, r, e));
         round_key(key, r->number, "closed");
         TRY(await_record(g, key, &start, sizeof start, wait_ms, e));
-        if (start.nodes < SKIPPED || start.nodes > g->meeting->most || start.restarts < 0 ||
+        if (start.nodes < SKIPPED || start.nodes > g->rendezvous->most || start.restarts < 0 ||
             start.left < 0)
             return refuse_record(key, e);
         if (r->node < start.nodes) break;
@@ -407,7 +407,7 @@ static status await_round(agent_group *g, const agent_options *o, const node_rec
     r->left = start.left;
     g->round = r->number;
     // From now on another connection gives the signs of life (agent_watch.c).
-    TRY(agent_group_leave_will(g, g->store, r, 0, e));
+    TRY(agent_group_set_on_disconnect(g, g->store, r, 0, e));
 done:
     return result;
 }
@@ -415,7 +415,7 @@ done:
 // The store is lost while this agent waits.
 static void explain_lost(const agent_group *g, err *e)
 {
-    const agent_meeting *m = g->meeting;
+    const agent_rendezvous *m = g->rendezvous;
     char address[NET_ADDRESS_TEXT], nodes[32];
     net_address_print(&g->address, address);
     snprintf(nodes, sizeof nodes, m->least == m->most ? "%d" : "%d to %d", m->least, m->most);
@@ -427,7 +427,7 @@ static void explain_lost(const agent_group *g, err *e)
 status agent_group_join(agent_group *g, const agent_options *o, agent_round *r, err *e)
 {
     status result = OK;
-    node_record own = {.drawn = clock_ns() ^ ((int64_t)getpid() << 40), .workers = o->workers};
+    node_record own = {.nonce = clock_ns() ^ ((int64_t)getpid() << 40), .workers = o->workers};
     strcpy(own.host, g->host);
     TRY(await_round(g, o, &own, r, e));
     TRY(count_ranks(g, r, e));
@@ -455,13 +455,13 @@ done:
     return result;
 }
 
-status agent_group_admit(agent_group *g, const agent_round *r, err *e)
+status agent_group_add_waiting(agent_group *g, const agent_round *r, err *e)
 {
     status result = OK;
     char key[STORE_KEY_BYTES];
     int64_t waiting = 0;
     int next;
-    if (!g->server || r->nodes >= g->meeting->most) return OK;
+    if (!g->server || r->nodes >= g->rendezvous->most) return OK;
     TRY(find_next(g, &next, e));
     round_key(key, next, "nodes");
     TRY(comm_store_add(g->store, key, 0, &waiting, CALL_MS, e));

@@ -13,12 +13,12 @@
 #ifndef TRIREME_LAUNCH_AGENT_GROUP_H
 #define TRIREME_LAUNCH_AGENT_GROUP_H
 
-#include "comm/store_server.h"
-#include "comm/store_tcp.h"
 #include "launch/agent.h"
+#include "rendezvous/store_server.h"
+#include "rendezvous/store_tcp.h"
 
 typedef struct agent_group {
-    const agent_meeting *meeting;
+    const agent_rendezvous *rendezvous;
     store_server *server; // NULL: another host keeps the store
     comm_store *store;
     net_address address; // of the store
@@ -41,7 +41,7 @@ typedef struct agent_round {
 
 // `signals` is a descriptor that becomes readable when the agent shall stop: calls that wait for other nodes are then
 // E_INTERRUPTED.
-status agent_group_open(const agent_meeting *m, int signals, agent_group *g, err *e);
+status agent_group_open(const agent_rendezvous *m, int signals, agent_group *g, err *e);
 // Waits until the others need the store no longer, at most m->close_ms, and closes it.
 void agent_group_close(agent_group *g);
 
@@ -56,14 +56,14 @@ status agent_group_find(agent_group *g, const agent_round *r, worker_failure *f,
 // All workers of this node have succeeded. The last node ends the round.
 status agent_group_finish(agent_group *g, const agent_round *r, err *e);
 // Ends the round where the leader finds that further nodes wait and that there is room for them. The others do nothing.
-status agent_group_admit(agent_group *g, const agent_round *r, err *e);
+status agent_group_add_waiting(agent_group *g, const agent_round *r, err *e);
 // Writes the key of the round's end.
 void agent_group_end_key(const agent_round *r, char out[STORE_KEY_BYTES]);
 // The record of an agent that is lost.
 void agent_group_lost(const agent_group *g, int node, const char *what, worker_failure *out);
-// What the others read as the end of the round when the connection s ends, or gives no sign of life for silent_ms (0:
-// for however long).
-status agent_group_leave_will(const agent_group *g, comm_store *s, const agent_round *r,
-                              int64_t silent_ms, err *e);
+// Sets what the others read as the end of the round when the connection s ends, or gives no sign of life for
+// silent_ms (0: for however long).
+status agent_group_set_on_disconnect(const agent_group *g, comm_store *s, const agent_round *r,
+                                     int64_t silent_ms, err *e);
 
 #endif

@@ -52,8 +52,8 @@ void agent_group_lost(const agent_group *g, int node, const char *what, worker_f
     snprintf(out->what, sizeof out->what, "%.*s", TEXT_CUT(what, sizeof out->what - 1));
 }
 
-status agent_group_leave_will(const agent_group *g, comm_store *s, const agent_round *r,
-                              int64_t silent_ms, err *e)
+status agent_group_set_on_disconnect(const agent_group *g, comm_store *s, const agent_round *r,
+                                     int64_t silent_ms, err *e)
 {
     status result = OK;
     worker_failure lost;
@@ -63,7 +63,8 @@ status agent_group_leave_will(const agent_group *g, comm_store *s, const agent_r
     TRY(worker_failure_pack(&lost, packed, &bytes, e));
     agent_group_end_key(r, key);
     // No network can cut the leader off from the store that it keeps itself.
-    TRY(comm_store_tcp_will(s, key, (store_value){packed, bytes}, g->server ? 0 : silent_ms, e));
+    TRY(comm_store_tcp_set_on_disconnect(s, key, (store_value){packed, bytes},
+                                         g->server ? 0 : silent_ms, e));
     if (g->server) comm_store_tcp_wait_long(s);
 done:
     return result;

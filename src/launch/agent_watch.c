@@ -14,7 +14,7 @@ enum { SIGNS = 5, CALL_MS = 60000 };
 
 static int64_t look_ms(const agent_group *g)
 {
-    const int64_t ms = g->meeting->silent_ms / SIGNS;
+    const int64_t ms = g->rendezvous->silent_ms / SIGNS;
     return ms > 0 ? ms : 1;
 }
 
@@ -24,9 +24,9 @@ static void read_end(agent_watch *w, const char *value, size_t bytes)
     w->done = bytes == 4 && memcmp(value, "done", 4) == 0;
     w->joins = bytes == 4 && memcmp(value, "join", 4) == 0;
     if (w->done || w->joins) return;
-    worker_failure told;
-    if (worker_failure_unpack(value, bytes, &told, &why) == OK)
-        w->failure = told;
+    worker_failure received;
+    if (worker_failure_unpack(value, bytes, &received, &why) == OK)
+        w->failure = received;
     else // it stays that of this agent
         snprintf(w->failure.what, sizeof w->failure.what, "%.*s", TEXT_CUT(why.text, 300));
 }
@@ -66,7 +66,7 @@ status agent_watch_open(const agent_group *g, const agent_round *r, agent_watch 
     w->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (w->ended < 0) return err_errno(e, "cannot watch the other nodes");
     TRY(comm_store_tcp_open(&g->address, &g->secret, CALL_MS, &w->store, e));
-    TRY(agent_group_leave_will(g, w->store, r, g->meeting->silent_ms, e));
+    TRY(agent_group_set_on_disconnect(g, w->store, r, g->rendezvous->silent_ms, e));
     proc_block_signals(&before);
     errno = pthread_create(&w->thread, NULL, watch, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

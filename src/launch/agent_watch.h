@@ -1,5 +1,5 @@
 // agent_watch.h -- a thread of an agent that waits for the end of a round, gives the signs of life of the agent, and
-// leaves its will: when the agent is gone, the others read that. Used by agent.c only.
+// sets its action on disconnect: when the agent has exited, the others read that. Used by agent.c only.
 #ifndef TRIREME_LAUNCH_AGENT_WATCH_H
 #define TRIREME_LAUNCH_AGENT_WATCH_H
 
@@ -14,7 +14,7 @@ typedef struct agent_watch {
     char key[STORE_KEY_BYTES];
     int64_t look_ms;
     int ended; // readable when the round has ended
-    // What follows is written by the thread and may be read after agent_watch_close, or when `ended` is readable.
+    // The thread writes the fields below. They may be read after agent_watch_close, or when `ended` is readable.
     bool done;  // all workers have succeeded
     bool joins; // further nodes have come: all start again with them
     bool alone; // the leader's agent is gone, or does not answer

@@ -39,7 +39,7 @@ static const char *const *words_of(const agent_logs *l, int stream)
     return words && *words ? words : NULL;
 }
 
-// Where a stream of a worker goes. *file is the path of its file; the caller frees it.
+// Finds where a stream of a worker goes. *file is the path of its file; the caller frees it.
 static status plan_stream(const agent_workers *w, int local, int stream, const char *folder,
                           worker_output_plan *p, char **file, err *e)
 {
@@ -174,7 +174,7 @@ static void blame(agent_workers *w, int rank, worker_failure *f)
 {
     const int local = rank - w->round->first_rank;
     if (rank < 0 || rank == f->rank || rank >= w->round->ranks) return;
-    f->told_by = 1 + f->rank;
+    f->reported_by = 1 + f->rank;
     f->rank = rank;
     f->local_rank = f->node = -1; // of another node; agent_group_find has it
     f->pid = 0;

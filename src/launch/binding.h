@@ -26,7 +26,7 @@ typedef enum binding_kind {
     BINDING_LIST,         // a share of a list of cores
 } binding_kind;
 
-// What a user asked for.
+// The request of a user.
 typedef struct binding {
     binding_kind kind;
     const char *list; // BINDING_LIST: "0-3,8"; NULL: one core of each physical core
@@ -40,7 +40,7 @@ bool binding_named(const char *name, binding_kind *out);
 // cores, or the list names one that this process may not use.
 status binding_choose(const binding *b, const char *root, const binding_cores *usable, int workers,
                       binding_cores *out, err *e);
-// What this process may use. E_IO on a machine with more cores than BINDING_CORES.
+// Finds what this process may use. E_IO on a machine with more cores than BINDING_CORES.
 status binding_usable(binding_cores *out, err *e);
 int binding_count(const binding_cores *c);
 

@@ -21,7 +21,7 @@
 // A process that dies while it starts another one leaves that to the next pass.
 enum { MOST_PASSES = 1000, READ_BYTES = 1 << 16, PATH_BYTES = 32 };
 
-// Was the process started with this entry, which ends in its final 0, in its environment?
+// Returns whether the process was started with this entry, which ends in its final 0, in its environment.
 static bool has_entry(int pid, const char *entry, size_t bytes)
 {
     char path[PATH_BYTES], read_bytes[READ_BYTES];
@@ -97,8 +97,8 @@ status guard_open(int count, launch_guard *g, err *e)
     int ends[2];
     const size_t bytes = (size_t)count * sizeof *g->groups;
     *g = (launch_guard){.alive = -1, .count = count};
-    const status drawn = draw_mark(g->mark, e);
-    if (drawn != OK) return drawn;
+    const status got = draw_mark(g->mark, e);
+    if (got != OK) return got;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return err_errno(e, "cannot map the list of workers");
     g->groups = memory;

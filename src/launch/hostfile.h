@@ -1,7 +1,7 @@
 // hostfile.h -- the hosts of a run and their slots, as DeepSpeed's launcher and mpirun name them.
 //
 // A file has one host a line, `worker-0 slots=4`, with comments from # to the end of the line. A slot is one worker,
-// and the number of its GPU. Called by cmd/deepspeed.c; nothing here starts anything.
+// and the number of its GPU. Called by cmd/run/deepspeed.c; nothing here starts anything.
 #ifndef TRIREME_LAUNCH_HOSTFILE_H
 #define TRIREME_LAUNCH_HOSTFILE_H
 

@@ -1,19 +1,19 @@
 // launch.c -- runs the ranks of one machine and returns the first failure. See launch.h. Called by
-// cmd/ and api/. processes.c and threads.c start the ranks; comm/world.c has what ranks share. It
+// cmd/ and api/. processes.c and threads.c start the ranks; rendezvous/world.c has what ranks share. It
 // does not know what a rank does.
 #include "launch/launch.h"
 
 #include "base/file.h"
 #include "base/text.h"
-#include "comm/attach.h"
-#include "comm/hosts.h"
 #include "launch/workers.h"
 #include "net/user_secret.h"
+#include "rendezvous/attach.h"
+#include "rendezvous/hosts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// How long rank 0 tries to get the port of the store, which a run before may still have.
+// Rank 0 tries for so long to get the port of the store, which an earlier run may still have.
 enum { STORE_PORT_MS = 10000 };
 
 status workers_run_rank(world *w, int rank, launch_rank_main fn, void *arg)
@@ -36,7 +36,8 @@ static void dump_record(const launch_options *o, const world *w, err *why)
     err e = {0};
     text both = {0};
     if (!o->record.calls || (o->record.within && !file_is_directory(o->record.within))) return;
-    if (comm_recorder_dump(w->recorder, w->first, w->count, o->record.prefix, &e) == OK) return;
+    if (comm_recorder_dump(w->last_calls.recorder, w->first, w->count, o->record.prefix, &e) == OK)
+        return;
     text_addf(&both, "%s; the flight recorder was not written: %s", why->text, e.text);
     if (!both.failed) err_set(why, why->code, "%s", both.chars);
     text_clear(&both);
@@ -44,11 +45,11 @@ static void dump_record(const launch_options *o, const world *w, err *why)
 
 // Finds where the hosts meet. On the host of rank 0 a process keeps the store there. A name that stands for this host
 // alone on this host, such as its own in /etc/hosts, stands for all of its addresses.
-static status open_meeting(const launcher_place *p, comm_meeting *m, err *e)
+static status open_rendezvous(const launcher_location *p, comm_hosts_options *m, err *e)
 {
     status result = OK;
-    const char *host = p->meeting.host;
-    TRY(net_address_resolve(host, p->meeting.port, &m->address, e));
+    const char *host = p->rendezvous.host;
+    TRY(net_address_resolve(host, p->rendezvous.port, &m->address, e));
     net_address own = m->address;
     const bool is_named =
         strncmp(host, "127.", 4) != 0 && strcmp(host, "::1") != 0 && strcmp(host, "localhost") != 0;
@@ -60,37 +61,37 @@ done:
     return result;
 }
 
-static status attach(const launcher_place *p, const char *version, world **out, err *e)
+static status attach(const launcher_location *p, const char *version, world **out, err *e)
 {
     status result = OK;
-    const comm_place place = {.rank = p->local_rank,
-                              .ranks = p->local_ranks,
-                              .first_rank = p->rank - p->local_rank,
-                              .identity = p->identity,
-                              .version = version,
-                              .deadline_ms = p->deadline_ms};
+    const comm_rank_location location = {.rank = p->local_rank,
+                                         .ranks = p->local_ranks,
+                                         .first_rank = p->rank - p->local_rank,
+                                         .identity = p->identity,
+                                         .version = version,
+                                         .deadline_ms = p->deadline_ms};
     if (p->starts < p->local_ranks)
-        TRY(world_attach(&place, out, e));
+        TRY(world_attach(&location, out, e));
     else
         TRY(world_open(p->local_ranks, false, out, e));
-    (*out)->first_rank = place.first_rank;
+    (*out)->first_rank = location.first_rank;
     (*out)->all_ranks = p->ranks;
 done:
     return result;
 }
 
-status launch_attach(const launcher_place *p, const char *version, world **out, err *e)
+status launch_attach(const launcher_location *p, const char *version, world **out, err *e)
 {
     status result = OK;
     store_process kept = {.alive = -1};
-    comm_meeting m = {
+    comm_hosts_options m = {
         .run = p->run, .version = version, .kept = &kept, .deadline_ms = p->deadline_ms};
-    const bool is_far = p->local_ranks < p->ranks;
+    const bool has_hosts = p->local_ranks < p->ranks;
     *out = NULL;
     workers_allow_files(p->local_ranks);
-    if (is_far) TRY(open_meeting(p, &m, e));
+    if (has_hosts) TRY(open_rendezvous(p, &m, e));
     TRY(attach(p, version, out, e));
-    if (is_far) TRY(comm_hosts_join(*out, &m, e));
+    if (has_hosts) TRY(comm_hosts_join(*out, &m, e));
 done:
     if (result != OK && *out) {
         launch_fail(*out, NULL, e);
@@ -103,7 +104,7 @@ done:
 
 status launch_fail(world *attached, int *first_rank, err *e)
 {
-    // Where another rank's failure is being written, it is awaited.
+    // If another rank's failure is being written, this call waits for it.
     if (!comm_failure_set(attached->failure, attached->first_rank + attached->first, e))
         comm_failure_await(attached->failure);
     comm_hosts_fail(attached);
@@ -144,7 +145,7 @@ status launch_ranks(const launch_options *o, launch_rank_main fn, void *arg, int
     launch_terminal t = {.fd = -1, .starter_fd = -1, .starter = &o->starter};
     bool interrupted = false;
     TRY(open_world(o, &w, e));
-    if (!o->attached) TRY(world_record(w, o->record.calls, o->record.compares, e));
+    if (!o->attached) TRY(comm_recorder_open(w, o->record.calls, o->record.compares, e));
     TRY(terminal_open(&t, o->own_terminal, e));
     TRY(starter_watch(t.starter, w, &t.starter_fd, e));
     TRY((w->as_threads ? workers_run_threads : workers_run_processes)(w, fn, arg, &t, &interrupted,

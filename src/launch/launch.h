@@ -7,8 +7,9 @@
 #ifndef TRIREME_LAUNCH_LAUNCH_H
 #define TRIREME_LAUNCH_LAUNCH_H
 
-#include "comm/world.h"
+#include "comm/recorder.h"
 #include "launch/launcher.h"
+#include "rendezvous/world.h"
 
 // The function of a rank. launch_ranks reports its failure (a status other than OK and
 // E_INTERRUPTED) as that of the run (comm_failure_set).
@@ -34,7 +35,7 @@ typedef struct launch_options {
 // Opens the world of the processes that another launcher has started: each starts its one rank. `version` is the
 // program's. The caller runs launch_ranks with it, or launch_fail, and then closes it. E_PEER names the local ranks that
 // did not come. Collective over the processes of p.
-status launch_attach(const launcher_place *p, const char *version, world **out, err *e);
+status launch_attach(const launcher_location *p, const char *version, world **out, err *e);
 // Between launch_attach and launch_ranks: *e (NULL not allowed) becomes the failure of the run, unless there is one, and
 // then *e becomes that. *first_rank is the rank that failed. Returns its status.
 status launch_fail(world *attached, int *first_rank, err *e);

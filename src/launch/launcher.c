@@ -76,15 +76,15 @@ static const launcher_row ROWS[] = {
     {"srun", "SLURM_PROCID", NULL, NULL, NULL, NULL, NULL, NULL, {NULL}},
 };
 
-// What the variables say of this process.
-typedef struct launcher_found {
-    launcher_place
-        place; // launcher NULL: nothing; ranks 0: there are several, and it is not known how many
+// This process as the variables describe it.
+typedef struct launcher_match {
+    launcher_location
+        location; // launcher NULL: nothing; ranks 0: there are several, and it is not known how many
     text variables;        // "RANK=1 WORLD_SIZE=2"
     const char *unset;     // without this variable the process is alone
     const char *lacks;     // what is not set, and is needed to attach; NULL: nothing
     const char *malformed; // the first variable whose value is no whole number; NULL: there is none
-} launcher_found;
+} launcher_match;
 
 static const char *value_of(const char *variable)
 {
@@ -93,7 +93,7 @@ static const char *value_of(const char *variable)
 }
 
 // Launchers write decimal digits only, so a number with a unit, such as 2k, is none.
-static bool read_number(launcher_found *f, const char *variable, int *out)
+static bool read_number(launcher_match *f, const char *variable, int *out)
 {
     const char *value = value_of(variable);
     int64_t number;
@@ -130,7 +130,7 @@ static void add_variable(const char *name, char identity[LAUNCHER_IDENTITY_BYTES
     if (value) snprintf(identity + bytes, LAUNCHER_IDENTITY_BYTES - bytes, " %s=%s", name, value);
 }
 
-static void add_identity(const launcher_row *l, launcher_place *p)
+static void add_identity(const launcher_row *l, launcher_location *p)
 {
     snprintf(p->run, sizeof p->run, "%s", p->launcher);
     for (int i = 0; i < IDENTITIES; i++) add_variable(l->identity[i], p->run);
@@ -142,15 +142,15 @@ static void add_identity(const launcher_row *l, launcher_place *p)
     if (p->local_ranks != p->ranks) add_variable(l->host, p->identity);
 }
 
-// Is this one process of a host, which says so by what it does not set? A PyTorchJob starts pods so.
+// Returns whether this is the one process of a host, by the variables that are not set. A PyTorchJob starts pods so.
 static bool is_alone_on_host(const launcher_row *l)
 {
     return value_of(l->alone) && !value_of(l->local_rank) && !value_of(l->local_ranks);
 }
 
-static void read_local(const launcher_row *l, launcher_found *f)
+static void read_local(const launcher_row *l, launcher_match *f)
 {
-    launcher_place *p = &f->place;
+    launcher_location *p = &f->location;
     int node = 0;
     f->lacks = NULL;
     if (is_alone_on_host(l))
@@ -176,10 +176,10 @@ static const char *name_of(const launcher_row *l)
     return l == &ROWS[0] && own && id && strcmp(own, id) == 0 ? "trireme run" : l->name;
 }
 
-// Does the environment have the rank of one of several processes?
-static bool read_rank(const launcher_row *l, launcher_found *f)
+// Returns whether the environment has the rank of one of several processes.
+static bool read_rank(const launcher_row *l, launcher_match *f)
 {
-    launcher_place *p = &f->place;
+    launcher_location *p = &f->location;
     const bool has_rank = read_number(f, l->rank, &p->rank);
     const bool has_ranks = read_number(f, l->ranks, &p->ranks);
     return has_rank && (l->ranks ? has_ranks && p->ranks > 1 : p->rank > 0);
@@ -187,13 +187,13 @@ static bool read_rank(const launcher_row *l, launcher_found *f)
 
 // Fills f where the variables of the row say that there are several processes. Where an earlier row has said so
 // without all that is needed, as PMI's under srun, only a complete row of the same process counts.
-static void read_row(const launcher_row *l, launcher_found *f)
+static void read_row(const launcher_row *l, launcher_match *f)
 {
-    launcher_found own = {.place = {.launcher = name_of(l), .starts = 1},
+    launcher_match own = {.location = {.launcher = name_of(l), .starts = 1},
                           .unset = l->ranks ? l->ranks : l->rank,
                           .malformed = f->malformed};
-    const launcher_place *before = &f->place;
-    launcher_place *p = &own.place;
+    const launcher_location *before = &f->location;
+    launcher_location *p = &own.location;
     if (before->launcher && !f->lacks) return;
     const bool is_several = read_rank(l, &own);
     if (is_several) read_local(l, &own);
@@ -217,7 +217,7 @@ static size_t host_bytes(const char *address)
 
 // Adds the tasks of one kind, which are ranks in their order. `mine` is the address of this process; NULL: it is not
 // known yet.
-static void add_tasks(const json_t *tasks, const char *mine, launcher_place *p)
+static void add_tasks(const json_t *tasks, const char *mine, launcher_location *p)
 {
     for (size_t i = 0; i < json_array_size(tasks); i++) {
         const char *address = json_string_value(json_array_get(tasks, i));
@@ -231,7 +231,7 @@ static void add_tasks(const json_t *tasks, const char *mine, launcher_place *p)
 }
 
 // {"cluster": {"worker": ["host:port", ...], "chief": [...], ...}, "task": {"type": "worker", "index": 0}}
-static void read_cluster(const json_t *root, launcher_found *f)
+static void read_cluster(const json_t *root, launcher_match *f)
 {
     const json_t *cluster = json_object_get(root, "cluster"), *task = json_object_get(root, "task");
     const json_t *chief = json_object_get(cluster, "chief");
@@ -244,7 +244,7 @@ static void read_cluster(const json_t *root, launcher_found *f)
     const char *mine = json_string_value(json_array_get(own, (size_t)json_integer_value(index)));
     const char *first =
         json_string_value(json_array_get(json_array_size(chief) ? chief : worker, 0));
-    launcher_place *p = &f->place;
+    launcher_location *p = &f->location;
     if (json_object_get(cluster, "ps")) f->lacks = "a cluster without the tasks ps";
     if (!mine || !first || !json_is_integer(index))
         f->lacks = "the task of this process, a chief or worker of the lists";
@@ -255,16 +255,16 @@ static void read_cluster(const json_t *root, launcher_found *f)
     add_tasks(worker, mine, p);
     snprintf(p->run, sizeof p->run, "TF_CONFIG %d tasks from %s", p->ranks, first);
     strcpy(p->identity, p->run);
-    snprintf(p->meeting.host, sizeof p->meeting.host, "%s", first);
+    snprintf(p->rendezvous.host, sizeof p->rendezvous.host, "%s", first);
 }
 
-static status read_tensorflow(launcher_found *f, err *e)
+static status read_tensorflow(launcher_match *f, err *e)
 {
     status result = OK;
     const char *given = getenv("TF_CONFIG"), *kind;
     json_t *tasks;
     size_t count = 0;
-    if (!given || !*given || f->place.launcher) return OK;
+    if (!given || !*given || f->location.launcher) return OK;
     json_t *root = json_loads(given, 0, NULL);
     if (!root)
         FAIL(E_USAGE, "TF_CONFIG: it is not valid JSON; valid: unset, or TensorFlow's format");
@@ -273,7 +273,7 @@ static status read_tensorflow(launcher_found *f, err *e)
         count += json_is_object(tasks) ? json_object_size(tasks) : json_array_size(tasks);
     }
     if (count <= 1) goto done;
-    f->place.launcher = f->unset = "TF_CONFIG";
+    f->location.launcher = f->unset = "TF_CONFIG";
     text_addf(&f->variables, "TF_CONFIG with %zu tasks", count);
     read_cluster(root, f);
 done:
@@ -282,17 +282,17 @@ done:
 }
 
 // SM_HOSTS is a list of hosts, each with one process, which starts a rank for each GPU. The first one is where they meet.
-static void read_sagemaker(launcher_found *f)
+static void read_sagemaker(launcher_match *f)
 {
     const char *hosts = value_of("SM_HOSTS"), *own = value_of("SM_CURRENT_HOST");
-    json_t *list = hosts && !f->place.launcher ? json_loads(hosts, 0, NULL) : NULL;
+    json_t *list = hosts && !f->location.launcher ? json_loads(hosts, 0, NULL) : NULL;
     const int count = (int)json_array_size(list);
     int gpus = 0;
     if (count > 1) {
-        launcher_place *p = &f->place;
+        launcher_location *p = &f->location;
         const int each = read_number(f, "SM_NUM_GPUS", &gpus) && gpus > 0 ? gpus : 1;
         const char *first = json_string_value(json_array_get(list, 0));
-        *p = (launcher_place){
+        *p = (launcher_location){
             .launcher = "SageMaker", .ranks = count * each, .local_ranks = each, .starts = each};
         f->unset = "SM_HOSTS";
         f->lacks = "SM_CURRENT_HOST";
@@ -304,16 +304,16 @@ static void read_sagemaker(launcher_found *f)
         }
         snprintf(p->run, sizeof p->run, "SageMaker %s", hosts);
         snprintf(p->identity, sizeof p->identity, "SageMaker %s", own ? own : "");
-        snprintf(p->meeting.host, sizeof p->meeting.host, "%s", first ? first : "");
+        snprintf(p->rendezvous.host, sizeof p->rendezvous.host, "%s", first ? first : "");
         text_addf(&f->variables, "SM_HOSTS with %d hosts", count);
     }
     json_decref(list);
 }
 
-static status find(launcher_found *out, err *e)
+static status find(launcher_match *out, err *e)
 {
     status result = OK;
-    *out = (launcher_found){.lacks = NULL};
+    *out = (launcher_match){.lacks = NULL};
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) read_row(&ROWS[i], out);
     TRY(read_tensorflow(out, e));
     read_sagemaker(out);
@@ -326,9 +326,9 @@ done:
     return result;
 }
 
-static status check_place(const launcher_found *f, err *e)
+static status check_location(const launcher_match *f, err *e)
 {
-    const launcher_place *p = &f->place;
+    const launcher_location *p = &f->location;
     if (f->lacks)
         return err_set(
             e, E_USAGE,
@@ -352,19 +352,19 @@ static status read_deadline(int64_t *out, err *e)
                    given);
 }
 
-status launcher_find(launcher_place *out, err *e)
+status launcher_find(launcher_location *out, err *e)
 {
     status result = OK;
-    launcher_found f;
+    launcher_match f;
     TRY(find(&f, e));
-    if (f.place.launcher) TRY(check_place(&f, e));
-    if (f.place.launcher) TRY(read_deadline(&f.place.deadline_ms, e));
-    if (f.place.local_ranks < f.place.ranks) {
-        result = launcher_find_meeting(&f.place, e);
+    if (f.location.launcher) TRY(check_location(&f, e));
+    if (f.location.launcher) TRY(read_deadline(&f.location.deadline_ms, e));
+    if (f.location.local_ranks < f.location.ranks) {
+        result = launcher_find_rendezvous(&f.location, e);
         if (result != OK) err_prefix(e, "%s: ", f.variables.chars);
     }
-    *out = f.place;
-    if (f.place.launcher) starter_find(&out->starter);
+    *out = f.location;
+    if (f.location.launcher) starter_find(&out->starter);
 done:
     text_clear(&f.variables);
     return result;
@@ -373,14 +373,14 @@ done:
 status launcher_check(err *e)
 {
     status result = OK;
-    launcher_found f;
+    launcher_match f;
     TRY(find(&f, e));
-    if (f.place.launcher)
+    if (f.location.launcher)
         FAIL(E_USAGE,
              "%s: %s has started several processes, and each would run the full job; valid: start "
              "it once, because it starts all ranks itself (or unset %s, if every process has a job "
              "of its own)",
-             f.variables.chars, f.place.launcher, f.unset);
+             f.variables.chars, f.location.launcher, f.unset);
 done:
     text_clear(&f.variables);
     return result;

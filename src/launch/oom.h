@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// How many processes the kernel has killed for lack of memory so far: those of this control group, and of the
+// Counts the processes that the kernel has killed for lack of memory so far: those of this control group, and of the
 // machine.
 typedef struct oom_count {
     uint64_t group, machine;

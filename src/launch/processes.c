@@ -1,17 +1,17 @@
 // processes.c -- runs ranks as processes, which are forked without exec and watched through pidfds.
 //
 // Called by launch.c. Where another launcher has started a process for each rank, each of them forks its rank in this
-// way and also watches its connections (comm/peers.h). A rank that fails or dies fails the world. The others have LEAVE_MS to end by
+// way and also watches its connections (rendezvous/peers.h). A rank that fails or dies fails the world. The others have LEAVE_MS to end by
 // themselves; then they are killed. If this process dies, the kernel kills the ranks
 // (PR_SET_PDEATHSIG). It does not know what a rank does.
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/maps.h"
-#include "comm/hosts.h"
-#include "comm/peers.h"
 #include "launch/fault.h"
 #include "launch/oom.h"
 #include "launch/workers.h"
+#include "rendezvous/hosts.h"
+#include "rendezvous/peers.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -89,7 +89,7 @@ static void note_lost(launch_workers *c, int i, int how)
     const int rank = c->first + i, number = WIFSIGNALED(how) ? WTERMSIG(how) : 0;
     if (number == SIGBUS && fault_receive(c->faults, fault, sizeof fault)) why = fault;
     if (number == SIGKILL) why = oom_explain(c->before, "");
-    comm_watchdog_describe(w->watchdog, rank, rank, "was", w->recorder, doing, sizeof doing);
+    comm_watchdog_describe(w->watchdog, rank, rank, "was", &w->last_calls, doing, sizeof doing);
     comm_failure_set_lost(w->failure, w->first_rank + rank, c->pids[i], how, why, doing);
 }
 

@@ -5,7 +5,7 @@
 #ifndef TRIREME_LAUNCH_STARTER_H
 #define TRIREME_LAUNCH_STARTER_H
 
-#include "comm/world.h"
+#include "rendezvous/world.h"
 
 #include <sys/types.h>
 

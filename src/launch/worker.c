@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 // The child calls only what is safe after a fork of a process with threads.
-static _Noreturn void become(const worker_command *c, pid_t parent, int told)
+static _Noreturn void become(const worker_command *c, pid_t parent, int error_pipe)
 {
     struct sigaction standard = {.sa_handler = SIG_DFL};
     sigset_t none;
@@ -30,7 +30,7 @@ static _Noreturn void become(const worker_command *c, pid_t parent, int told)
                             (c->error < 0 || dup2(c->error, STDERR_FILENO) >= 0);
         if (bound && joined) execvpe(c->argv[0], c->argv, c->env);
         const int why = errno;
-        if (write(told, &why, sizeof why) < 0) _exit(127);
+        if (write(error_pipe, &why, sizeof why) < 0) _exit(127);
     }
     _exit(127);
 }
@@ -48,19 +48,19 @@ static int read_errno(int from)
 status worker_start(const worker_command *c, worker_process *out, err *e)
 {
     status result = OK;
-    int told[2] = {-1, -1};
+    int error_pipe[2] = {-1, -1};
     *out = (worker_process){.pidfd = -1};
-    if (pipe2(told, O_CLOEXEC) != 0) return err_errno(e, "cannot start %s", c->argv[0]);
+    if (pipe2(error_pipe, O_CLOEXEC) != 0) return err_errno(e, "cannot start %s", c->argv[0]);
     const pid_t parent = getpid(), pid = fork();
-    if (pid == 0) become(c, parent, told[1]);
-    close(told[1]);
+    if (pid == 0) become(c, parent, error_pipe[1]);
+    close(error_pipe[1]);
     if (pid < 0) {
         result = err_errno(e, "cannot start %s", c->argv[0]);
         goto done;
     }
     setpgid(pid, pid); // the child does it, too; whoever comes first
     out->pid = pid;
-    const int why = read_errno(told[0]);
+    const int why = read_errno(error_pipe[0]);
     if (why) {
         worker_reap(out);
         errno = why;
@@ -76,7 +76,7 @@ status worker_start(const worker_command *c, worker_process *out, err *e)
         worker_reap(out);
     }
 done:
-    close(told[0]);
+    close(error_pipe[0]);
     return result;
 }
 

@@ -19,7 +19,7 @@ status worker_failure_pack(const worker_failure *f, char out[STORE_VALUE_BYTES],
 {
     json_t *o = json_pack("{s:i,s:i,s:i,s:s,s:i,s:i,s:i,s:I,s:s,s:s}", "rank", f->rank,
                           "local_rank", f->local_rank, "node", f->node, "host", f->host, "pid",
-                          f->pid, "exit_code", f->exit_code, "told_by", f->told_by, "time",
+                          f->pid, "exit_code", f->exit_code, "told_by", f->reported_by, "time",
                           (json_int_t)f->time_s, "what", f->what, "error_file", f->error_file);
     if (!o) return alloc_failed(STORE_VALUE_BYTES, "the record of a failure", e);
     *bytes = json_dumpb(o, out, STORE_VALUE_BYTES, JSON_COMPACT);
@@ -42,8 +42,8 @@ static bool is_possible(const worker_failure *f, const char *host)
     const bool is_agent = f->rank == -1 && f->node >= 0;
     const bool is_worker = f->rank >= 0 && f->local_rank >= 0 && f->local_rank <= f->rank;
     // The process of a rank that another one has blamed may be gone, or be another node's.
-    const bool has_pid = f->pid > 0 || (f->pid == 0 && is_worker && f->told_by > 0);
-    return host[0] && (is_agent || is_worker) && has_pid && f->told_by >= 0 &&
+    const bool has_pid = f->pid > 0 || (f->pid == 0 && is_worker && f->reported_by > 0);
+    return host[0] && (is_agent || is_worker) && has_pid && f->reported_by >= 0 &&
            f->exit_code > -NSIG && f->exit_code <= 255;
 }
 
@@ -56,7 +56,7 @@ status worker_failure_unpack(const char *packed, size_t bytes, worker_failure *o
     if (!o ||
         json_unpack(o, "{s:i,s:i,s:i,s:s,s:i,s:i,s:i,s:I,s:s,s:s}", "rank", &out->rank,
                     "local_rank", &out->local_rank, "node", &out->node, "host", &host, "pid",
-                    &out->pid, "exit_code", &out->exit_code, "told_by", &out->told_by, "time",
+                    &out->pid, "exit_code", &out->exit_code, "told_by", &out->reported_by, "time",
                     &time_s, "what", &what, "error_file", &file) != 0 ||
         !is_possible(out, host)) {
         json_decref(o);
@@ -89,7 +89,7 @@ int worker_failure_read_file(const char *path, worker_failure *f)
     return blamed >= 0 && blamed <= INT32_MAX ? (int)blamed : -1;
 }
 
-// Is a line one of a progress bar, which a terminal writes over, or of the progress of `trireme train`?
+// Returns whether a line is one of a progress bar, which a terminal writes over, or of the progress of `trireme train`.
 static bool is_progress(const char *line, size_t bytes)
 {
     size_t digits = strlen("step ");
@@ -150,8 +150,8 @@ void worker_failure_line(const worker_failure *f, text *out)
     text_addf(out, "rank %d (host %s, local rank %d", f->rank, f->host, f->local_rank);
     if (f->pid) text_addf(out, ", pid %d", f->pid);
     text_add(out, ")");
-    if (f->told_by > 0)
-        text_addf(out, ", says rank %d", f->told_by - 1);
+    if (f->reported_by > 0)
+        text_addf(out, ", says rank %d", f->reported_by - 1);
     else
         add_end(f, out);
     // The message of a worker may have many lines, of which the last says most.
@@ -177,12 +177,12 @@ static void add_failure(const worker_failure *f, int index, text *out)
     strftime(when, sizeof when, "%Y-%m-%d_%H:%M:%S", &broken);
     text_addf(out, "[%d]:\n  time      : %s\n  host      : %s\n  rank      : %d (local_rank: %d)\n",
               index, when, f->host, f->rank, f->local_rank);
-    if (f->told_by > 0)
-        text_addf(out, "  exitcode  : <N/A> (pid: %d), says rank %d\n", f->pid, f->told_by - 1);
+    if (f->reported_by > 0)
+        text_addf(out, "  exitcode  : <N/A> (pid: %d), says rank %d\n", f->pid, f->reported_by - 1);
     else
         text_addf(out, "  exitcode  : %d (pid: %d)\n", f->exit_code, f->pid);
     text_addf(out, "  error_file: %s\n  traceback : ", f->error_file[0] ? f->error_file : "<N/A>");
-    if (f->exit_code < 0 && f->told_by == 0)
+    if (f->exit_code < 0 && f->reported_by == 0)
         text_addf(out, "Signal %d (SIG%s) received by PID %d%s", -f->exit_code,
                   sigabbrev_np(-f->exit_code), f->pid, f->what[0] ? "\n" : "");
     text_addf(out, "%s\n",

@@ -1,11 +1,11 @@
 // worker_failure.h -- how a worker ended, or why an agent did: the record that agents tell each other, and its text.
 //
-// Agents fill and publish it; cmd/run.c prints it. It knows no processes.
+// Agents fill and publish it; cmd/run/run.c prints it. It knows no processes.
 #ifndef TRIREME_LAUNCH_WORKER_FAILURE_H
 #define TRIREME_LAUNCH_WORKER_FAILURE_H
 
 #include "base/text.h"
-#include "comm/store.h"
+#include "rendezvous/store.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,9 +16,9 @@ typedef struct worker_failure {
     int rank, local_rank, node; // rank -1: no worker, but the agent of `node`
     char host[HOST_BYTES];
     int pid;
-    int exit_code;  // as Python counts: -9 where signal 9 ended it
-    int told_by;    // 1 + the rank whose process blamed this one; 0: its own end is the failure
-    int64_t time_s; // since 1970
+    int exit_code;   // as Python counts: -9 where signal 9 ended it
+    int reported_by; // 1 + the rank whose process blamed this one; 0: its own end is the failure
+    int64_t time_s;  // since 1970
     char what[WHAT_BYTES];       // the worker's own message, a hint, or ""
     char error_file[FILE_BYTES]; // where it wrote that; "" where it wrote none
 } worker_failure;

@@ -63,7 +63,7 @@ static int write_all(int fd, const char *bytes, size_t count)
     return 0;
 }
 
-// What goes to stderr may be lost, as everywhere in Trireme.
+// Output to stderr may be lost, as everywhere in Trireme.
 static void note_lost(worker_output *o, int error, int console)
 {
     if (!error || console == STDERR_FILENO || o->lost) return;

@@ -1,6 +1,6 @@
-// config.h -- a model in numbers: the fields of HuggingFace's config.json that change arithmetic, for
-// the families that Trireme knows. Called by config/ (the job's model.* keys), and by whatever opens
-// a model's folder. Knows nothing of graphs or weights.
+// config.h -- a model in numbers: the fields of HuggingFace's config.json that change arithmetic.
+// Called by config/ (the job's model.* keys), and by all that open a model's folder. Knows nothing of
+// graphs or weights. schema.h says how a family declares its fields.
 #ifndef TRIREME_MODEL_CONFIG_H
 #define TRIREME_MODEL_CONFIG_H
 
@@ -10,23 +10,16 @@
 
 #include <jansson.h>
 
-typedef enum model_family_kind {
-    FAMILY_GPT2,
-    FAMILY_LLAMA,
-    FAMILY_MLP,
-    FAMILIES
-} model_family_kind;
-typedef enum model_rope { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3, ROPES } model_rope;
-typedef enum model_loss { LOSS_CROSS_ENTROPY, LOSS_MSE, LOSSES } model_loss;
+typedef struct model_family model_family;
+typedef enum model_rope { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 } model_rope;
 
 enum {
-    MORE_EOS = 15, // end tokens beside the first
-    // The largest values of two fields:
-    MODEL_LAYERS = 1 << 16,
-    HEAD_DIM = 1 << 16
+    MORE_EOS = 15,         // end tokens beside the first
+    MODEL_OWN = 8,         // numbers of a family's own
+    MODEL_LAYERS = 1 << 16 // at most
 };
 
-// Rotary position embeddings (llama). The numbers below `theta` are those of the kind.
+// Rotary position embeddings. The numbers below `theta` are those of the kind.
 typedef struct model_rope_config {
     model_rope kind;
     double theta; // base of the frequencies
@@ -38,52 +31,45 @@ typedef struct model_dropout {
     double embed, attention, residual; // probabilities
 } model_dropout;
 
-// Of the family mlp: `layers` linear layers of width `hidden`; `vocab` classes, or targets of mse.
-typedef struct model_mlp_config {
-    int64_t features;
-    model_loss loss;
-} model_mlp_config;
+typedef union model_number {
+    int64_t integer;
+    double real;
+    bool flag;
+    int word;
+} model_number;
 
+// Help and explain list fields in the order of these members.
 typedef struct model_config {
-    model_family_kind family;
+    const model_family *family;
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_seq;
     kernel_activation act;
     double norm_eps, init_std;
     bool tie_embeddings;
-    bool attention_bias, mlp_bias; // llama; gpt2 always has both
-    bool scale_attention;          // gpt2: scores are divided by sqrt(head_dim)
-    bool scale_by_layer;           // gpt2: scores are divided by the layer's number, from 1
+    bool attention_bias, mlp_bias;
+    bool scale_attention; // scores are divided by sqrt(head_dim)
+    bool scale_by_layer;  // scores are divided by the layer's number, from 1
     model_dropout dropout;
     model_rope_config rope;
     int64_t bos, eos, pad;      // token ids; -1: not given, or not in the vocabulary
     int64_t more_eos[MORE_EOS]; // further end tokens
     int more_eos_count;
-    model_mlp_config mlp;
+    model_number own[MODEL_OWN]; // numbers that only this family has
 } model_config;
 
-extern const char *const MODEL_FAMILY_NAMES[FAMILIES + 1]; // the job file's words; ended by NULL
-extern const char *const MODEL_ROPE_WORDS[ROPES];          // of rope.kind
-extern const char *const MODEL_LOSS_WORDS[LOSSES];         // of mlp.loss
-const char *model_family_name(model_family_kind f);        // "gpt2", "llama", "mlp"
-// HuggingFace's word: gelu, gelu_new, relu, silu or tanh.
-const char *model_activation_name(kernel_activation a);
-// Finds an activation by any of HuggingFace's words, of which some mean the same function. Returns
-// false for an unknown word.
-bool model_activation_find(const char *word, kernel_activation *out);
+extern const model_family *const MODEL_FAMILIES[];       // ended by NULL, as the next
+extern const char *const MODEL_FAMILY_NAMES[];           // the job file's words, in the same order
+const model_family *model_family_find(const char *name); // NULL: unknown
 
 // Sets every field to the default of HuggingFace's configuration class of the family.
-void model_config_defaults(model_family_kind f, model_config *c);
+void model_config_defaults(const model_family *f, model_config *c);
+// The same without the sizes that follow from the width (0) and without HuggingFace's token ids, which
+// other vocabularies do not have.
+void model_config_defaults_of_job(const model_family *f, model_config *c);
 
-// Sets one field of c->family, by Trireme's name or HuggingFace's. The table is in config_fields.c.
-// `value` is borrowed; null means "not given" where the table allows it. E_USAGE
-// "field: found ..., valid are ...": the family has no such field (with a suggestion), or the value
-// has a wrong type, is out of range, or is not supported.
+// Sets one field of c->family, by Trireme's name or HuggingFace's. `value` is borrowed; null means
+// "not given" where the schema allows it. E_USAGE "field: found ..., valid are ...": the family has no
+// such field (with a suggestion), or the value has a wrong type, is out of range, or is not supported.
 status model_config_set(model_config *c, const char *field, const json_t *value, err *e);
-// Appends what a field may be set to, worded to follow "valid are". Returns false for an unknown
-// field.
-bool model_config_describe(const char *field, text *out);
-// Returns the other names of a field, one for each index from 0; NULL after the last.
-const char *model_config_synonym(const char *field, int index);
 
 // Sets the fields that follow from others, and checks how the fields depend on each other (E_USAGE).
 //   layers, heads and ffn that are 0 follow from hidden as in the published models of the family;
@@ -94,7 +80,7 @@ status model_config_finish(model_config *c, err *e);
 // E_USAGE "found …" where the path is no folder; a name of the Hugging Face Hub gets the command that fetches it.
 status model_folder_check(const char *folder, err *e);
 // Reads a folder's config.json and finishes it. E_USAGE names a field whose value would change the
-// arithmetic in a way that is not supported. Fields that do not change it are ignored.
+// arithmetic in a way that the family does not support. Fields that do not change it are ignored.
 status model_config_read(const char *folder, model_config *c, err *e);
 // Returns a config.json that transformers 4 and 5 load. `dtype_word` is "float32", "bfloat16" or
 // "float16", the type of the weights beside it. The caller frees the text.

@@ -1,7 +1,7 @@
 // gpt2.c -- the GPT-2 family (Radford et al. 2019): learned positions, layer norm before attention and
 // before the MLP, GELU. Weights are [out, in]; files hold the transpose of HuggingFace's Conv1D
 // weights. Called through model_family. Blocks: the embedding, the layers, the head.
-#include "model/model.h"
+#include "model/fields.h"
 
 #include <math.h>
 
@@ -112,7 +112,42 @@ static void gpt2_trace(graph *g, const void *config, int block)
         gpt2_layer_trace(g, c, block - 1);
 }
 
+// clang-format off
+static const model_field FIELDS[] = {
+    {BOS, .value = 50256},
+    {EOS, .value = 50256},
+    {PAD, .value = -1},
+    {TIE_EMBEDDINGS, .file = {"tie_word_embeddings"}, .value = true},
+    {USE_CACHE},
+    {VOCAB, .file = {"vocab_size"}, .value = 50257},
+    {ACTIVATION, .file = {"activation_function"}, .value = ACT_GELU_TANH},
+    {DROP_ATTENTION, .file = {"attn_pdrop"}, .value = 0.1, .flags = FIELD_MAY_CHANGE},
+    {DROP_EMBED, .file = {"embd_pdrop"}, .value = 0.1, .flags = FIELD_MAY_CHANGE},
+    {DROP_RESIDUAL, .file = {"resid_pdrop"}, .value = 0.1, .flags = FIELD_MAY_CHANGE},
+    {INIT_STD, .file = {"initializer_range"}, .value = 0.02},
+    {NORM_EPS, .file = {"layer_norm_epsilon"}, .value = 1e-5},
+    {.file = {"n_ctx"}, SIZE(max_seq), .flags = FIELD_WRITTEN},
+    {HIDDEN, .file = {"n_embd", "hidden_size"}, .value = 768},
+    {HEADS, .file = {"n_head", "num_attention_heads"}, .value = 12, .flags = FIELD_OF_WIDTH},
+    {FFN, .file = {"n_inner"}, .flags = FIELD_OF_WIDTH | FIELD_NULLABLE},
+    {LAYERS, .file = {"n_layer", "num_hidden_layers"}, .value = 12, .flags = FIELD_OF_WIDTH},
+    {MAX_SEQ, .file = {"n_positions", "max_position_embeddings"}, .value = 1024},
+    {SCALE_BY_LAYER, .file = {"scale_attn_by_inverse_layer_idx"}, .value = false},
+    {SCALE_ATTENTION, .file = {"scale_attn_weights"}, .value = true},
+    NOT_PLAIN,
+};
+// clang-format on
+
+static const model_sizes SIZES = {.published = {{768, 12}, {1024, 24}, {1280, 36}, {1600, 48}}};
+
+static const model_schema SCHEMA = {.model_type = "gpt2",
+                                    .architectures = {"GPT2LMHeadModel", "GPT2Model"},
+                                    .fields = FIELDS,
+                                    .count = sizeof FIELDS / sizeof *FIELDS,
+                                    .sizes = &SIZES};
+
 const model_family gpt2_family = {.name = "gpt2",
+                                  .schema = &SCHEMA,
                                   .blocks = gpt2_blocks,
                                   .key = gpt2_key,
                                   .trace = gpt2_trace,

@@ -2,12 +2,9 @@
 // heads, gated MLP. The projections of queries, keys and values are one parameter, so that they are
 // one matrix product; files hold three tensors. Gate and up likewise. Called through model_family.
 // Blocks: the embedding, the layers, the head.
-#include "model/model.h"
-
-#include "base/alloc.h"
+#include "model/fields.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { KEY_EMBED, KEY_HEAD, KEY_LAYER };
 
@@ -26,33 +23,6 @@ static int llama_layer(const void *config, int block)
 {
     (void)config;
     return block - 1;
-}
-
-// One rotary frequency, in fp32 as HuggingFace computes it. llama3 divides the frequencies of long
-// waves, keeps those of short waves, and blends between (Dubey et al. 2024).
-static float rope_frequency(const model_config *c, int64_t i)
-{
-    float f = 1.0f / powf((float)c->rope.theta, (float)(2 * i) / (float)c->head_dim);
-    if (c->rope.kind == ROPE_LINEAR) return f / (float)c->rope.factor;
-    if (c->rope.kind != ROPE_LLAMA3) return f;
-    float original = (float)c->rope.original, wave = 2 * (float)M_PI / f;
-    if (wave < original / (float)c->rope.high) return f;
-    if (wave > original / (float)c->rope.low) return f / (float)c->rope.factor;
-    float s = (original / wave - (float)c->rope.low) / ((float)c->rope.high - (float)c->rope.low);
-    return (1 - s) * f / (float)c->rope.factor + s * f;
-}
-
-static graph_value *rope(graph *g, graph_value *qkv, const model_config *c)
-{
-    int64_t pairs = c->head_dim / 2;
-    double *frequency = NULL;
-    if (!graph_check(g, alloc_zeroed(&frequency, (size_t)pairs, sizeof *frequency, "", NULL)))
-        return qkv;
-    for (int64_t i = 0; i < pairs; i++) frequency[i] = (double)rope_frequency(c, i);
-    graph_value *y =
-        build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, c->max_seq, frequency, pairs);
-    free(frequency);
-    return y;
 }
 
 static graph_value *norm(graph *g, graph_value *x, const char *gain, const model_config *c)
@@ -114,7 +84,7 @@ static void llama_layer_trace(graph *g, const model_config *c)
     graph_value *x = build_residual(g, c->hidden);
 
     graph_value *h = norm(g, x, "model.layers.{}.input_layernorm.weight", c);
-    h = rope(g, qkv(g, h, c), c);
+    h = model_rope_build(g, qkv(g, h, c), c);
     h = build_attention(g, h, c->heads, c->kv_heads, c->head_dim, 1 / sqrt((double)c->head_dim),
                         c->dropout.attention);
     h = project(g, h, "model.layers.{}.self_attn.o_proj.weight",
@@ -152,7 +122,48 @@ static void llama_trace(graph *g, const void *config, int block)
     }
 }
 
+// clang-format off
+static const model_field FIELDS[] = {
+    {BOS, .value = 1},
+    {EOS, .value = 2},
+    {PAD, .value = -1},
+    {TIE_EMBEDDINGS, .file = {"tie_word_embeddings"}, .value = false},
+    {USE_CACHE},
+    {VOCAB, .file = {"vocab_size"}, .value = 32000},
+    {ATTENTION_BIAS, .file = {"attention_bias"}, .value = false},
+    {DROP_ATTENTION, .file = {"attention_dropout"}, .flags = FIELD_MAY_CHANGE | FIELD_NULLABLE},
+    {HEAD_DIM, .file = {"head_dim"}, .flags = FIELD_NULLABLE},
+    {ACTIVATION, .file = {"hidden_act"}, .value = ACT_SILU},
+    {HIDDEN, .file = {"hidden_size"}, .value = 4096},
+    {INIT_STD, .file = {"initializer_range"}, .value = 0.02},
+    {FFN, .file = {"intermediate_size"}, .value = 11008, .flags = FIELD_OF_WIDTH},
+    {MAX_SEQ, .file = {"max_position_embeddings"}, .value = 2048},
+    {MLP_BIAS, .file = {"mlp_bias"}, .value = false},
+    {HEADS, .file = {"num_attention_heads"}, .value = 32, .flags = FIELD_OF_WIDTH},
+    {LAYERS, .file = {"num_hidden_layers"}, .value = 32, .flags = FIELD_OF_WIDTH},
+    {KV_HEADS, .file = {"num_key_value_heads"}, .flags = FIELD_NULLABLE},
+    {.file = {"pretraining_tp"}, .type = FIELD_FIXED, .value = 1, .json = "1"},
+    {NORM_EPS, .file = {"rms_norm_eps"}, .value = 1e-6},
+    ROPE_ROWS,
+    NOT_PLAIN,
+};
+// clang-format on
+
+static const model_sizes SIZES = {
+    .published =
+        {{2048, 16}, {3072, 28}, {4096, 32}, {5120, 40}, {6656, 60}, {8192, 80}, {16384, 126}},
+    .wide_heads = 3072,
+    .gated = true,
+    .rotary = true};
+
+static const model_schema SCHEMA = {.model_type = "llama",
+                                    .architectures = {"LlamaForCausalLM", "LlamaModel"},
+                                    .fields = FIELDS,
+                                    .count = sizeof FIELDS / sizeof *FIELDS,
+                                    .sizes = &SIZES};
+
 const model_family llama_family = {.name = "llama",
+                                   .schema = &SCHEMA,
                                    .blocks = llama_blocks,
                                    .key = llama_key,
                                    .trace = llama_trace,

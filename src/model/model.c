@@ -5,19 +5,10 @@
 #include "base/alloc.h"
 #include "base/lookup.h"
 #include "base/size.h"
+#include "graph/op.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-const model_family *model_family_find(model_family_kind f)
-{
-    static const model_family *const table[FAMILIES] = {
-        [FAMILY_GPT2] = &gpt2_family,
-        [FAMILY_LLAMA] = &llama_family,
-        [FAMILY_MLP] = &mlp_family,
-    };
-    return table[f];
-}
 
 // Appends bytes as far as there is room before `end`.
 static char *append(char *out, const char *end, const char *from, size_t bytes)
@@ -49,15 +40,15 @@ typedef struct model_opening {
     size_t param_room; // of m->param
 } model_opening;
 
-// What a lookup searches for: a graph for a block of this key and layer, or a parameter of this name.
-typedef struct model_sought {
+// A lookup searches for a graph for a block of this key and layer, or for a parameter of this name.
+typedef struct model_query {
     const model_opening *o;
     int key, layer;
     bool input_needs_no_grad;
     const char *name;
-} model_sought;
+} model_query;
 
-// What the caller of model_open says of a tensor.
+// The answers of model_open's caller about a tensor.
 typedef struct model_tensor {
     char name[PARAM_NAME_BYTES];
     bool frozen;
@@ -77,7 +68,7 @@ static model_tensor find_tensor(const model_options *o, const graph_param *p, in
 // inputs of both need a gradient or neither does.
 static bool is_graph(const void *given, int number)
 {
-    const model_sought *x = given;
+    const model_query *x = given;
     const graph *g = x->o->m->graph[number];
     bool same = x->o->key[number] == x->key && g->input_grad.unused == x->input_needs_no_grad;
     for (int i = 0; same && i < g->params; i++) {
@@ -89,7 +80,7 @@ static bool is_graph(const void *given, int number)
 
 static bool is_param(const void *given, int number)
 {
-    const model_sought *x = given;
+    const model_query *x = given;
     return strcmp(x->o->m->param[number].name, x->name) == 0;
 }
 
@@ -124,8 +115,7 @@ static status collect_params(model_opening *o, int block, err *e)
                          .type = d->type};
         model_param_name_expand(p.name, d->name, b->layer);
         const uint64_t hash = lookup_hash(p.name, strlen(p.name));
-        int known =
-            lookup_find(&o->params, hash, is_param, &(model_sought){.o = o, .name = p.name});
+        int known = lookup_find(&o->params, hash, is_param, &(model_query){.o = o, .name = p.name});
         if (known < 0) {
             known = m->params;
             TRY(add_param(o, &p, hash, e));
@@ -205,16 +195,20 @@ static status note_rope(model *m, const graph *g, err *e)
     return OK;
 }
 
-// With tensor parallelism something must be sharded, or the ranks would only repeat each other.
-static status check_tp(const model *m, err *e)
+// Something must be sharded over an axis that shards parameters, or its ranks would only repeat each other.
+static status check_axes(const model *m, err *e)
 {
-    bool any = m->tp.ranks <= 1;
+    mesh_axes idle = 0;
+    for (int r = 0; r < ROLES; r++) idle |= graph_role_axes((graph_role)r);
     for (int k = 0; k < m->graphs; k++)
-        for (int i = 0; i < m->graph[k]->params; i++)
-            any = any || m->graph[k]->param[i].shard_dim >= 0;
-    if (any) return OK;
-    return err_set(e, E_USAGE, "no parameter of %s can be sharded over parallel.tp %d; valid: 1",
-                   m->family->name, m->tp.ranks);
+        for (int i = 0; i < PARAM_DIMS * m->graph[k]->params; i++)
+            idle &= ~graph_param_sharding(&m->position.mesh, &m->graph[k]->param[i / PARAM_DIMS],
+                                          i % PARAM_DIMS);
+    idle = mesh_axes_in_use(&m->position.mesh, idle);
+    if (!idle) return OK;
+    const axis a = mesh_first_axis(idle);
+    return err_set(e, E_USAGE, "no parameter of %s can be sharded over parallel.%s %d; valid: 1",
+                   m->family->name, axis_name(a), m->position.mesh.size[a]);
 }
 
 static status finish_graph(model *m, graph *g, recompute_mode recompute, err *e)
@@ -227,25 +221,29 @@ done:
     return result;
 }
 
-// Sets how tensor parallelism treats each parameter. All blocks that use it must agree.
-static status resolve_tp(model *m, err *e)
+// Sets over which axes each parameter is sharded. All blocks that use it must agree.
+static status resolve_axes(model *m, err *e)
 {
     for (int p = 0; p < m->params; p++) {
         model_param *q = &m->param[p];
-        bool full = false, partial = false;
+        mesh_axes full = 0, partial = 0;
         for (int b = q->block; b <= q->last_block; b++)
             for (int i = 0; i < m->block[b].g->params; i++) {
                 const graph_param *d = &m->block[b].g->param[i];
                 if (m->block[b].param[i] != p) continue;
-                if (d->shard_dim != q->decl->shard_dim)
-                    return err_set(e, E_USAGE, "model graph: %s is sharded in two ways", q->name);
-                full = full || d->grad_full, partial = partial || d->grad_partial;
+                for (int k = 0; k < PARAM_DIMS; k++) {
+                    const mesh_axes over = graph_param_sharding(&m->position.mesh, d, k);
+                    if (over != graph_param_sharding(&m->position.mesh, q->decl, k))
+                        return err_set(e, E_USAGE, "model graph: %s is sharded in two ways",
+                                       q->name);
+                    q->sharded |= over;
+                }
+                full |= d->grad_full, partial |= d->grad_partial;
             }
-        q->tp_sharded = q->decl->shard_dim >= 0;
-        q->tp_partial = !q->tp_sharded && partial && !q->frozen;
-        q->shard_rows = model_param_shard_rows(m, p, m->tp.rank);
-        q->shard_cols = model_param_shard_cols(m, p, m->tp.rank);
-        if (q->tp_partial && full)
+        q->partial = q->frozen ? 0 : partial & ~q->sharded;
+        q->shard_rows = model_param_shard_rows(m, p, m->position.coord);
+        q->shard_cols = model_param_shard_cols(m, p, m->position.coord);
+        if (q->partial & full)
             return err_set(
                 e, E_USAGE,
                 "model graph: under sequence parallelism %s is used with all rows and with "
@@ -256,7 +254,7 @@ static status resolve_tp(model *m, err *e)
 }
 
 // Traces the graph of a block, and says which of its parameters are frozen, and their types.
-static status trace_block(model_opening *o, const void *config, int block, const model_sought *x,
+static status trace_block(model_opening *o, const void *config, int block, const model_query *x,
                           err *e)
 {
     status result = OK;
@@ -265,8 +263,7 @@ static status trace_block(model_opening *o, const void *config, int block, const
                                    .type = m->type,
                                    .batch = m->batch,
                                    .seq = m->seq,
-                                   .tp = m->tp,
-                                   .cp = m->cp,
+                                   .position = m->position,
                                    .splits_backward = m->splits_backward,
                                    .needs = o->options->needs,
                                    .numerics = o->options->numerics,
@@ -299,11 +296,11 @@ static status trace_blocks(model_opening *o, const void *config, err *e)
     model *m = o->m;
     m->first_backward = m->blocks;
     for (int i = 0; i < m->blocks; i++) {
-        const model_sought x = {.o = o,
-                                .key = m->family->key(config, i),
-                                .layer = m->family->layer(config, i),
-                                .input_needs_no_grad =
-                                    m->mode == GRAPH_TRAIN && m->first_backward == m->blocks};
+        const model_query x = {.o = o,
+                               .key = m->family->key(config, i),
+                               .layer = m->family->layer(config, i),
+                               .input_needs_no_grad =
+                                   m->mode == GRAPH_TRAIN && m->first_backward == m->blocks};
         const uint64_t hash = lookup_hash(&x.key, sizeof x.key);
         int known = lookup_find(&o->graphs, hash, is_graph, &x);
         if (known < 0) {
@@ -328,7 +325,8 @@ status model_open(const model_family *f, const void *config, const model_options
     model_opening x = {.m = NULL};
     TRY(alloc_zeroed(&m, 1, sizeof *m, "the model", e));
     x.m = m, x.options = o;
-    m->tp = o->tp, m->cp = o->cp, m->splits_backward = o->splits_backward;
+    m->position = o->position, m->position.mesh = mesh_of_sizes(o->position.mesh.size);
+    m->splits_backward = o->splits_backward;
     m->family = f, m->mode = o->mode, m->type = o->type, m->batch = o->batch, m->seq = o->seq;
     m->blocks = f->blocks(config);
     if (m->blocks < 1 || m->blocks > MODEL_BLOCKS)
@@ -337,11 +335,11 @@ status model_open(const model_family *f, const void *config, const model_options
     TRY(alloc_zeroed(&m->graph, (size_t)m->blocks, sizeof *m->graph, "the model", e));
     TRY(alloc_zeroed(&x.key, (size_t)m->blocks, sizeof *x.key, "the model", e));
     TRY(trace_blocks(&x, config, e));
-    TRY(check_tp(m, e));
+    TRY(check_axes(m, e));
     for (int i = 0; i < m->graphs; i++) TRY(finish_graph(m, m->graph[i], o->recompute, e));
     for (int i = 0; i < m->blocks; i++) TRY(collect_params(&x, i, e));
     TRY(check_count(m, e));
-    TRY(resolve_tp(m, e));
+    TRY(resolve_axes(m, e));
     TRY(check_chain(m, e));
     TRY(check_groups(m, o, e));
     *out = m;
@@ -379,14 +377,14 @@ static int64_t full_rows(const graph *g, const graph_value *w)
 model_limits model_get_limits(const model *m)
 {
     model_limits l = {INT32_MAX, INT32_MAX, INT32_MAX};
+    int32_t *const of[LIMITS] = {
+        [LIMIT_TOKENS] = &l.tokens, [LIMIT_CLASSES] = &l.classes, [LIMIT_POSITIONS] = &l.positions};
     for (int k = 0; k < m->graphs; k++)
         for (int i = 0; i < m->graph[k]->forward.count; i++) {
             const graph_node *n = m->graph[k]->forward.node[i];
-            if (n->op == OP_EMBEDDING) lower(&l.tokens, full_rows(m->graph[k], n->in[1]));
-            if (n->op == OP_EMBEDDING && n->in[2])
-                lower(&l.positions, full_rows(m->graph[k], n->in[2]));
-            if (n->op == OP_LINEAR_CROSS_ENTROPY)
-                lower(&l.classes, full_rows(m->graph[k], n->in[1]));
+            const graph_limit *limit = graph_op_find(n->op)->limit;
+            for (int j = 0; j < NODE_INPUTS; j++)
+                if (limit[j] && n->in[j]) lower(of[limit[j]], full_rows(m->graph[k], n->in[j]));
         }
     if (m->rope) lower(&l.positions, m->rope->rope.rows);
     return l;

@@ -1,7 +1,7 @@
 // model.h -- a model: a list of blocks, the graphs that they share, and their parameters.
 //
-// A family is a table of functions (model_family). gpt2.c, llama.c and mlp.c are the families that
-// come with Trireme; a program brings its own through trireme.h. model_open traces a family's blocks
+// A family is a table of functions (model_family) and a schema of its fields (schema.h). registry.c lists the
+// families that come with Trireme; a program brings its own through trireme.h. model_open traces a family's blocks
 // once for each distinct key. Called by train/, by session/'s planning and by the memory estimate.
 // A model knows no memory: it says how large things are, and others allocate them.
 #ifndef TRIREME_MODEL_MODEL_H
@@ -17,8 +17,10 @@ typedef struct model model;
 enum { MODEL_BLOCKS = MODEL_LAYERS + 2 }; // at most
 
 // `config` is the family's own: a model_config for the families of Trireme.
-typedef struct model_family {
+struct model_family {
     const char *name;
+    const struct model_schema *schema; // NULL: a program's own family
+    bool reads_vectors;                // its samples are vectors, not sequences of tokens
     int (*blocks)(const void *config); // how many blocks
     // Blocks of equal key have the same graph, but for what is_frozen and type_of say.
     int (*key)(const void *config, int block);
@@ -27,27 +29,22 @@ typedef struct model_family {
     void (*trace)(graph *g, const void *config, int block);
     // The number that "{}" stands for in the names of this block's parameters; -1: none.
     int (*layer)(const void *config, int block);
-} model_family;
-
-extern const model_family gpt2_family, llama_family, mlp_family;
-const model_family *model_family_find(model_family_kind f);
+};
 
 typedef struct model_param {
     char name[PARAM_NAME_BYTES];
     // The declaration by the first block that uses the parameter. Borrowed from that block's graph.
     const graph_param *decl;
-    int64_t count; // elements of the full parameter
-    // Under tensor parallelism:
-    int64_t shard_rows,
-        shard_cols;  // of this rank's shard, or the full sizes; a vector has 1 column
-    bool tp_sharded; // each rank has a shard
-    bool tp_partial; // each rank has the full parameter, but its gradient is a sum over the ranks;
-                     // false where it is frozen
-    int block;       // the first block that uses it
-    int last_block;  // the last block that uses it; another one when the weights are tied
-    int layer;       // what "{}" stands for in the names of its pieces
-    bool frozen;     // it gets no gradient; false unless GRAPH_TRAIN
-    dtype type;      // of the compute weight
+    int64_t count;                  // elements of the full parameter
+    int64_t shard_rows, shard_cols; // of this rank's shard; a vector has 1 column
+    mesh_axes sharded;              // the axes over which each rank has another shard
+    // The axes over which each rank has the same, but its gradient is a sum over the ranks; none where it is frozen.
+    mesh_axes partial;
+    int block;      // the first block that uses it
+    int last_block; // the last block that uses it; another one when the weights are tied
+    int layer;      // what "{}" stands for in the names of its pieces
+    bool frozen;    // it gets no gradient; false unless GRAPH_TRAIN
+    dtype type;     // of the compute weight
 } model_param;
 
 typedef struct model_block {
@@ -61,8 +58,7 @@ struct model {
     graph_mode mode;
     dtype type;         // of activations
     int64_t batch, seq; // of a micro-batch
-    graph_tp tp;
-    graph_cp cp;
+    graph_position position;
     bool splits_backward;
     int blocks;
     model_block *block; // [blocks]
@@ -81,14 +77,13 @@ typedef struct model_options {
     dtype type;         // of activations, and of compute weights unless type_of is given
     int64_t batch, seq; // of a micro-batch
     recompute_mode recompute;
-    graph_tp tp;               // zeros: no tensor parallelism
-    graph_cp cp;               // zeros: no context parallelism
+    graph_position position;
     bool splits_backward;      // the backward of a block can run as dgrad and wgrad
     const kernel_needs *needs; // as in graph_options, like the next two
     kernel_numerics numerics;
     int64_t cache_rows;
     // Two functions of a tensor of model.safetensors. The pieces of one parameter must agree.
-    // Is the tensor frozen? NULL: none is. Ignored unless GRAPH_TRAIN.
+    // Returns whether the tensor is frozen. NULL: none is. Ignored unless GRAPH_TRAIN.
     bool (*is_frozen)(const void *arg, const char *tensor);
     // The type of the tensor's compute weight. NULL: `type`. An op computes in the type of its weight.
     dtype (*type_of)(const void *arg, const char *tensor);
@@ -96,13 +91,13 @@ typedef struct model_options {
 } model_options;
 
 // Traces every block. `config` need not outlive the call. E_USAGE names a misuse of the build
-// functions, the size that the tp or cp ranks do not divide, or two pieces of a parameter that differ
+// functions, the size that the ranks of an axis do not divide, or two pieces of a parameter that differ
 // in is_frozen or type_of; E_FIT: the model is too large.
 status model_open(const model_family *f, const void *config, const model_options *o, model **out,
                   err *e);
 void model_close(model *m); // NULL allowed
 
-// What the sizes of the model's tables allow: token ids are below `tokens`, class labels below
+// Limits that the sizes of the model's tables set: token ids are below `tokens`, class labels below
 // `classes`, and a sequence has at most `positions` tokens. INT32_MAX where there is no table.
 typedef struct model_limits {
     int32_t tokens, classes, positions;
@@ -127,24 +122,26 @@ void model_param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, in
 // They depend on seed, p and the element only.
 void model_param_init(const model *m, int p, uint64_t seed, int64_t first, int64_t count,
                       device_stream *on, float *out);
-// The same for elements of the shard of rank tp_rank: the values that model_param_init draws for the
+// The same for elements of the shard of the rank at `coord`: the values that model_param_init draws for the
 // same elements of the full parameter.
-void model_param_init_shard(const model *m, int p, int tp_rank, uint64_t seed, int64_t first,
-                            int64_t count, device_stream *on, float *out);
+void model_param_init_shard(const model *m, int p, const int coord[AXES], uint64_t seed,
+                            int64_t first, int64_t count, device_stream *on, float *out);
 
-// ---- Tensor-parallel shards on the host, in F32 (shards.c)
+// ---- The shards of ranks that compute blocks together, on the host, in F32 (shards.c)
 
-// The size of parameter p's shard on rank tp_rank [rows, cols]; a vector has 1 column. The full size
+// The size of parameter p's shard on the rank at `coord` [rows, cols]; a vector has 1 column. The full size
 // where p is not sharded.
-int64_t model_param_shard_rows(const model *m, int p, int tp_rank);
-int64_t model_param_shard_cols(const model *m, int p, int tp_rank);
-// Copies rank tp_rank's shard out of the full parameter, or into it.
-void model_param_take_shard(const model *m, int p, int tp_rank, const float *full, float *shard);
-void model_param_put_shard(const model *m, int p, int tp_rank, const float *shard, float *full);
-// Where row `row` of the shard begins in the full parameter. Returns how many rows from there on follow each
+int64_t model_param_shard_rows(const model *m, int p, const int coord[AXES]);
+int64_t model_param_shard_cols(const model *m, int p, const int coord[AXES]);
+// Copies the shard of the rank at `coord` out of the full parameter, or into it.
+void model_param_take_shard(const model *m, int p, const int coord[AXES], const float *full,
+                            float *shard);
+void model_param_put_shard(const model *m, int p, const int coord[AXES], const float *shard,
+                           float *full);
+// Finds the beginning of row `row` of the shard in the full parameter. Returns how many rows from there on follow each
 // other in the full parameter too, this one included.
-int64_t model_param_shard_place(const model *m, int p, int tp_rank, int64_t row, int64_t *full_row,
-                                int64_t *full_col);
+int64_t model_param_shard_place(const model *m, int p, const int coord[AXES], int64_t row,
+                                int64_t *full_row, int64_t *full_col);
 
 // ---- Files of HuggingFace folders (params.c)
 
@@ -171,7 +168,7 @@ typedef struct model_param_files {
 // Lists the tensors of all parameters. The caller frees the lists with model_param_files_clear.
 status model_param_files_make(const model *m, dtype type, model_param_files *out, err *e);
 void model_param_files_clear(model_param_files *f);
-// Whether the file has tensor f with its rows as columns.
+// Returns whether the file has tensor f with its rows as columns.
 bool model_param_file_is_transposed(const model *m, const model_param_file *f);
 // in [rows, cols] -> out [cols, rows]
 void model_param_transpose(const float *in, int64_t rows, int64_t cols, float *out);

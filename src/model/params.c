@@ -132,7 +132,7 @@ done:
     return result;
 }
 
-// Is t a piece of some parameter?
+// Returns whether t is a piece of a parameter.
 static bool is_piece(const model *m, const safetensors *from, const safetensors_tensor *t)
 {
     for (int p = 0; p < m->params; p++)

@@ -1,6 +1,4 @@
-// log.c -- writes log.jsonl. Rank 0 of a run calls it once per event. It deliberately does not know
-// the trainer or the job: its structs hold plain numbers, so that this file alone shows what a line
-// contains.
+// log.c -- writes log.jsonl. Rank 0 of a run calls it once per event. This file alone shows what a line contains.
 #define _GNU_SOURCE // memrchr
 #include "monitor/log.h"
 #include "base/alloc.h"
@@ -20,11 +18,6 @@ struct log_file {
 };
 
 // --- pieces of a line ------------------------------------------------------------------------
-
-static void begin(text *t, const char *event)
-{
-    text_addf(t, "{\"event\":\"%s\"", event);
-}
 
 // Omits a NULL value.
 static void add_string(text *t, const char *key, const char *value)
@@ -142,13 +135,15 @@ done:
     log_close(l);
     return result;
 }
+
 void log_copy_to(log_file *l, int fd)
 {
     l->copy = fd;
 }
 
-void log_close(log_file *l)
+void log_close(void *log)
 {
+    log_file *l = log;
     if (!l) return;
     if (l->fd >= 0) close(l->fd);
     free(l->path);
@@ -157,95 +152,91 @@ void log_close(log_file *l)
 
 // --- events ------------------------------------------------------------------------------------
 
-status log_start(log_file *l, const monitor_start *s, err *e)
+static void add_start(text *t, const event_start *s)
 {
-    text t = {0};
-
-    begin(&t, "start");
-    add_string(&t, "version", s->version);
-    add_count(&t, "ranks", s->ranks);
-    add_count(&t, "threads_per_rank", s->threads_per_rank);
-    add_string(&t, "as", s->launched_as);
-    add_string(&t, "program", s->program);
+    add_string(t, "version", s->version);
+    add_count(t, "ranks", s->ranks);
+    add_count(t, "threads_per_rank", s->threads_per_rank);
+    add_string(t, "as", s->launched_as);
+    add_string(t, "program", s->program);
     for (int i = 0; i < s->axes; i++)
-        text_addf(&t, "%s\"%s\":%d", i ? "," : ",\"mesh\":{", s->mesh[i].name, s->mesh[i].size);
-    text_add(&t, s->axes ? "}" : "");
-    add_string(&t, "model", s->model);
-    add_string(&t, "policy", s->policy);
-    add_string(&t, "precision", s->precision);
-    add_string(&t, "device", s->device);
-    add_count(&t, "params", s->params);
-    add_count(&t, "plan_bytes_per_rank", s->plan_bytes_per_rank);
-    add_count(&t, "steps", s->steps);
-    add_count(&t, "tokens_per_step", s->tokens_per_step);
-    add_count(&t, "resumed_from", s->resumed_from);
-    add_string(&t, "note", s->note);
-    return end_line(l, &t, e);
+        text_addf(t, "%s\"%s\":%d", i ? "," : ",\"mesh\":{", s->mesh[i].name, s->mesh[i].size);
+    text_add(t, s->axes ? "}" : "");
+    add_string(t, "model", s->model);
+    add_string(t, "policy", s->policy);
+    add_string(t, "precision", s->precision);
+    add_string(t, "device", s->device);
+    add_count(t, "params", s->params);
+    add_count(t, "plan_bytes_per_rank", s->plan_bytes_per_rank);
+    add_count(t, "steps", s->steps);
+    add_count(t, "tokens_per_step", s->tokens_per_step);
+    add_count(t, "resumed_from", s->resumed_from);
+    add_string(t, "note", s->note);
 }
 
-status log_step(log_file *l, const monitor_step *s, err *e)
+static void add_step(text *t, const event_step *s)
 {
-    text t = {0};
-
-    begin(&t, "step");
-    add_count(&t, "step", s->step);
-    add_double(&t, "loss", s->loss);
-    add_double(&t, "grad_norm", s->grad_norm);
-    add_double(&t, "lr", s->lr);
-    add_count(&t, "tokens", s->tokens);
-    add_float(&t, "seconds", s->seconds);
-    add_float(&t, "tokens_per_s", s->tokens_per_s);
-    if (!isnan(s->mfu)) add_float(&t, "matmul_share", s->mfu);
-    text_addf(&t, ",\"skipped\":%s", s->skipped ? "true" : "false");
-    if (s->loss_scale > 0) text_addf(&t, ",\"loss_scale\":%.17g", s->loss_scale);
-    return end_line(l, &t, e);
+    add_count(t, "step", s->step);
+    add_double(t, "loss", s->loss);
+    add_double(t, "grad_norm", s->grad_norm);
+    add_double(t, "lr", s->lr);
+    add_count(t, "tokens", s->tokens);
+    add_float(t, "seconds", s->seconds);
+    add_float(t, "tokens_per_s", s->tokens_per_s);
+    if (!isnan(s->mfu)) add_float(t, "matmul_share", s->mfu);
+    text_addf(t, ",\"skipped\":%s", s->skipped ? "true" : "false");
+    if (s->loss_scale > 0) text_addf(t, ",\"loss_scale\":%.17g", s->loss_scale);
 }
 
-status log_eval(log_file *l, int64_t step, double loss, double perplexity, err *e)
+static void add_members(text *t, const event *ev)
 {
-    text t = {0};
-
-    begin(&t, "eval");
-    add_count(&t, "step", step);
-    add_double(&t, "loss", loss);
-    if (!isnan(perplexity)) add_double(&t, "perplexity", perplexity);
-    return end_line(l, &t, e);
+    switch (ev->kind) {
+    case EVENT_START:
+        add_start(t, &ev->start);
+        break;
+    case EVENT_STEP:
+        add_step(t, &ev->step);
+        break;
+    case EVENT_EVAL:
+        add_count(t, "step", ev->eval.step);
+        add_double(t, "loss", ev->eval.loss);
+        if (ev->eval.has_perplexity && !isnan(ev->eval.loss))
+            add_double(t, "perplexity", exp(ev->eval.loss));
+        break;
+    case EVENT_SAVE:
+        add_count(t, "step", ev->save.step);
+        add_string(t, "path", ev->save.path);
+        add_count(t, "bytes", ev->save.bytes);
+        add_float(t, "seconds", ev->save.seconds);
+        break;
+    case EVENT_ERROR:
+        add_count(t, "rank", ev->error.rank);
+        add_string(t, "text", ev->error.text);
+        break;
+    case EVENT_END:
+        add_count(t, "step", ev->end.step);
+        add_string(t, "reason", ev->end.reason);
+        add_float(t, "seconds", ev->end.seconds);
+        break;
+    case EVENT_NOTE:
+        break;
+    }
 }
 
-status log_save(log_file *l, int64_t step, const char *path, int64_t bytes, float seconds, err *e)
+status log_event(void *log, const event *ev, err *e)
 {
-    text t = {0};
-
-    begin(&t, "save");
-    add_count(&t, "step", step);
-    add_string(&t, "path", path);
-    add_count(&t, "bytes", bytes);
-    add_float(&t, "seconds", seconds);
-    return end_line(l, &t, e);
-}
-
-status log_error(log_file *l, int64_t step, int rank, const char *text_line, err *e)
-{
-    text t = {0};
-
-    begin(&t, "error");
-    add_count(&t, "step", step);
-    add_count(&t, "rank", rank);
-    add_string(&t, "text", text_line);
-    return end_line(l, &t, e);
-}
-
-status log_end(log_file *l, int64_t step, const char *reason, float seconds, err *e)
-{
+    static const char *const names[] = {
+        [EVENT_START] = "start", [EVENT_STEP] = "step",   [EVENT_EVAL] = "eval",
+        [EVENT_SAVE] = "save",   [EVENT_ERROR] = "error", [EVENT_END] = "end"};
     status result = OK;
+    log_file *l = log;
     text t = {0};
-
-    begin(&t, "end");
-    add_count(&t, "step", step);
-    add_string(&t, "reason", reason);
-    add_float(&t, "seconds", seconds);
+    if (ev->kind == EVENT_NOTE) return OK;
+    text_addf(&t, "{\"event\":\"%s\"", names[ev->kind]);
+    add_members(&t, ev);
     TRY(end_line(l, &t, e));
-    if (l->path && fsync(l->fd) != 0) result = err_errno(e, "%s: cannot make it durable", l->path);
+    if (ev->kind == EVENT_END && l->path && fsync(l->fd) != 0)
+        result = err_errno(e, "%s: cannot make it durable", l->path);
 done:
     return result;
 }

@@ -3,6 +3,7 @@
 // its output cannot be written.
 #include "monitor/progress.h"
 #include "base/clock.h"
+#include "base/file.h"
 
 #include <math.h>
 #include <poll.h>
@@ -50,7 +51,7 @@ typedef char progress_fields[FIELD_COUNT][FIELD_BYTES];
 // The fields in their order on the line.
 enum { FIELD_STEP, FIELD_LOSS, FIELD_LR, FIELD_NORM, FIELD_RATE, FIELD_MFU, FIELD_LEFT };
 
-static void fill_fields(const monitor_step *s, double left_s, progress_fields f)
+static void fill_fields(const event_step *s, double left_s, progress_fields f)
 {
     char rate[16], left[24];
 
@@ -78,7 +79,7 @@ static int line_width(progress_fields f)
     return width;
 }
 
-void progress_format(const monitor_step *s, double left_s, int columns, text *out)
+void progress_format(const event_step *s, double left_s, int columns, text *out)
 {
     static const int drop_first[] = {FIELD_MFU,  FIELD_NORM, FIELD_LR,
                                      FIELD_RATE, FIELD_LEFT, FIELD_LOSS};
@@ -158,7 +159,7 @@ static bool is_due(const progress *p, double now_s)
     return now_s - p->printed_s >= wait_s;
 }
 
-void progress_step(progress *p, const monitor_step *s, double now_s)
+void progress_step(progress *p, const event_step *s, double now_s)
 {
     double seconds = (double)s->seconds;
 
@@ -197,4 +198,39 @@ void progress_close(progress *p)
     if (p->has_pending) show(p, clock_seconds());
     if (p->on_line && p->mode != PROGRESS_QUIET) send(p, &end);
     p->on_line = false;
+}
+
+// --- the sink ----------------------------------------------------------------------------------
+
+static void note_eval(progress *p, const event *ev)
+{
+    const double loss = ev->eval.loss;
+    char perplexity[40] = "";
+    if (ev->eval.has_perplexity)
+        snprintf(perplexity, sizeof perplexity, "  perplexity %.2f", exp(loss));
+    progress_note(p, "step %lld  validation loss %.4f%s", (long long)ev->eval.step, loss,
+                  perplexity);
+}
+
+static status take(void *arg, const event *ev, err *e)
+{
+    progress *p = arg;
+    (void)e;
+    if (ev->kind == EVENT_START && ev->start.checkpoint)
+        progress_note(p, "resuming from %s", file_shown(ev->start.checkpoint));
+    if (ev->kind == EVENT_STEP) progress_step(p, &ev->step, clock_seconds());
+    if (ev->kind == EVENT_EVAL) note_eval(p, ev);
+    if (ev->kind == EVENT_SAVE) progress_note(p, "saved %s", file_shown(ev->save.path));
+    if (ev->kind == EVENT_NOTE) progress_note(p, "%s", ev->note);
+    return OK;
+}
+
+static void close_progress(void *p)
+{
+    progress_close(p);
+}
+
+event_sink progress_sink(progress *p)
+{
+    return (event_sink){.take = take, .close = close_progress, .arg = p};
 }

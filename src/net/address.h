@@ -39,11 +39,11 @@ void net_address_set_port(net_address *a, int port);
 // All addresses of this host; the loopback address. The port stays.
 void net_address_set_any(net_address *a);
 void net_address_set_loopback(net_address *a);
-// Is it an address that only this machine reaches?
+// Returns whether only this machine reaches the address.
 bool net_address_is_loopback(const net_address *a);
-// Does b, which may be NULL, have the host of a? Ports do not matter.
+// Returns whether b, which may be NULL, has the host of a. Ports do not matter.
 bool net_address_is_host(const net_address *a, const struct sockaddr *b);
-// Does it belong to an interface of this machine? Loopback addresses do.
+// Returns whether it belongs to an interface of this machine. Loopback addresses do.
 bool net_address_is_own(const net_address *a);
 
 #endif

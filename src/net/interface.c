@@ -43,7 +43,7 @@ static bool is_usable(const struct ifaddrs *i)
     return (i->ifa_flags & IFF_UP) && (family == AF_INET || family == AF_INET6);
 }
 
-// How well an interface suits; 0: not at all.
+// Returns how well an interface suits; 0: not at all.
 static int merit_of(const struct ifaddrs *i, const char *rule)
 {
     if (!is_usable(i) || !net_interface_matches(rule, i->ifa_name)) return 0;

@@ -17,8 +17,8 @@ typedef struct net_interface {
 // The rule of the environment: TRIREME_SOCKET_IFNAME, else NCCL_SOCKET_IFNAME, else GLOO_SOCKET_IFNAME, where it is not
 // empty. *variable becomes the name of the one that gives it. NULL: there is none.
 const char *net_interface_rule(const char **variable);
-// Does the rule choose the interface? "eth" chooses every name that starts with it, "=eth0" this name; "^docker" and
-// "^=eth0" choose all others. Names are separated by commas.
+// Returns whether the rule chooses the interface. "eth" chooses every name that starts with it, "=eth0" this name;
+// "^docker" and "^=eth0" choose all others. Names are separated by commas.
 bool net_interface_matches(const char *rule, const char *name);
 // The first interface that is up and that the rule chooses. One of several hosts is preferred to loopback, and IPv4 to
 // IPv6. NULL or "": any. E_USAGE names the rule and the interfaces that are there.
@@ -34,7 +34,7 @@ status net_interface_list_allowed(const char *folder, text *out, err *e);
 // Appends the active ports of RDMA devices below `folder`, which is NET_RDMA_DEVICES, as UCX names them:
 // "mlx5_0:1", with a comma before each where `out` has text. Appends nothing where there is no such folder.
 void net_interface_list_rdma(const char *folder, text *out);
-// Has this machine an active RDMA device, which NCCL_IB_DISABLE=1 does not leave out?
+// Returns whether this machine has an active RDMA device that NCCL_IB_DISABLE=1 does not leave out.
 bool net_interface_has_rdma(void);
 
 #endif

@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 typedef struct owner_request {
-    struct nlmsghdr head;
+    struct nlmsghdr header;
     struct inet_diag_req_v2 body;
 } owner_request;
 
 typedef struct owner_reply {
-    struct nlmsghdr head;
+    struct nlmsghdr header;
     struct inet_diag_msg body;
     char attributes[512];
 } owner_reply;
@@ -35,9 +35,9 @@ static void put_host(const net_address *a, __be32 out[4])
 // The socket from `peer` to `own`, as its own end sees it.
 static owner_request request_of(const net_address *peer, const net_address *own)
 {
-    owner_request q = {.head = {.nlmsg_len = sizeof q,
-                                .nlmsg_type = SOCK_DIAG_BY_FAMILY,
-                                .nlmsg_flags = NLM_F_REQUEST},
+    owner_request q = {.header = {.nlmsg_len = sizeof q,
+                                  .nlmsg_type = SOCK_DIAG_BY_FAMILY,
+                                  .nlmsg_flags = NLM_F_REQUEST},
                        .body = {.sdiag_family = (unsigned char)peer->raw.ss_family,
                                 .sdiag_protocol = IPPROTO_TCP,
                                 .idiag_states = ~0u,
@@ -58,7 +58,8 @@ static bool find_owner(const net_address *peer, const net_address *own, uid_t *o
     if (fd < 0) return false;
     if (send(fd, &q, sizeof q, 0) == (ssize_t)sizeof q) got = recv(fd, &r, sizeof r, 0);
     close(fd);
-    if (got < (ssize_t)(sizeof r.head + sizeof r.body) || r.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
+    if (got < (ssize_t)(sizeof r.header + sizeof r.body) ||
+        r.header.nlmsg_type != SOCK_DIAG_BY_FAMILY)
         return false;
     *out = r.body.idiag_uid;
     return true;

@@ -1,7 +1,7 @@
 // owner.h -- the user at the other end of a connection within this machine.
 //
-// Called by servers before they greet a client (secret.h), so that other users of the machine take no place among the
-// clients that have not authenticated. The secret alone decides who may stay.
+// Called by servers before they authenticate a client (secret.h), so that other users of the machine take no place
+// among the clients that have not authenticated. The secret alone decides who may stay.
 #ifndef TRIREME_NET_OWNER_H
 #define TRIREME_NET_OWNER_H
 

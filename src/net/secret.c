@@ -14,7 +14,7 @@
 
 static const char MAGIC[8] = "TRIREME2";
 
-enum { WELCOME = 1, WRONG_SECRET = 2, WRONG_PROTOCOL = 3, OTHER_USER = 4 };
+enum { ACCEPTED = 1, WRONG_SECRET = 2, WRONG_PROTOCOL = 3, OTHER_USER = 4 };
 
 static void digest(const void *key, size_t key_bytes, const void *data, size_t bytes,
                    unsigned char out[NET_MAC_BYTES])
@@ -62,14 +62,14 @@ status net_secret_draw(net_secret *out, err *e)
     return draw(out->key, sizeof out->key, e);
 }
 
-status net_hello_make(net_hello *out, err *e)
+status net_challenge_make(net_challenge *out, err *e)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->magic, MAGIC, sizeof MAGIC);
     return draw(out->nonce, sizeof out->nonce, e);
 }
 
-void net_hello_refuse(net_hello *out)
+void net_challenge_refuse(net_challenge *out)
 {
     memset(out, 0, sizeof *out);
     memcpy(out->magic, MAGIC, sizeof MAGIC);
@@ -77,7 +77,7 @@ void net_hello_refuse(net_hello *out)
 }
 
 // The key of a connection follows from the secret and both nonces.
-static void open_session(const net_secret *s, const net_hello *h, const net_answer *a,
+static void open_session(const net_secret *s, const net_challenge *h, const net_response *a,
                          bool is_server, net_session *out)
 {
     unsigned char both[2 * NET_NONCE_BYTES];
@@ -87,7 +87,7 @@ static void open_session(const net_secret *s, const net_hello *h, const net_answ
     digest(s->key, sizeof s->key, both, sizeof both, out->key);
 }
 
-// What one end sends to show that it has the key.
+// Computes the code by which one end shows that it has the key.
 static void own_code(const net_session *s, const char *end, unsigned char out[NET_MAC_BYTES])
 {
     digest(s->key, sizeof s->key, end, strlen(end), out);
@@ -111,52 +111,52 @@ static status refuse(int verdict, err *e)
     return err_set(e, E_USAGE, "%s", WHY[known ? verdict : WRONG_PROTOCOL]);
 }
 
-status net_answer_make(const net_secret *s, const net_hello *hello, net_answer *out,
-                       net_session *session, err *e)
+status net_response_make(const net_secret *s, const net_challenge *challenge, net_response *out,
+                         net_session *session, err *e)
 {
     status result = OK;
     memset(out, 0, sizeof *out);
-    if (memcmp(hello->magic, MAGIC, sizeof MAGIC) != 0) return refuse(WRONG_PROTOCOL, e);
-    if (hello->verdict) return refuse(hello->verdict, e);
+    if (memcmp(challenge->magic, MAGIC, sizeof MAGIC) != 0) return refuse(WRONG_PROTOCOL, e);
+    if (challenge->verdict) return refuse(challenge->verdict, e);
     memcpy(out->magic, MAGIC, sizeof MAGIC);
     TRY(draw(out->nonce, sizeof out->nonce, e));
-    open_session(s, hello, out, false, session);
+    open_session(s, challenge, out, false, session);
     own_code(session, "client", out->code);
 done:
     return result;
 }
 
-bool net_answer_check(const net_secret *s, const net_hello *hello, const net_answer *answer,
-                      net_welcome *out, net_session *session)
+bool net_response_check(const net_secret *s, const net_challenge *challenge,
+                        const net_response *response, net_outcome *out, net_session *session)
 {
     memset(out, 0, sizeof *out);
-    open_session(s, hello, answer, true, session);
-    if (memcmp(answer->magic, MAGIC, sizeof MAGIC) != 0)
+    open_session(s, challenge, response, true, session);
+    if (memcmp(response->magic, MAGIC, sizeof MAGIC) != 0)
         out->verdict = WRONG_PROTOCOL;
-    else if (!has_code(session, "client", answer->code))
+    else if (!has_code(session, "client", response->code))
         out->verdict = WRONG_SECRET;
     else
-        out->verdict = WELCOME;
-    // A stranger gets no code: it could learn nothing from it, and needs none.
-    if (out->verdict == WELCOME) own_code(session, "server", out->code);
-    return out->verdict == WELCOME;
+        out->verdict = ACCEPTED;
+    // An unauthenticated client gets no code: it could learn nothing from it, and needs none.
+    if (out->verdict == ACCEPTED) own_code(session, "server", out->code);
+    return out->verdict == ACCEPTED;
 }
 
-status net_welcome_check(const net_session *session, const net_welcome *welcome, err *e)
+status net_outcome_check(const net_session *session, const net_outcome *outcome, err *e)
 {
-    if (welcome->verdict != WELCOME) return refuse(welcome->verdict, e);
-    return has_code(session, "server", welcome->code) ? OK : refuse(WRONG_SECRET, e);
+    if (outcome->verdict != ACCEPTED) return refuse(outcome->verdict, e);
+    return has_code(session, "server", outcome->code) ? OK : refuse(WRONG_SECRET, e);
 }
 
 // Covers the direction and the number of a frame, so that no frame can be sent again or back.
 static void code_of(const net_session *s, bool from_server, uint64_t number, const void *frame,
                     size_t bytes, unsigned char out[NET_MAC_BYTES])
 {
-    unsigned char head[1 + sizeof number + NET_MAC_BYTES];
-    head[0] = from_server;
-    memcpy(head + 1, &number, sizeof number);
-    digest(s->key, sizeof s->key, frame, bytes, head + 1 + sizeof number);
-    digest(s->key, sizeof s->key, head, sizeof head, out);
+    unsigned char header[1 + sizeof number + NET_MAC_BYTES];
+    header[0] = from_server;
+    memcpy(header + 1, &number, sizeof number);
+    digest(s->key, sizeof s->key, frame, bytes, header + 1 + sizeof number);
+    digest(s->key, sizeof s->key, header, sizeof header, out);
 }
 
 void net_seal(net_session *s, const void *frame, size_t bytes, unsigned char out[NET_MAC_BYTES])

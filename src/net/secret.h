@@ -1,10 +1,10 @@
 // secret.h -- a secret that the hosts of a job share, and connections whose both ends show that they have it.
 //
-// Called by both ends of a connection: the server sends a hello, the client an answer, the server a welcome.
+// Called by both ends of a connection: the server sends a challenge, the client a response, the server the outcome.
 // Each end draws a nonce, so no code serves twice. Afterwards each message carries a code over its number
 // and its bytes, under a key of this connection alone. Codes are HMAC-SHA256 (RFC 2104), compared in constant
-// time. Nothing is encrypted: the secret keeps strangers out, and does not hide what is sent. user_secret.h finds the
-// secret of a meeting.
+// time. Nothing is encrypted: the secret keeps others out, and does not hide what is sent. user_secret.h finds the
+// secret of a rendezvous.
 #ifndef TRIREME_NET_SECRET_H
 #define TRIREME_NET_SECRET_H
 
@@ -25,22 +25,22 @@ status net_secret_read(const char *path, net_secret *out, err *e);
 // Draws a random one. E_IO.
 status net_secret_draw(net_secret *out, err *e);
 
-// What the two ends send first, in this order. All are complete at these sizes.
-typedef struct net_hello { // from the server
+// The first messages of the two ends, in this order. All are complete at these sizes.
+typedef struct net_challenge { // from the server
     char magic[8];
     unsigned char verdict, zero[7]; // 0, or why the client may not stay
     unsigned char nonce[NET_NONCE_BYTES];
-} net_hello;
+} net_challenge;
 
-typedef struct net_answer { // from the client
+typedef struct net_response { // from the client
     char magic[8];
     unsigned char nonce[NET_NONCE_BYTES], code[NET_MAC_BYTES];
-} net_answer;
+} net_response;
 
-typedef struct net_welcome { // from the server
+typedef struct net_outcome { // from the server
     unsigned char verdict, zero[7];
     unsigned char code[NET_MAC_BYTES];
-} net_welcome;
+} net_outcome;
 
 // One end of a connection after that.
 typedef struct net_session {
@@ -49,17 +49,17 @@ typedef struct net_session {
     uint64_t sent, received; // frames
 } net_session;
 
-status net_hello_make(net_hello *out, err *e);
+status net_challenge_make(net_challenge *out, err *e);
 // The same for a process of another user (owner.h). The connection ends with it.
-void net_hello_refuse(net_hello *out);
+void net_challenge_refuse(net_challenge *out);
 // The client's turn. E_USAGE where the other end is no such server, or belongs to another user.
-status net_answer_make(const net_secret *s, const net_hello *hello, net_answer *out,
-                       net_session *session, err *e);
+status net_response_make(const net_secret *s, const net_challenge *challenge, net_response *out,
+                         net_session *session, err *e);
 // The server's turn. Returns whether the client may stay. *out is sent in both cases.
-bool net_answer_check(const net_secret *s, const net_hello *hello, const net_answer *answer,
-                      net_welcome *out, net_session *session);
+bool net_response_check(const net_secret *s, const net_challenge *challenge,
+                        const net_response *response, net_outcome *out, net_session *session);
 // The client's last turn. E_USAGE where the secrets differ.
-status net_welcome_check(const net_session *session, const net_welcome *welcome, err *e);
+status net_outcome_check(const net_session *session, const net_outcome *outcome, err *e);
 
 // Computes the code of the next frame to send, which follows it.
 void net_seal(net_session *s, const void *frame, size_t bytes, unsigned char out[NET_MAC_BYTES]);

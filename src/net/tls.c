@@ -196,7 +196,7 @@ static net_tls_wants end_with(net_tls *t, const char *why)
     return NET_TLS_ENDED;
 }
 
-// What follows a call of OpenSSL that returned `how`. errno is that of the call.
+// Returns what follows a call of OpenSSL that returned `how`. errno is that of the call.
 static net_tls_wants judge(net_tls *t, int how)
 {
     const int code = errno;
@@ -270,7 +270,7 @@ bool net_tls_has_left(const net_tls *t)
 {
     int waiting = 0;
     struct pollfd p = {.fd = t->fd};
-    // What the other end did not take before it closed its socket stays counted.
+    // Bytes that the other end did not take before it closed its socket stay counted.
     return poll(&p, 1, 0) > 0 || ioctl(t->fd, SIOCOUTQ, &waiting) != 0 || waiting == 0;
 }
 

@@ -18,13 +18,13 @@
 
 enum { NET_TLS_KEY_BYTES = 32, NET_TLS_RECORD = 16384 };
 
-// How many bytes a connection sends with one key: 2^22 full records.
+// The bytes that a connection sends with one key: 2^22 full records.
 static const uint64_t NET_TLS_UPDATE_BYTES = UINT64_C(1) << 36;
 
 typedef struct net_tls_context net_tls_context; // of one key
 typedef struct net_tls net_tls;                 // one end of a connection
 
-// What a call waits for.
+// The event that a call waits for.
 typedef enum net_tls_wants {
     NET_TLS_READY,  // nothing: it did what it was called for
     NET_TLS_READS,  // until the socket can be read
@@ -49,7 +49,7 @@ net_tls_wants net_tls_write(net_tls *t, const void *from, size_t bytes);
 int net_tls_fd(const net_tls *t);
 // After NET_TLS_ENDED; the text stays.
 const char *net_tls_why(const net_tls *t);
-// Has the other end's kernel all bytes that were sent, or is the connection gone?
+// Returns whether the other end's kernel has all bytes that were sent, or the connection has ended.
 bool net_tls_has_left(const net_tls *t);
 // Tells the other end that no more bytes come. It does not wait.
 void net_tls_finish(net_tls *t);

@@ -64,12 +64,12 @@ done:
 
 status net_secret_of_user(net_secret *out, err *e)
 {
-    static const char *const PLACES[] = {"/run/user/%u/trireme", "/dev/shm/trireme-%u",
-                                         "/tmp/trireme-%u"};
+    static const char *const FOLDERS[] = {"/run/user/%u/trireme", "/dev/shm/trireme-%u",
+                                          "/tmp/trireme-%u"};
     char path[PATH_BYTES];
     err why = {0};
-    for (size_t i = 0; i < sizeof PLACES / sizeof *PLACES; i++) {
-        snprintf(path, sizeof path, PLACES[i], (unsigned)geteuid());
+    for (size_t i = 0; i < sizeof FOLDERS / sizeof *FOLDERS; i++) {
+        snprintf(path, sizeof path, FOLDERS[i], (unsigned)geteuid());
         if (net_secret_in_folder(path, out, &why) == OK) return OK;
     }
     return err_set(e, E_IO,

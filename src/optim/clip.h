@@ -9,7 +9,7 @@
 #include "device/kernel_step.h"
 #include "parallel/plan.h"
 
-// Where several ranks hold the same reduced gradients of a group, each sums the squares of its share
+// Several ranks may hold the same reduced gradients of a group: each sums the squares of its share
 // of them, so that the norm counts every gradient once: share *index of *shares equal ones.
 void clip_share(const plan *p, const plan_group *g, int *index, int *shares);
 

@@ -18,11 +18,11 @@ typedef struct optim_rule {
 
 extern const char *const OPTIM_NAMES[UPDATE_RULES + 1]; // by kernel_update_rule; ended by NULL
 const optim_rule *optim_rule_of(const optim_config *c);
-// Does the optimizer keep m? sgd without momentum does not.
+// Returns whether the optimizer keeps m; sgd without momentum does not.
 bool optim_has_m(const optim_config *c);
 // F32 numbers of state per weight: 2 (m and v), 1 (m) or 0 (sgd without momentum).
 int optim_state_tensors(const optim_config *c);
-// Does weight decay apply to a parameter of `dims` dimensions?
+// Returns whether weight decay applies to a parameter of `dims` dimensions.
 bool optim_decays(const optim_config *c, int dims);
 
 // Sets what is equal in all steps in the arguments of K_UPDATE; pointers, count and low_type stay as

@@ -5,7 +5,7 @@
 
 bool param_group_matches(const char *pattern, const char *name)
 {
-    // Where a character differs, the last "*" takes one character more.
+    // The last "*" takes one more character where a character differs.
     const char *star = NULL, *taken = NULL;
     if (!pattern) return true;
     while (*name) {

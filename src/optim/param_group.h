@@ -17,6 +17,7 @@ typedef struct param_group {
     const char *match;
     bool frozen;                   // no gradient, no optimizer state, no update
     policies dp;                   // data-parallel policies
+    policy_axes over;              // the process groups that they are for
     memory_tier tier[PLAN_STATES]; // where its weights, gradients and optimizer state lie
     dtype precision;               // the compute type of its weights
     optim_config optimizer;        // rule and settings; lr is the job's
@@ -29,7 +30,7 @@ typedef struct param_groups {
     int count;
 } param_groups;
 
-// Does the pattern match the whole name? "*" stands for any characters, also none and also dots.
+// Returns whether the pattern matches the whole name. "*" stands for any characters, also none and also dots.
 bool param_group_matches(const char *pattern, const char *name);
 // The index of the first group that matches `name`; -1: none does.
 int param_group_find(const param_group *groups, int count, const char *name);

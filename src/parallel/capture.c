@@ -4,16 +4,14 @@
 
 #include "base/alloc.h"
 #include "parallel/instructions.h"
-#include "parallel/traffic.h"
 
 #include <stdlib.h>
 
 // Why an instruction can be in no segment; NULL: it can.
-static const char *needs_host(const plan *p, const schedule *s, const schedule_instr *x,
-                              bool comm_records)
+static const char *needs_host(const plan *p, const schedule_instr *x, bool comm_records)
 {
-    const char *why = instr_needs_host(p, s, x);
-    if (!why && !comm_records && traffic_communicates(p, x))
+    const char *why = instr_row_of(x->kind)->needs_host(p, x);
+    if (!why && !comm_records && x->calls > 0)
         why = "no device can record the calls of the communicator";
     return why;
 }
@@ -26,7 +24,7 @@ status capture_divide(const plan *p, const schedule *s, bool comm_records, captu
     *out = (capture_segments){.count = 0};
     for (int i = 0, open = -1; i <= s->count; i++) {
         const bool ends = i == s->count;
-        const char *why = ends ? NULL : needs_host(p, s, &s->instr[i], comm_records);
+        const char *why = ends ? NULL : needs_host(p, &s->instr[i], comm_records);
         if (!ends && !why) {
             if (open < 0) open = i;
             out->instructions++;

@@ -160,6 +160,7 @@ static void add_user(const plan *p, plan_users *u, const plan_use *use)
 static status fill_row(plan *p, int i, const plan_param *q, plan_users u, err *e)
 {
     plan_row *r = &p->row[i];
+    const mesh_axes group = plan_group_axes(&p->group[q->group]);
     *r = (plan_row){.name = q->name,
                     .rows = q->rows,
                     .cols = q->cols,
@@ -173,15 +174,20 @@ static status fill_row(plan *p, int i, const plan_param *q, plan_users u, err *e
                     .last_block = u.last_block,
                     .group = q->group,
                     .decays = q->decays,
-                    .tp_partial = q->tp_partial,
+                    .partial = q->partial & ~group,
+                    .copies = mesh_axes_in_use(
+                        &p->o.mesh, AXES_ALL & ~(group | q->sharded | MESH_AXIS(AXIS_PP))),
                     .tied = u.first_stage != u.last_stage};
+    if (q->sharded & group)
+        return err_set(e, E_INTERNAL,
+                       "parameter %s is sharded over the process groups of its group", q->name);
     if (r->tied && u.between)
         return err_set(
             e, E_USAGE,
             "parameter %s is shared by blocks on stages %d to %d; valid: on one stage, or on "
             "the first and the last",
             q->name, u.first_stage, u.last_stage);
-    r->counted = (q->tp_sharded || p->coord[AXIS_TP] == 0) &&
+    r->counted = mesh_group_index(&p->o.mesh, p->coord, r->copies) == 0 &&
                  (!r->tied || p->coord[AXIS_PP] == u.first_stage);
     if (u.first_block >= 0) p->order[p->local_rows++] = i;
     return OK;
@@ -301,7 +307,7 @@ status plan_make(const plan_options *o, const plan_param *params, int count, pla
     p->o = *o;
     p->o.strategy = strategy_resolve(&o->strategy, &o->mesh);
     p->rows = count;
-    for (int a = 0; a < AXES; a++) p->coord[a] = mesh_coord(&o->mesh, o->rank, (axis)a);
+    mesh_coords(&o->mesh, o->rank, p->coord);
     TRY(alloc_zeroed(&p->row, (size_t)count, sizeof *p->row, WHAT, e));
     TRY(alloc_zeroed(&p->order, (size_t)count, sizeof *p->order, WHAT, e));
     TRY(alloc_zeroed(&p->bucket, (size_t)count, sizeof *p->bucket, WHAT, e));

@@ -15,9 +15,9 @@
 #define TRIREME_PARALLEL_PLAN_H
 
 #include "base/dtype.h"
+#include "base/mesh.h"
 #include "base/text.h"
 #include "comm/segment.h"
-#include "parallel/mesh.h"
 #include "parallel/policy.h"
 #include "parallel/strategy.h"
 
@@ -55,14 +55,14 @@ typedef enum plan_array {
     PLAN_ARRAYS
 } plan_array;
 
-// A parameter as the model describes it, on this tensor-parallel rank.
+// A parameter as the model describes it, on this rank.
 typedef struct plan_param {
     const char *name;
-    int64_t rows, cols; // of the tensor-parallel shard; cols is 1 for a vector
+    int64_t rows, cols; // of the shard that the rank computes with; cols is 1 for a vector
     int group;          // its parameter group
     bool decays;        // weight decay applies
-    bool tp_sharded;    // every tensor-parallel rank has another shard
-    bool tp_partial;    // replicated over tp, but the gradient of each tp rank is PARTIAL
+    mesh_axes sharded;  // the axes over which every rank computes with another shard
+    mesh_axes partial;  // the axes over which every rank has it, but with a PARTIAL gradient
 } plan_param;
 
 // Bits that say what a pass over a block computes.
@@ -85,7 +85,7 @@ typedef struct plan_use {
 // A parameter in the plan. Rows of the plan are parameters; rows of a parameter are its dim 0.
 typedef struct plan_row {
     const char *name;          // borrowed
-    int64_t rows, cols, count; // of the tensor-parallel shard; count is rows * cols
+    int64_t rows, cols, count; // of the shard that the rank computes with; count is rows * cols
     int bucket;                // -1: on another stage
     int stage;                 // the first stage that uses it
     int group;                 // its parameter group
@@ -96,8 +96,10 @@ typedef struct plan_row {
     int block, last_block;     // the first and the last block of this stage that use it
     bool decays;               // weight decay applies
     bool counted;              // this rank counts it in the gradient norm
-    bool tp_partial;           // its gradient is first summed over tp
-    bool tied;                 // the first and the last stage both use it
+    // The axes beside pp and those of its group: its gradient is first summed over the first set; every rank of
+    // the second has the row.
+    mesh_axes partial, copies;
+    bool tied; // the first and the last stage both use it
 } plan_row;
 
 typedef struct plan_bucket {
@@ -128,6 +130,8 @@ typedef struct plan_redistribution_step {
     // [local_rows] in the order of plan->order, with offsets from the bucket's start. NULL: the
     // collective treats the bucket as one run.
     comm_segment *segment;
+    // Of gradients with PowerSGD: likewise, without the rows that it factors. NULL: there is none.
+    comm_segment *rest;
 } plan_redistribution_step;
 
 enum { PLAN_REDISTRIBUTION_STEPS = 2 };
@@ -161,6 +165,7 @@ typedef enum plan_category {
 // What the plan needs to know of a parameter group.
 typedef struct plan_group_options {
     policies dp;
+    policy_axes over; // the process groups that the policies are for
     memory_tier tier[PLAN_STATES];
     dtype compute; // the type of its weights in use
     bool frozen;   // no gradient, no optimizer state
@@ -229,9 +234,10 @@ typedef struct plan {
     plan_options o;  // without chunk_blocks, cost, use, group and the next
     int coord[AXES]; // this rank's coordinates
     int groups;
-    plan_group *group; // [groups]
-    int chunks;        // model chunks of all stages
-    int *chunk_first;  // [chunks+1] chunk k is blocks chunk_first[k] … [k+1]-1
+    plan_group *group;   // [groups]
+    mesh_axes kept_over; // the axes whose ranks the post-forward groups divide
+    int chunks;          // model chunks of all stages
+    int *chunk_first;    // [chunks+1] chunk k is blocks chunk_first[k] … [k+1]-1
     int rows, buckets;
     plan_row *row; // [rows] by parameter
     int *order;    // [local_rows] rows of this stage, as they lie in the arrays
@@ -278,6 +284,12 @@ static inline bool plan_is_swapped(const plan_group *g, plan_state what)
 static inline bool plan_updates_in_slot(const plan_group *g, plan_state what)
 {
     return g->swapped[what] && !g->updates_on_host;
+}
+// The layout of a group's reduced gradients in memory. Where they are swapped, only the optimizer's
+// shards come back.
+static inline plan_layout plan_gradient_layout(const plan_group *g)
+{
+    return g->swapped[PLAN_GRADIENTS] ? g->optimizer : g->gradient;
 }
 // Does the host update one of the groups?
 bool plan_updates_on_host(const plan *p);

@@ -117,7 +117,8 @@ static status check_update(const plan_options *o, const plan_group *g, int group
     return OK;
 }
 
-static status check_reshard(const plan_options *o, plan_group *g, err *e)
+// The post-forward groups are of one process group: another parameter group frees its weights instead.
+static status check_reshard(const plan_options *o, plan_group *g, mesh_axes *kept_over, err *e)
 {
     const int k = o->strategy.reshard_after_forward,
               shards = mesh_group_size(&o->mesh, g->axes[LEVEL_INNER]);
@@ -129,7 +130,8 @@ static status check_reshard(const plan_options *o, plan_group *g, err *e)
                        "%s; valid: true, false, or a divisor",
                        k, shards, mesh_group_name(&o->mesh, g->axes[LEVEL_INNER], name));
     // A group of all ranks would keep the shards that the ranks have anyway.
-    g->keeps_post_forward_shards = k < shards;
+    if (k < shards && !*kept_over) *kept_over = g->axes[LEVEL_INNER];
+    g->keeps_post_forward_shards = *kept_over == g->axes[LEVEL_INNER];
     return OK;
 }
 
@@ -141,7 +143,8 @@ static bool same_policy(const policy *a, const policy *b)
 // Do the groups differ in nothing that the plan knows?
 static bool same_options(const plan_group_options *a, const plan_group_options *b)
 {
-    return same_policy(&a->dp.outer, &b->dp.outer) && same_policy(&a->dp.inner, &b->dp.inner) &&
+    return memcmp(&a->over, &b->over, sizeof a->over) == 0 &&
+           same_policy(&a->dp.outer, &b->dp.outer) && same_policy(&a->dp.inner, &b->dp.inner) &&
            memcmp(a->tier, b->tier, sizeof a->tier) == 0 && a->compute == b->compute &&
            a->frozen == b->frozen && (a->frozen || (a->has_m == b->has_m && a->has_v == b->has_v));
 }
@@ -181,14 +184,14 @@ status plan_make_groups(plan *p, const strategy *s, err *e)
         place_states(g, &s->offload);
         g->representative = representative_of(p, i);
         for (int l = 0; l < POLICY_LEVELS; l++)
-            g->axes[l] = mesh_axes_in_use(&o->mesh, POLICY_AXES[l]);
-        g->no_sync =
-            strategy_no_sync_of(s->no_sync, &g->o.dp, g->swapped[PLAN_GRADIENTS], &o->mesh);
+            g->axes[l] = mesh_axes_in_use(&o->mesh, g->o.over.level[l]);
+        g->no_sync = strategy_no_sync_of(s->no_sync, &g->o.dp, &g->o.over,
+                                         g->swapped[PLAN_GRADIENTS], &o->mesh);
         TRY(policies_check(&g->o.dp, e));
         choose_layouts(o, g);
         TRY(check_tiers(o, g, i, e));
         TRY(check_update(o, g, i, e));
-        TRY(check_reshard(o, g, e));
+        TRY(check_reshard(o, g, &p->kept_over, e));
     }
 done:
     return result;
@@ -259,7 +262,7 @@ int plan_group_index(const plan *p, int process_group)
     if (process_group == GROUP_WORLD) return p->o.rank;
     if (process_group == GROUP_TIED) return p->coord[AXIS_PP] > 0;
     if (process_group == GROUP_POST_FORWARD)
-        return mesh_group_index(&p->o.mesh, p->coord, POLICY_AXES[LEVEL_INNER]) %
+        return mesh_group_index(&p->o.mesh, p->coord, p->kept_over) %
                p->o.strategy.reshard_after_forward;
     return mesh_group_index(&p->o.mesh, p->coord, (mesh_axes)process_group);
 }
@@ -268,10 +271,9 @@ int plan_process_groups(const plan *p, int out[PROCESS_GROUPS])
 {
     bool used[PROCESS_GROUPS] = {false};
     int count = 0;
-    // Passes communicate over one axis each.
     for (int a = 0; a < AXES; a++)
-        if (((axis)a == AXIS_PP || (axis)a == AXIS_CP || (axis)a == AXIS_TP))
-            used[mesh_axes_in_use(&p->o.mesh, MESH_AXIS(a))] = true;
+        used[mesh_axes_in_use(&p->o.mesh, AXES_PASSES & MESH_AXIS(a))] = true;
+    for (int i = 0; i < p->rows; i++) used[p->row[i].partial] = true;
     for (int i = 0; i < p->groups; i++) {
         const plan_group *g = &p->group[i];
         used[g->axes[LEVEL_INNER]] = used[g->axes[LEVEL_OUTER]] = true;

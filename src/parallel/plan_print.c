@@ -163,14 +163,15 @@ static void print_row(const plan *p, const char *when, const plan_redistribution
     text_add(out, "\n");
 }
 
-// Has the group a row of this stage whose gradient is summed over tp?
-static bool has_tp_partial(const plan *p, int group)
+// The axes beside its own over which the gradient of a row of this group and stage is summed.
+static mesh_axes partial_over(const plan *p, int group)
 {
+    mesh_axes over = 0;
     for (int k = 0; k < p->local_rows; k++) {
         const plan_row *r = &p->row[p->order[k]];
-        if (r->tp_partial && p->group[r->group].representative == group) return true;
+        if (p->group[r->group].representative == group) over |= r->partial;
     }
-    return false;
+    return over;
 }
 
 // Has the group weights that the first and the last stage share?
@@ -187,9 +188,12 @@ static void print_gradient_collectives(const plan *p, int group, text *out)
     const plan_group *g = &p->group[group];
     const char *const each = p->o.micros > 1 ? "each micro-batch" : "each step";
     print_row(p, each, &g->redistribute.reduce_micro_batch, "gradients", out);
-    if (has_tp_partial(p, group)) {
+    const mesh_axes partial = partial_over(p, group);
+    if (partial) {
         print_when(g->no_sync ? "each step" : each, out);
-        text_add(out, "all-reduce gradients of unsharded parameters over tp\n");
+        text_add(out, "all-reduce gradients of unsharded parameters over ");
+        print_ranks(p, (int)partial, out);
+        text_add(out, "\n");
     }
     if (ties_stages(p, group)) {
         print_when("each step", out);
@@ -263,18 +267,12 @@ static void print_groups(const plan *p, text *out)
 // The axes that are not data-parallel; print_policies names those that are.
 static void print_other_axes(const plan *p, text *out)
 {
-    static const struct {
-        axis axis;
-        const char *what;
-    } others[] = {{AXIS_PP, "pipeline stages"},
-                  {AXIS_CP, "context-parallel ranks"},
-                  {AXIS_TP, "tensor-parallel ranks"}};
     const char *between = "";
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        if (p->o.mesh.size[others[i].axis] == 1) continue;
+    for (int a = 0; a < AXES; a++) {
+        if (p->o.mesh.size[a] == 1 || !axis_ranks((axis)a)) continue;
         if (!*between) print_when("mesh", out);
-        text_addf(out, "%s%d %s (%s)", between, p->o.mesh.size[others[i].axis], others[i].what,
-                  axis_name(others[i].axis));
+        text_addf(out, "%s%d %s (%s)", between, p->o.mesh.size[a], axis_ranks((axis)a),
+                  axis_name((axis)a));
         between = ", ";
     }
     if (*between) text_add(out, "\n");

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/size.h"
+#include "parallel/hook.h"
 
 #include <stdlib.h>
 
@@ -124,6 +125,36 @@ static status add_post_forward_gather(const plan *p, plan_group *g, err *e)
                     &m->step[0].segment, e);
 }
 
+// PowerSGD factors some rows. The others are reduced over segments, also where an all-reduce of all
+// elements has none: then each rank sums an equal part of a row.
+static comm_segment rest_of(const plan *p, const plan_redistribution *m,
+                            const plan_redistribution_step *x, int position)
+{
+    const plan_row *r = &p->row[p->order[position]];
+    if (hook_factors_row(p, r)) return (comm_segment){0};
+    if (x->segment) return x->segment[position];
+    const int64_t offset = r->offset[m->layout],
+                  count = plan_local_shard(p, r, m->layout, p->coord).count;
+    return (comm_segment){.full_offset = offset,
+                          .shard_offset = offset,
+                          .count = count,
+                          .shard_count = size_ceil_div(count, x->ranks)};
+}
+
+static status add_rest(const plan *p, const plan_group *g, plan_redistribution *m, err *e)
+{
+    status result = OK;
+    for (int k = 0; p->o.strategy.hook.kind == HOOK_POWERSGD && k < m->count; k++) {
+        plan_redistribution_step *x = &m->step[k];
+        TRY(alloc_zeroed(&x->rest, (size_t)p->local_rows, sizeof *x->rest, "the plan", e));
+        for (int b = g->first_bucket; b < g->first_bucket + g->buckets; b++)
+            for (int i = 0; i < p->bucket[b].rows; i++)
+                x->rest[p->bucket[b].first_row + i] = rest_of(p, m, x, p->bucket[b].first_row + i);
+    }
+done:
+    return result;
+}
+
 static status make_of_group(const plan *p, plan_group *g, err *e)
 {
     status result = OK;
@@ -144,6 +175,8 @@ static status make_of_group(const plan *p, plan_group *g, err *e)
     TRY(add_reductions(p, g, &r->reduce_micro_batch, LAYOUT_FULL, partial, gradient, e));
     TRY(add_reductions(p, g, &r->reduce_step, g->gradient, gradient, optimizer, e));
     TRY(add_gathers(p, g, &r->all_gather_updated, g->optimizer, optimizer, weight, e));
+    TRY(add_rest(p, g, &r->reduce_micro_batch, e));
+    TRY(add_rest(p, g, &r->reduce_step, e));
 done:
     return result;
 }
@@ -163,6 +196,9 @@ void plan_free_redistributions(plan *p)
         plan_redistribution *all[] = {&r->unshard, &r->unshard_post_forward, &r->reduce_micro_batch,
                                       &r->reduce_step, &r->all_gather_updated};
         for (size_t m = 0; m < sizeof all / sizeof *all; m++)
-            for (int k = 0; k < all[m]->count; k++) free(all[m]->step[k].segment);
+            for (int k = 0; k < all[m]->count; k++) {
+                free(all[m]->step[k].segment);
+                free(all[m]->step[k].rest);
+            }
     }
 }

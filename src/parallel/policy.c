@@ -9,9 +9,8 @@ static const policy POLICIES[] = {
     {"fsdp_no_sync", SHARD, PARTIAL, SHARD}, // zero3 that reduces gradients once a step
 };
 
-const mesh_axes POLICY_AXES[POLICY_LEVELS] = {[LEVEL_INNER] =
-                                                  MESH_AXIS(AXIS_DP_SHARD) | MESH_AXIS(AXIS_CP),
-                                              [LEVEL_OUTER] = MESH_AXIS(AXIS_DP_REPLICATE)};
+const policy_axes POLICY_AXES = {{[LEVEL_INNER] = MESH_AXIS(AXIS_DP_SHARD) | MESH_AXIS(AXIS_CP),
+                                  [LEVEL_OUTER] = MESH_AXIS(AXIS_DP_REPLICATE)}};
 
 const policy *policy_row(size_t i)
 {
@@ -51,11 +50,11 @@ const policy *policies_at(const policies *p, policy_level level)
     return level == LEVEL_OUTER ? &p->outer : &p->inner;
 }
 
-bool policies_shard_gradients(const policies *p, const mesh *m)
+bool policies_shard_gradients(const policies *p, const policy_axes *over, const mesh *m)
 {
     for (int l = 0; l < POLICY_LEVELS; l++)
         if (policies_at(p, (policy_level)l)->gradient == SHARD &&
-            mesh_group_size(m, POLICY_AXES[l]) > 1)
+            mesh_group_size(m, over->level[l]) > 1)
             return true;
     return false;
 }

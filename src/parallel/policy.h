@@ -13,7 +13,7 @@
 #define TRIREME_PARALLEL_POLICY_H
 
 #include "base/err.h"
-#include "parallel/mesh.h"
+#include "base/mesh.h"
 #include "parallel/placement.h"
 
 #include <stdbool.h>
@@ -27,8 +27,13 @@ typedef struct policy {
 // The two levels, in the order in which gradients are summed: inner first.
 typedef enum policy_level { LEVEL_INNER, LEVEL_OUTER, POLICY_LEVELS } policy_level;
 
-// The axes of the process group of each level: dp_shard and cp flattened, and dp_replicate.
-extern const mesh_axes POLICY_AXES[POLICY_LEVELS];
+// The process groups of a parameter group: the axes of each level, which flatten into one group.
+typedef struct policy_axes {
+    mesh_axes level[POLICY_LEVELS];
+} policy_axes;
+
+// Those of parameters that every rank of a stage uses: sharded over dp_shard x cp, replicated over dp_replicate.
+extern const policy_axes POLICY_AXES;
 
 typedef struct policies {
     policy outer, inner;
@@ -44,7 +49,7 @@ const policy *policy_row(size_t i);
 status policies_check(const policies *p, err *e);
 const policy *policies_at(const policies *p, policy_level level);
 // Does one of the policies shard gradients over several ranks?
-bool policies_shard_gradients(const policies *p, const mesh *m);
+bool policies_shard_gradients(const policies *p, const policy_axes *over, const mesh *m);
 // The same policies with PARTIAL gradients: under no_sync every rank sums the gradients of several
 // micro-batches locally, at full size.
 policies policies_no_sync(policies p);

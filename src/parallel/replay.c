@@ -75,7 +75,7 @@ static const instr_peers *peers_now(const replay *w, int stage)
 }
 
 // Whether the next instruction of the stage meets other stages in this way.
-static bool is_at(const replay *w, int stage, instr_meeting m)
+static bool is_at(const replay *w, int stage, instr_rendezvous m)
 {
     return !is_finished(w, stage) && peers_now(w, stage)->meeting == m;
 }
@@ -217,7 +217,7 @@ done:
 // ---- Collectives between stages
 
 // Fills w->collective with the next instruction of each stage that takes part in the collective.
-static int participants(replay *w, instr_meeting m)
+static int participants(replay *w, instr_rendezvous m)
 {
     int count = 0;
     for (int i = 0; i < w->stages; i++)
@@ -228,7 +228,7 @@ static int participants(replay *w, instr_meeting m)
 
 static status try_collective(replay *w, replay_position position, bool *moved, err *e)
 {
-    const instr_meeting m = peers_now(w, position.stage)->meeting;
+    const instr_rendezvous m = peers_now(w, position.stage)->meeting;
     const int count = participants(w, m);
     *moved = true;
     if (m == MEETS_ENDS && position.stage > 0 && position.stage < w->stages - 1)
@@ -243,7 +243,7 @@ static status try_next(replay *w, int stage, bool *moved, err *e)
 {
     status result = OK;
     const replay_position position = {stage, w->next[stage]};
-    const instr_meeting m = peers_now(w, stage)->meeting;
+    const instr_rendezvous m = peers_now(w, stage)->meeting;
     const bool message = instr_is_message(instr_of(w, position));
     if (m == MEETS_ENDS || m == MEETS_ALL_STAGES) return try_collective(w, position, moved, e);
     if (message) TRY(check_message(w, position, e));
@@ -266,7 +266,7 @@ static int stuck_at(const replay *w, int stage)
 // `stage` cannot advance. Returns the stage that it waits for.
 static int waits_for(replay *w, int stage)
 {
-    const instr_meeting m = peers_now(w, stage)->meeting;
+    const instr_rendezvous m = peers_now(w, stage)->meeting;
     const schedule_instr *stuck = instr_of(w, (replay_position){stage, stuck_at(w, stage)});
     if (instr_is_message(stuck)) return stuck->peer;
     int count = participants(w, m), i = 0;

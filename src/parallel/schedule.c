@@ -313,6 +313,12 @@ static void assign_act_grads(schedule_builder *b, const schedule_visit *v, sched
     b->act_grad.current = -1;
 }
 
+static bool is_gradient(const schedule_instr *message, instr_rendezvous meeting)
+{
+    const instr_peers *p = &instr_row_of(message->kind)->peers;
+    return p->channel == CHANNEL_GRADIENTS && p->meeting == meeting;
+}
+
 // Adds the messages before message `until`. Slots that a group frees are free when it has ended.
 static void add_messages(schedule_builder *b, int until)
 {
@@ -320,16 +326,16 @@ static void add_messages(schedule_builder *b, int until)
         schedule_instr *x = add(b, b->messages.items[b->messages.added]);
         int *const slot = border_grad(b, x->index, x->micro);
         x->grad_in = x->grad_out = -1;
-        if (instr_has_effect(x->kind, ACCESS_ALLOCATE, RES_ACT_GRAD_SLOT)) {
+        if (is_gradient(x, MEETS_SENDER)) {
             *slot = x->wgrad_slot >= 0 ? -1 : take_act_grad(b);
             x->grad_out = *slot;
-        } else if (instr_has_effect(x->kind, ACCESS_FREE, RES_ACT_GRAD_SLOT)) {
+        } else if (is_gradient(x, MEETS_RECEIVER)) {
             x->grad_in = *slot;
         }
         for (int i = b->messages.added; !x->with_next && i >= 0; i--) {
             const schedule_instr *y = &b->messages.items[i];
             if (i < b->messages.added && !y->with_next) break;
-            if (instr_has_effect(y->kind, ACCESS_FREE, RES_ACT_GRAD_SLOT))
+            if (is_gradient(y, MEETS_RECEIVER))
                 free_act_grad(b, *border_grad(b, y->index, y->micro));
         }
     }
@@ -470,6 +476,7 @@ done:
 void schedule_clear(schedule *s)
 {
     free(s->instr);
+    free(s->call);
     free(s->act_slots);
     free(s->wgrad_slots);
     free(s->weights.elements);

@@ -65,6 +65,7 @@ typedef struct schedule_instr {
     bool full;         // SWAP_IN, SWAP_OUT: full gradients in a gradient slot, not a local shard
     bool with_next;    // messages: starts together with the next instruction
     plan_state what;   // SWAP_IN, SWAP_OUT
+    int first_call, calls; // the calls that it makes (calls.h), in the list of the schedule
 } schedule_instr;
 
 // The buffers of one kind: how many live at once, and how large each of them is.
@@ -86,6 +87,8 @@ typedef struct schedule {
     schedule_slots weights;            // unsharded buckets
     schedule_slots gradients;          // buckets whose gradients are not yet reduced
     schedule_slots state[PLAN_STATES]; // buckets between their tier and their use
+    struct schedule_call *call;        // [calls] of all instructions (calls.h)
+    int calls;
 } schedule;
 
 // Makes the list of a training step, or of the evaluation of one micro-batch (forward only).
@@ -95,7 +98,7 @@ void schedule_clear(schedule *s);
 const char *instr_name(schedule_instr_kind k);
 // Appends one line without its end: "UNSHARD bucket 0 into weight slot 0".
 void instr_print(const schedule_instr *x, text *out);
-// Appends the list as indented lines, or as a JSON array of strings.
-void schedule_print(const schedule *s, bool json, text *out);
+// Appends the list, with the calls of each instruction, as indented lines or as a JSON array of strings.
+void schedule_print(const plan *p, const schedule *s, bool json, text *out);
 
 #endif

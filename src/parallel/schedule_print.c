@@ -1,46 +1,44 @@
-// schedule_print.c -- instructions as lines of text, made from the rows of instructions.c. Called
-// by `trireme explain`, by verify.c for its messages and by train/activity.c.
+// schedule_print.c -- a list as lines of text: its instructions, and their calls. Called by `trireme explain`.
+#include "parallel/calls.h"
 #include "parallel/instructions.h"
+#include "parallel/traffic.h"
 
-#include <string.h>
-
-// Appends the member whose name is in braces at `word`. Returns the text after the braces.
-static const char *add_member(const schedule_instr *x, const char *word, text *out)
+static bool prints_alike(const schedule_call *a, const schedule_call *b)
 {
-    const struct {
-        const char *word;
-        int value;
-    } members[] = {
-        {"{micro}", x->micro}, {"{index}", x->index}, {"{slot}", x->slot}, {"{peer}", x->peer}};
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
-        const size_t length = strlen(members[i].word);
-        if (strncmp(word, members[i].word, length)) continue;
-        text_addf(out, "%d", members[i].value);
-        return word + length;
-    }
-    text_add(out, plan_state_name(x->what));
-    return word + strlen("{what}");
+    return a->call.kind == b->call.kind && a->group == b->group && a->call.type == b->call.type &&
+           a->steps == b->steps;
 }
 
-void instr_print(const schedule_instr *x, text *out)
+// Appends ": reduce_scatter over dp_shard_cp, 12.3 MiB fp32", and so on for the calls of *x. Those that differ only in
+// their elements are one item.
+static void print_calls(const plan *p, const schedule *s, const schedule_instr *x, text *out)
 {
-    const instr_row *row = instr_row_of(x->kind);
-    text_add(out, row->name);
-    for (const char *rest = row->line.text; *rest;) {
-        const size_t plain = strcspn(rest, "{");
-        text_add_bytes(out, rest, plain);
-        rest += plain;
-        if (*rest) rest = add_member(x, rest, out);
+    char name[MESH_NAME_BYTES], size[24];
+    const schedule_call *c = s->call + x->first_call;
+    for (int i = 0; i < x->calls; i++) {
+        double bytes = 0;
+        int first = i, alike = 0;
+        for (int k = x->calls - 1; k >= 0; k--)
+            if (prints_alike(&c[i], &c[k])) first = k, alike++, bytes += c[k].bytes;
+        if (first < i) continue;
+        text_bytes(size, bytes);
+        text_add(out, i ? "; " : ": ");
+        if (alike > 1) text_addf(out, "%d x ", alike);
+        text_addf(out, "%s over %s, %s %s", comm_call_row_of(c[i].call.kind)->name,
+                  process_group_name(&p->o.mesh, c[i].group, name), size,
+                  dtype_name(c[i].call.type));
+        if (c[i].steps == STEPS_BEFORE_POWERSGD)
+            text_addf(out, " before step %lld", (long long)p->o.strategy.hook.start_step);
     }
-    if (instr_when_holds(row->line.when, x)) text_add(out, row->line.addition);
 }
 
-void schedule_print(const schedule *s, bool json, text *out)
+void schedule_print(const plan *p, const schedule *s, bool json, text *out)
 {
     text_addf(out, json ? "[" : "schedule: %d instructions a step\n", s->count);
     for (int i = 0; i < s->count; i++) {
         text_add(out, json ? (i ? ",\"" : "\"") : "  ");
         instr_print(&s->instr[i], out);
+        print_calls(p, s, &s->instr[i], out);
         text_add(out, json ? "\"" : "\n");
     }
     if (json) text_add(out, "]");

@@ -11,10 +11,11 @@ const char *const HOOK_NAMES[HOOKS + 1] = {
 const char *const RECOMPUTE_NAMES[RECOMPUTES + 1] = {
     [RECOMPUTE_NONE] = "none", [RECOMPUTE_SELECTIVE] = "selective", [RECOMPUTE_FULL] = "full"};
 
-bool strategy_no_sync_of(strategy_no_sync mode, const policies *dp, bool swapped, const mesh *m)
+bool strategy_no_sync_of(strategy_no_sync mode, const policies *dp, const policy_axes *over,
+                         bool swapped, const mesh *m)
 {
     if (mode != NO_SYNC_AUTO) return mode == NO_SYNC_TRUE;
-    return swapped || !policies_shard_gradients(dp, m);
+    return swapped || !policies_shard_gradients(dp, over, m);
 }
 
 strategy strategy_resolve(const strategy *s, const mesh *m)
@@ -22,7 +23,8 @@ strategy strategy_resolve(const strategy *s, const mesh *m)
     strategy r = *s;
     const bool swapped =
         memory_tier_row_of(s->offload.tier[PLAN_GRADIENTS], s->offload.host_is_apart)->swapped;
-    r.no_sync = strategy_no_sync_of(s->no_sync, &s->dp, swapped, m) ? NO_SYNC_TRUE : NO_SYNC_FALSE;
+    r.no_sync = strategy_no_sync_of(s->no_sync, &s->dp, &POLICY_AXES, swapped, m) ? NO_SYNC_TRUE
+                                                                                  : NO_SYNC_FALSE;
     if (m->size[AXIS_PP] == 1)
         r.pipeline = (strategy_pipeline){.schedule = PIPE_1F1B, .virtual_stages = 1};
     return r;

@@ -8,9 +8,9 @@
 #define TRIREME_PARALLEL_STRATEGY_H
 
 #include "base/dtype.h"
+#include "base/mesh.h"
 #include "base/recompute.h"
 #include "parallel/memory_tier.h"
-#include "parallel/mesh.h"
 #include "parallel/pipeline.h"
 #include "parallel/policy.h"
 
@@ -95,7 +95,8 @@ typedef struct strategy {
 // the gradients of a step's micro-batches summed before they are reduced? `auto` means yes, unless a
 // policy shards gradients over several ranks. Gradients that are swapped can be reduced only once a step,
 // so it means yes for them.
-bool strategy_no_sync_of(strategy_no_sync mode, const policies *dp, bool swapped, const mesh *m);
+bool strategy_no_sync_of(strategy_no_sync mode, const policies *dp, const policy_axes *over,
+                         bool swapped, const mesh *m);
 // The strategy with every choice that depends on the mesh: no_sync auto becomes true or false,
 // and without pipeline stages the schedule is 1f1b with one chunk.
 strategy strategy_resolve(const strategy *s, const mesh *m);

@@ -1,6 +1,6 @@
-// traffic.h -- computes the bytes that a rank sends in one training step, by process group, from
-// its plan and its list of instructions. `trireme plan` prints them after the bytes of memory, and
-// a communicator that counts (comm/trace.h) must show the same.
+// traffic.h -- adds the bytes that a rank sends in one training step, by process group, from the calls
+// of its list of instructions. `trireme plan` prints them after the bytes of memory, and
+// a communicator that counts (comm_count_calls) must show the same.
 //
 // Collectives count by the formulas of a ring of n ranks: all-reduce 2(n-1)/n of the payload,
 // reduce-scatter and all-gather the full payload less the rank's shard. A message counts on
@@ -9,21 +9,10 @@
 #ifndef TRIREME_PARALLEL_TRAFFIC_H
 #define TRIREME_PARALLEL_TRAFFIC_H
 
-#include "parallel/instructions.h"
+#include "parallel/schedule.h"
 
-// The bytes that a block sends in one micro-batch.
-typedef struct traffic_block {
-    double input, output; // its input gradient and its output, to another stage
-    // Over tp and over cp, by what a pass computes (COMPUTES_FORWARD, …).
-    double tp[COMPUTES], cp[COMPUTES];
-} traffic_block;
-
-// Fills p->sent_bytes. blocks[b] belongs to block b of the model; it is read only for blocks of
-// this stage. `agreed` is the payload in bytes of the all-reduce of CLIP_GRAD_NORM.
-void traffic_count(plan *p, const schedule *s, const traffic_block *blocks, double agreed);
-
-// Does the instruction send to other ranks, or receive from them?
-bool traffic_communicates(const plan *p, const schedule_instr *x);
+// Fills p->sent_bytes from the calls of the list.
+void traffic_count(plan *p, const schedule *s);
 
 // Lists the process groups to print for these bytes: every single axis, "dp", the GROUP_…, and other
 // flattened axes that are used. Returns their number.

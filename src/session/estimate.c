@@ -99,7 +99,7 @@ static void add_plan(memory_estimate *n, const plan *p, uint64_t params)
     n->host_total = plan_host_bytes(p);
 }
 
-// Do both tensor-parallel ranks have shards of the same sizes?
+// Returns whether both tensor-parallel ranks have shards of the same sizes.
 static bool same_shards(const plan *a, const plan *b)
 {
     for (int i = 0; i < a->rows; i++)

@@ -21,7 +21,7 @@ typedef struct memory_estimate {
 
 #define MEMORY_ESTIMATE_NO_BUDGET UINT64_MAX // the ranks run on machines of unknown memory
 
-// What does not depend on the plan.
+// The part that does not depend on the plan.
 typedef struct memory_estimate_base {
     // Bytes of the program itself, and those that the device takes for itself. Where the host's memory is
     // apart from the device's, the program's are in host_runtime.
@@ -30,7 +30,7 @@ typedef struct memory_estimate_base {
     uint64_t host_budget; // likewise of the host's memory; without effect where the two are one
 } memory_estimate_base;
 
-// Is the estimate within `budget` bytes of the device's memory, and within the host's budget of `base`?
+// Returns whether the estimate is within `budget` bytes of the device's memory, and within the host's budget of `base`.
 bool memory_estimate_fits(const memory_estimate *n, uint64_t budget,
                           const memory_estimate_base *base);
 // The bytes by which it is over one of the two, or both.

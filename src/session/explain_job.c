@@ -78,7 +78,7 @@ done:
     return result;
 }
 
-// What computes attention and its gradient, "" where the model has none or the device has one way.
+// Returns the name of what computes attention and its gradient, "" where the model has none or the device has one way.
 typedef struct attention_ways {
     const kernel_needs *needs;
     const char *forward, *gradient;
@@ -202,7 +202,7 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
         print_rank(&o, out);
     plan_print(p, x->json, out);
     text_add(out, x->json ? ",\"schedule\":" : "\n");
-    schedule_print(&s, x->json, out);
+    schedule_print(p, &s, x->json, out);
     text_add(out, x->json ? ",\"capture\":" : "\n");
     TRY(capture_print(p, &s, x->json, out, e));
     text_add(out, x->json ? "}\n" : "");

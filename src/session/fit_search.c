@@ -11,8 +11,8 @@ static bool has_several_micro_batches(const job *j, const mesh *m)
 // The ranks that can shard state: those that hold the same part of the model.
 static int sharding_ranks(const mesh *m)
 {
-    return mesh_group_size(m, POLICY_AXES[LEVEL_INNER]) *
-           mesh_group_size(m, POLICY_AXES[LEVEL_OUTER]);
+    return mesh_group_size(m, POLICY_AXES.level[LEVEL_INNER]) *
+           mesh_group_size(m, POLICY_AXES.level[LEVEL_OUTER]);
 }
 
 static status mesh_of(const job *j, int ranks, mesh *out)
@@ -52,7 +52,7 @@ static bool to_policy(job *j, int ranks, const char *name)
     const policy *p = policy_find(name);
     j->strategy.dp.inner = *p;
     if (mesh_of(j, ranks, &m) != OK || sharding_ranks(&m) == 1) return false;
-    if (mesh_group_size(&m, POLICY_AXES[LEVEL_INNER]) == 1) j->strategy.dp.outer = *p;
+    if (mesh_group_size(&m, POLICY_AXES.level[LEVEL_INNER]) == 1) j->strategy.dp.outer = *p;
     if (has_several_micro_batches(j, &m) && j->strategy.no_sync == NO_SYNC_TRUE)
         j->strategy.no_sync = NO_SYNC_FALSE;
     return true;
@@ -73,7 +73,7 @@ static bool to_zero3_on_both_axes(job *j, int ranks)
 {
     mesh m;
     j->strategy.dp.outer = *policy_find("zero3");
-    return mesh_of(j, ranks, &m) == OK && mesh_group_size(&m, POLICY_AXES[LEVEL_INNER]) > 1 &&
+    return mesh_of(j, ranks, &m) == OK && mesh_group_size(&m, POLICY_AXES.level[LEVEL_INNER]) > 1 &&
            m.size[AXIS_DP_REPLICATE] > 1 && to_policy(j, ranks, "zero3");
 }
 
@@ -81,11 +81,12 @@ static bool to_zero3_on_both_axes(job *j, int ranks)
 static bool to_cp(job *j, int ranks)
 {
     mesh m;
-    const int cp = 2 * j->parallel.cp;
-    if (j->train.micro_batch != 1 || j->data.seq_len % (2 * cp) || j->parallel.dp_shard % 2)
+    const int cp = 2 * j->parallel.size[AXIS_CP];
+    if (j->train.micro_batch != 1 || j->data.seq_len % (2 * cp) ||
+        j->parallel.size[AXIS_DP_SHARD] % 2)
         return false;
-    j->parallel.dp_shard /= 2; // 0, which is auto, stays
-    j->parallel.cp = cp;
+    j->parallel.size[AXIS_DP_SHARD] /= 2; // 0, which is auto, stays
+    j->parallel.size[AXIS_CP] = cp;
     return mesh_of(j, ranks, &m) == OK;
 }
 
@@ -156,7 +157,7 @@ typedef struct fit_search_state {
     fit_search *best; // the lowest estimate so far
 } fit_search_state;
 
-// Is the estimate better than the best so far? It is where fewer bytes are over the budgets, and of two
+// Returns whether the estimate is better than the best so far. It is where fewer bytes are over the budgets, and of two
 // that fit where it is lower.
 static bool is_lower(const fit_search_state *c, const memory_estimate *n)
 {
@@ -237,7 +238,7 @@ status fit_search_ranks(const job *changed, const session_inputs *in, int ranks,
         memory_estimate n;
         err refused = {0};
         more.train.global_batch *= times;
-        if (more.parallel.dp_shard > 0) more.parallel.dp_shard *= times;
+        if (more.parallel.size[AXIS_DP_SHARD] > 0) more.parallel.size[AXIS_DP_SHARD] *= times;
         if (!to_zero3(&more, ranks * times)) continue;
         result = memory_estimate_of(&more, in, ranks * times, base, &n, &refused);
         if (result != OK && result != E_USAGE && result != E_FIT) FAIL(result, "%s", refused.text);

@@ -63,7 +63,7 @@ static status is_there(const char *out, int part, bool *there, err *e)
     return result;
 }
 
-static void tell(text *kept, int part, int number)
+static void add_kept(text *kept, int part, int number)
 {
     if (kept)
         text_addf(kept, "%s%s-%d%s", kept->bytes ? ", " : "", PART[part].stem, number,
@@ -90,7 +90,7 @@ status folder_begin(const char *out, bool overwrite, text *kept, err *e)
         if (overwrite)
             TRY(file_remove_tree(to, e));
         else
-            tell(kept, part, number);
+            add_kept(kept, part, number);
         free(from);
         free(to);
         from = to = NULL;
@@ -110,7 +110,7 @@ status folder_resume(const char *out, const char *checkpoint, text *kept, err *e
     TRY(free_number(out, &number, e));
     TRY(beside(out, CHECKPOINTS, number, &aside, e));
     TRY(ckpt_resume_from(out, checkpoint, aside, &moved, e));
-    if (moved) tell(kept, CHECKPOINTS, number);
+    if (moved) add_kept(kept, CHECKPOINTS, number);
 done:
     free(aside);
     return result;

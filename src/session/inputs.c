@@ -1,6 +1,7 @@
 // inputs.c -- opens and checks a job's inputs before any rank starts, and resolves the sizes that
 // follow from them: batch, steps, memory (fit.c). See session.h.
 #include "base/file.h"
+#include "ckpt/ckpt.h"
 #include "session/checked.h"
 #include "session/fit.h"
 #include "session/groups.h"
@@ -10,6 +11,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+status session_use_model(job *j, const char *folder, err *e)
+{
+    status result = OK;
+    model_config c;
+    char *found = NULL;
+    TRY(ckpt_locate(folder, &found, NULL, e));
+    TRY(model_config_read(found, &c, e));
+    if (c.family != j->model.config.family)
+        FAIL(E_USAGE, "%s: the model is a %s, the job's is a %s", found, c.family->name,
+             j->model.config.family->name);
+    j->model.config = c;
+    free(j->model.path);
+    j->model.path = found;
+    found = NULL;
+    j->model.has_weights = true;
+done:
+    free(found);
+    return result;
+}
 
 // Traces the model once to get its limits of ids, and checks the weights against it.
 static status open_model(const job *j, session_inputs *in, model_limits *limits, err *e)
@@ -89,8 +110,7 @@ static status open_all(job *j, const session_own_inputs *own, session_inputs *ou
     status result = OK;
     model_limits limits;
     device_description described;
-    *out = (session_inputs){.family = own->family ? own->family
-                                                  : model_family_find(j->model.config.family),
+    *out = (session_inputs){.family = own->family ? own->family : j->model.config.family,
                             .config = own->family ? own->config : &j->model.config,
                             .predicts = own->predicts};
     TRY(device_describe(j->launch.device, NULL, &described, e));
@@ -134,11 +154,12 @@ status session_inputs_open_to_explain(job *j, session_inputs *out, err *e)
     return open_ready(j, &(session_own_inputs){.family = NULL}, out, e);
 }
 
-status session_inputs_open_to_plan(job *j, session_inputs *out, err *e)
+status session_inputs_open_to_plan(job *j, const session_own_inputs *own, session_inputs *out,
+                                   err *e)
 {
     status result = OK;
     const bool choose = j->train.micro_batch == 0;
-    TRY(open_all(j, &(session_own_inputs){.family = NULL}, out, e));
+    TRY(open_all(j, own ? own : &(session_own_inputs){.family = NULL}, out, e));
     if (choose) TRY(fit_micro_batch(j, out, e));
 done:
     if (result != OK) session_inputs_close(out);

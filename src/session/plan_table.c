@@ -56,7 +56,7 @@ done:
 static table_row *add_policy(table *t, const char *name, const char *outer, const char *inner)
 {
     table_row *r = add_row(t, "policy", name);
-    const bool two = t->j->parallel.dp_replicate > 1;
+    const bool two = t->j->parallel.size[AXIS_DP_REPLICATE] > 1;
     const char *over = outer ? outer : two ? inner : "ddp";
     r->changed.strategy.dp = (policies){*policy_find(over), *policy_find(inner)};
     return r;
@@ -80,7 +80,7 @@ static status add_policies(table *t, err *e)
     TRY(several_micros(t->j, t->ranks, &several, e));
     for (int i = 0; i < 4; i++) add_policy(t, names[i], NULL, names[i]);
     for (int i = 2; several && i < 4; i++) add_other_no_sync(t, names[i]);
-    if (t->j->parallel.dp_replicate > 1) {
+    if (t->j->parallel.size[AXIS_DP_REPLICATE] > 1) {
         add_policy(t, "hybrid zero2", "ddp", "zero2");
         add_policy(t, "hybrid zero3", "ddp", "zero3");
     }
@@ -94,7 +94,7 @@ static void add_recomputes(table *t)
         add_row(t, "recompute", RECOMPUTE_NAMES[i])->changed.strategy.recompute = (recompute_mode)i;
 }
 
-// Does the device have a memory of its own?
+// Returns whether the device has a memory of its own.
 static bool is_apart(const table *t)
 {
     return t->j->strategy.offload.host_is_apart;
@@ -108,7 +108,8 @@ static void add_offloads_to(table *t, memory_tier to, const char *first)
     for (int i = 0; i < 3; i++) {
         table_row *r = add_row(t, "offload", names[i]);
         r->changed.strategy.dp.inner = *policy_find("zero3");
-        if (t->j->parallel.dp_replicate > 1) r->changed.strategy.dp.outer = *policy_find("zero3");
+        if (t->j->parallel.size[AXIS_DP_REPLICATE] > 1)
+            r->changed.strategy.dp.outer = *policy_find("zero3");
         for (int k = 0; k <= i; k++) r->changed.strategy.offload.tier[order[k]] = to;
     }
 }

@@ -41,7 +41,7 @@ done:
 
 // ---- Parameter groups
 
-// What a checkpoint says of a group.
+// A group as a checkpoint describes it.
 typedef struct saved_group {
     const char *match; // NULL: all other tensors
     const char *optimizer, *precision;

@@ -110,7 +110,7 @@ status session_open(const job *j, const session_inputs *in, world *w, int rank, 
     TRY(open_device(j, w, rank, &out->device, e));
     TRY(open_host(j, &out->host, e));
     comm_watchdog_set(w->watchdog, j->checks.watchdog_ms);
-    comm_options how = world_options(w, rank, out->device, j->checks.watchdog_ms);
+    comm_options how = comm_world_options(w, rank, out->device, j->checks.watchdog_ms);
     how.any_order = !j->train.deterministic;
     TRY(comm_open(communicator_of(j, w->all_ranks), how, &out->comm, e));
     TRY(session_options(j, in, out->comm->size, o, e));

@@ -5,7 +5,6 @@
 #define TRIREME_SESSION_SESSION_H
 
 #include "comm/registry.h"
-#include "comm/world.h"
 #include "config/job.h"
 #include "train/trainer.h"
 
@@ -15,7 +14,7 @@ typedef struct session_own_inputs {
     const model_family *family;
     const void *config;
     dataset *train, *valid; // several threads and ranks read them at once
-    bool predicts;          // the memory estimate includes trainer_predict
+    bool predicts;          // the memory estimate includes infer_predict
 } session_own_inputs;
 
 // The inputs of a job, opened once before any rank starts. Ranks share data sets as mapped files. Initial weights
@@ -29,11 +28,17 @@ typedef struct session_inputs {
     bool predicts;             // as in session_own_inputs
     char *tokenizer_folder;    // checkpoints copy its tokenizer files; NULL for none
     ckpt_fence fence;          // that checkpoints respect; none where its path is NULL
-    char *data_tokenizer;      // tokenizer.json that data.train was made with; NULL: not known
-    text warnings;             // about the data, a line each
-    text train_warnings;       // the same, of what has an effect in training only
-    char *fit; // a line with the changes of memory.fit, printed as a warning; NULL: none
+    char *
+        data_tokenizer; // tokenizer.json of data.train, which the run writes into tokenizer_folder, as the
+                        // model has none; NULL: it writes none
+    text warnings;       // about the data, a line each
+    text train_warnings; // the same, of what has an effect in training only
+    char *fit;           // a line with the changes of memory.fit, printed as a warning; NULL: none
 } session_inputs;
+
+// Makes the job use the model of a folder or of a run's newest checkpoint, with its weights. E_USAGE where the model is of
+// another family than the job's.
+status session_use_model(job *j, const char *folder, err *e);
 
 // Opens data sets and weights, solves the batch rule and the number of steps, checks that the plan
 // fits in memory, and verifies the schedules. Fills j's resolved fields. Changes nothing on disk
@@ -44,11 +49,12 @@ status session_inputs_open(job *j, session_inputs *out, err *e);
 status session_inputs_open_own(job *j, const session_own_inputs *own, session_inputs *out, err *e);
 // The same as session_inputs_open for a job with more ranks than this machine starts.
 status session_inputs_open_to_explain(job *j, session_inputs *out, err *e);
-// The same without the checks of memory and schedules, for a job of any size.
-status session_inputs_open_to_plan(job *j, session_inputs *out, err *e);
+// The same without the checks of memory and schedules, for a job of any size. `own` may be NULL.
+status session_inputs_open_to_plan(job *j, const session_own_inputs *own, session_inputs *out,
+                                   err *e);
 void session_inputs_close(session_inputs *in);
 
-// Can a run of this job resume from the checkpoint `folder`, whose files have been verified? Its
+// Checks that a run of this job can resume from the checkpoint `folder`, whose files have been verified. Its
 // model, optimizer, precision, seed, batch and sequence length must be those of the job.
 // `config_json` describes a program's own model, else it is NULL. *step receives the finished
 // steps. E_USAGE names the folder and the keys that differ.

@@ -68,21 +68,19 @@ static double flops_of(const graph *g, const graph_node_list *l, int from, int t
 
 status session_open_model(const trainer_options *o, model **out, err *e)
 {
-    const int tp = o->mesh.size[AXIS_TP];
-    const model_options x = {
-        .mode = GRAPH_TRAIN,
-        .type = o->precision,
-        .batch = o->micro_batch,
-        .seq = o->seq_len,
-        .is_frozen = param_groups_is_frozen,
-        .type_of = o->groups.count > 0 ? param_groups_type_of : NULL,
-        .tensor_arg = &o->groups,
-        .recompute = o->strategy.recompute,
-        .tp = {.ranks = tp, .sequence = o->strategy.sequence_parallel && tp > 1},
-        .cp = {.ranks = o->mesh.size[AXIS_CP]},
-        .needs = o->place.needs,
-        .numerics = o->numerics,
-        .splits_backward = true};
+    const model_options x = {.mode = GRAPH_TRAIN,
+                             .type = o->precision,
+                             .batch = o->micro_batch,
+                             .seq = o->seq_len,
+                             .is_frozen = param_groups_is_frozen,
+                             .type_of = o->groups.count > 0 ? param_groups_type_of : NULL,
+                             .tensor_arg = &o->groups,
+                             .recompute = o->strategy.recompute,
+                             .position.mesh = o->mesh,
+                             .position.sequence_parallel = o->strategy.sequence_parallel,
+                             .needs = o->place.needs,
+                             .numerics = o->numerics,
+                             .splits_backward = true};
     return model_open(o->family, o->config, &x, out, e);
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/file.h"
 #include "data/sidecar.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -115,8 +115,15 @@ status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
         sidecar_clear(&s);
     }
     if (j->model.path) TRY(file_join(j->model.path, "tokenizer.json", &own, e));
-    if (missing.bytes && !in->data_tokenizer && !(own && file_exists(own)))
+    if (own && file_exists(own)) {
+        TRY(text_copy(j->model.path, &in->tokenizer_folder, e));
+        free(in->data_tokenizer);
+        in->data_tokenizer = NULL;
+    } else if (in->data_tokenizer) {
+        TRY(file_join(j->train.out, "tokenizer", &in->tokenizer_folder, e));
+    } else if (missing.bytes) {
         text_add(&in->warnings, missing.chars);
+    }
     TRY(text_check(&in->warnings, e));
 done:
     free(own);

@@ -7,7 +7,8 @@
 
 // Compares the hashes of the tokenizers of all shards and of the model's folder. E_USAGE names two
 // that differ; where data.tokenizer_mismatch is allow, a warning names them. Also sets
-// in->data_tokenizer, and the model's end token where the job gives a family and no end token.
+// in->tokenizer_folder and data_tokenizer, and the model's end token where the job gives a family
+// and no end token.
 status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e);
 
 #endif

@@ -32,7 +32,7 @@ static const char *descr_of(dtype t)
     }
 }
 
-status npy_head(dtype type, int dims, const int64_t *dim, text *out, err *e)
+status npy_header(dtype type, int dims, const int64_t *dim, text *out, err *e)
 {
     enum { BEFORE = 10, ALIGN = 64 };
     const char *descr = descr_of(type);

@@ -41,7 +41,7 @@ const safetensors_tensor *safetensors_find(const safetensors *s,
                                            const char *name);            // NULL when absent
 const char *safetensors_metadata(const safetensors *s, const char *key); // NULL when absent
 
-// Where the tensors of a file lie. The owner calls safetensors_layout_clear.
+// The location of each tensor in a file. The owner calls safetensors_layout_clear.
 typedef struct safetensors_layout {
     char *header;                 // [header_bytes] all that stands before the data
     uint64_t header_bytes, bytes; // of the header, and of the complete file

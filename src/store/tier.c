@@ -27,7 +27,7 @@ static status earlier_failure(const tier *t, err *e)
     return t->failure.code;
 }
 
-// Is this request unfinished? A newer request may have taken its entry of the queue; then it has
+// Returns whether this request is unfinished. A newer request may have taken its entry of the queue; then it has
 // finished.
 static bool is_unfinished(const tier *t, const tier_request *r, tier_ticket ticket)
 {

@@ -2,7 +2,7 @@
 // words. The number lies in memory that all ranks see, so another rank can report where a lost rank
 // is.
 //
-// Called by step.c for each instruction, and by comm/world.c when a rank does not come to a
+// Called by step.c for each instruction, and by rendezvous/world.c when a rank does not come to a
 // collective.
 #include "train/trainer_private.h"
 

@@ -209,12 +209,12 @@ static void release_host_batch(trainer *t)
     x->lent = false;
 }
 
-// Several stages, tensor-parallel and context-parallel ranks read the same batches. Only one of them
-// counts samples.
+// Several stages, and the ranks that compute blocks together, read the same batches. Only one of them counts
+// samples.
 static bool counts_samples(const trainer *t)
 {
-    const int *coord = t->plan->coord;
-    return plan_has_block(t->plan, 0) && coord[AXIS_TP] == 0 && coord[AXIS_CP] == 0;
+    return plan_has_block(t->plan, 0) &&
+           mesh_group_index(&t->plan->o.mesh, t->plan->coord, AXES_GRAPH & ~AXES_DATA) == 0;
 }
 
 status run_load_batch(trainer *t, const schedule_instr *x, err *e)

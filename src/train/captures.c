@@ -5,7 +5,11 @@
 #include "parallel/capture.h"
 #include "train/trainer_private.h"
 
+// How the instructions of the segment run, from captures_begin to captures_end.
+typedef enum captures_state { OUTSIDE, RECORDS, REPLAYS } captures_state;
+
 struct trainer_captures {
+    captures_state state;
     uint64_t run;
     int first; // the instruction from which the training list is replayed; -1: the device replays nothing
     device_recording *recording; // NULL: not recorded yet
@@ -79,49 +83,57 @@ void captures_close(trainer *t)
 // ---- A step
 
 // A repetition that looks for a NaN or Inf does other work, so it is issued.
-bool captures_replays_from(const trainer *t, const schedule *s, int number)
+bool captures_begins_at(const trainer *t, const schedule *s, int number)
 {
     return s == &t->schedule && number == t->captures->first && !t->pass.inspects;
 }
 
-// All streams take part in the recording, which begins and ends on the compute stream.
-static status record(trainer *t, const schedule *s, int number,
-                     status (*issue)(trainer *t, const schedule_instr *x, err *e), err *e)
-{
-    status result = OK;
-    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
-    TRY(trainer_ops(t)->capture_begin(on, e));
-    comm_recorder_begin_capture(t->o.comm);
-    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    trainer_order(t, STREAM_COMPUTE, STREAM_COPY);
-    for (int i = number; i < s->count && result == OK; i++) result = issue(t, &s->instr[i], e);
-    comm_recorder_end_capture(t->o.comm);
-    trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
-    trainer_order(t, STREAM_COPY, STREAM_COMPUTE);
-    err later = {0};
-    const status ended = trainer_ops(t)->capture_end(on, &t->captures->recording, &later);
-    if (result == OK && ended != OK) {
-        *e = later;
-        result = ended;
-    }
-done:
-    return result;
-}
-
 // Between an instruction outside of the segment and one in it, all streams meet. Then no event of before
-// is waited for in the segment, and no event of the segment after it.
-status captures_replay(trainer *t, const schedule *s, int number,
-                       status (*issue)(trainer *t, const schedule_instr *x, err *e), err *e)
+// is waited for in the segment, and no event of the segment after it. All streams take part in the
+// recording, which begins and ends on the compute stream.
+status captures_begin(trainer *t, bool *records, err *e)
 {
     status result = OK;
     trainer_captures *c = t->captures;
     trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
     trainer_order(t, STREAM_COPY, STREAM_COMPUTE);
     c->run++;
-    if (c->recording)
+    *records = !c->recording;
+    if (*records) {
+        TRY(trainer_ops(t)->capture_begin(trainer_stream(t, STREAM_COMPUTE), e));
+        comm_recorder_begin_capture(t->o.comm);
+        trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
+        trainer_order(t, STREAM_COMPUTE, STREAM_COPY);
+    } else {
         comm_recorder_replay(t->o.comm);
-    else
-        TRY(record(t, s, number, issue, e));
+    }
+    c->state = *records ? RECORDS : REPLAYS;
+done:
+    return result;
+}
+
+static status end_recording(trainer *t, err *e)
+{
+    comm_recorder_end_capture(t->o.comm);
+    trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
+    trainer_order(t, STREAM_COPY, STREAM_COMPUTE);
+    return trainer_ops(t)->capture_end(trainer_stream(t, STREAM_COMPUTE), &t->captures->recording,
+                                       e);
+}
+
+status captures_end(trainer *t, status issued, err *e)
+{
+    status result = issued;
+    trainer_captures *c = t->captures;
+    const bool records = c->state == RECORDS, in_segment = c->state != OUTSIDE;
+    c->state = OUTSIDE;
+    if (records) {
+        err later = {0};
+        const status ended = end_recording(t, &later);
+        if (issued == OK && ended != OK) *e = later;
+        if (issued == OK) result = ended;
+    }
+    if (!in_segment || result != OK) return result;
     c->run++;
     TRY(trainer_ops(t)->replay(c->recording, trainer_stream(t, STREAM_COMPUTE), e));
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);

@@ -18,11 +18,13 @@ void captures_close(trainer *t);
 // Begins a run of a list: every stream is idle. Waits for that where the device can record.
 status captures_begin_run(trainer *t, err *e);
 uint64_t captures_run(const trainer *t);
-// Whether the instructions of the list from this one on are replayed.
-bool captures_replays_from(const trainer *t, const schedule *s, int number);
-// Replays the instructions from `number` to the end of the list. `issue` issues one, and is called
-// for each of them the first time, when they are recorded.
-status captures_replay(trainer *t, const schedule *s, int number,
-                       status (*issue)(trainer *t, const schedule_instr *x, err *e), err *e);
+// Whether the instructions of the list from this one on are the segment.
+bool captures_begins_at(const trainer *t, const schedule *s, int number);
+// Begins the segment. *records: its instructions must be issued, because they are recorded; else they are
+// replayed.
+status captures_begin(trainer *t, bool *records, err *e);
+// Ends the list: where it is in the segment, ends the recording, and replays it. `issued` is the result
+// of the instructions, after a failure of which *e stays. Returns it, or that of the segment.
+status captures_end(trainer *t, status issued, err *e);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "comm/comm.h"
 #include "device/kernel_needs.h"
-#include "parallel/plan.h"
+#include "parallel/calls.h"
 
 typedef struct compressor compressor;
 
@@ -22,8 +22,6 @@ typedef struct compress_options {
     device *device;
     // The group of all ranks; comm_alloc on it gives the memory that other ranks read.
     comm *comm;
-    // [PROCESS_GROUPS] process groups by number (parallel/plan.h); borrowed.
-    comm *const *groups;
     // fp16: gradients are multiplied by it before they are sent, and divided after. More than 0.
     double scale;
     // Seed of PowerSGD's first factors; the same on every rank.
@@ -36,12 +34,15 @@ uint64_t compress_bytes(const plan *p, const kernel_needs *needs);
 status compress_open(const compress_options *o, compressor **out, err *e);
 void compress_close(compressor *c); // NULL allowed
 
-// Carries out m for bucket `bucket`; m is reduce_micro_batch or reduce_step of the bucket's group.
-// `gradients` [bucket elements of m->layout] F32 is memory of comm_alloc; afterwards only this rank's
-// shards in it have meaning. `step` counts finished optimizer steps. Collective over the process
-// groups of m's steps, and over the one of both levels of the bucket's group.
-status compress_redistribute(compressor *c, const plan_redistribution *m, int bucket,
-                             float *gradients, uint64_t step, device_stream *on, err *e);
+// Whether a compressed call takes place when `step` optimizer steps are finished.
+bool compress_is_due(const compressor *c, const schedule_call *k, uint64_t step);
+// Before a compressed call: gives `gradients` [bucket], F32 memory of comm_alloc, or PowerSGD's factors of them the
+// form in which they are sent. Returns the memory in which the call works.
+void *compress_begin(compressor *c, const schedule_call *k, int bucket, float *gradients,
+                     uint64_t step, device_stream *on);
+// After it: gives them their own form again. Only this rank's shards in `gradients` have meaning then.
+void compress_end(compressor *c, const schedule_call *k, int bucket, float *gradients,
+                  device_stream *on);
 
 // PowerSGD's state, borrowed; NULL with another hook. NULL allowed.
 struct powersgd *compress_powersgd(compressor *c);

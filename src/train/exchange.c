@@ -13,7 +13,6 @@ struct trainer_exchange {
     // [STAGING_BYTES] memory of the device, from which messages go on to the host; NULL where the
     // device's memory is the host's
     char *staging;
-    uint64_t sent; // messages to rank 0 so far
 };
 
 static bool is_staged(const trainer *t)
@@ -92,11 +91,10 @@ status exchange_send(trainer *t, const void *x, size_t bytes, err *e)
     for (size_t sent = 0, piece; sent < bytes; sent += piece) {
         piece = piece_of(t, bytes - sent);
         TRY(comm_send(t->o.comm, (const char *)x + sent, piece, 0, on, e));
-        t->exchange->sent++;
     }
     if (bytes == 0) return OK;
     // Waits until rank 0 has received the message, so that the caller may overwrite the memory.
-    TRY(comm_send_wait(t->o.comm, 0, t->exchange->sent, on, e));
+    TRY(comm_send_wait(t->o.comm, 0, t->o.comm->sent[0], on, e));
     TRY(trainer_ops(t)->sync(on, e));
 done:
     return result;

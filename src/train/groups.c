@@ -4,7 +4,6 @@
 
 #include "base/alloc.h"
 #include "comm/recorder.h"
-#include "comm/trace.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,9 +50,8 @@ static status open_group(trainer_groups *g, const plan *p, int group, comm *worl
     const int index = plan_group_index(p, group);
     int color = mesh_group_first(m, p->coord, (mesh_axes)group);
     if (group == GROUP_POST_FORWARD) {
-        const mesh_axes inner = POLICY_AXES[LEVEL_INNER];
-        color = mesh_group_first(m, p->coord, inner) * mesh_group_size(m, inner) +
-                mesh_group_index(m, p->coord, inner) / plan_group_ranks(p, group);
+        color = mesh_group_first(m, p->coord, p->kept_over) * mesh_group_size(m, p->kept_over) +
+                mesh_group_index(m, p->coord, p->kept_over) / plan_group_ranks(p, group);
     }
     if (group == GROUP_TIED) {
         // A stage between the first and the last one gets a group that contains only itself.
@@ -64,37 +62,35 @@ static status open_group(trainer_groups *g, const plan *p, int group, comm *worl
 }
 
 // A second communicator of one axis, for messages that may overtake those of the first.
-static status open_second(trainer_groups *g, const plan *p, axis a, int group, comm *world, err *e)
+static status open_second(trainer_groups *g, const plan *p, axis a, comm *world, err *e)
 {
-    if (p->o.mesh.size[a] == 1) return OK;
+    if (!(mesh_axes_in_use(&p->o.mesh, AXES_PASSES) & MESH_AXIS(a))) return OK;
     return comm_split(world, mesh_group_first(&p->o.mesh, p->coord, MESH_AXIS(a)), p->coord[a],
-                      &g->comm[group], e);
+                      &g->comm[GROUP_PASSES + a], e);
 }
 
 // Does the order of sums over all ranks differ from that of the ranks?
 static bool agrees_apart(const mesh *m)
 {
-    return m->size[AXIS_PP] > 1 && mesh_group_size(m, AXES_DATA | MESH_AXIS(AXIS_CP)) > 1;
+    return m->size[AXIS_PP] > 1 && mesh_group_size(m, AXES_TOKENS) > 1;
 }
 
 static status open_agreement(trainer_groups *g, const plan *p, comm *world, err *e)
 {
     const mesh *m = &p->o.mesh;
-    const mesh_axes summed = AXES_DATA | MESH_AXIS(AXIS_CP),
-                    other = MESH_AXIS(AXIS_PP) | MESH_AXIS(AXIS_TP);
+    const mesh_axes other = AXES_ALL & ~AXES_TOKENS;
     g->comm[GROUP_AGREE] = world;
     if (!agrees_apart(m)) return OK;
     // The stages of a pipeline stand next to each other, so that a sum over all ranks adds the
     // data-parallel summands in the same order as without a pipeline.
     return comm_split(world, 0,
-                      mesh_group_index(m, p->coord, summed) * mesh_group_size(m, other) +
+                      mesh_group_index(m, p->coord, AXES_TOKENS) * mesh_group_size(m, other) +
                           mesh_group_index(m, p->coord, other),
                       &g->comm[GROUP_AGREE], e);
 }
 
 uint64_t groups_comm_bytes(const plan *p)
 {
-    static const axis second[] = {AXIS_PP, AXIS_CP, AXIS_TP};
     const mesh *m = &p->o.mesh;
     int groups[PROCESS_GROUPS];
     const int count = plan_process_groups(p, groups);
@@ -102,7 +98,7 @@ uint64_t groups_comm_bytes(const plan *p)
     for (int i = 0; i < count; i++)
         comms +=
             plan_group_ranks(p, groups[i]) > 1 && (groups[i] != GROUP_TIED || has_tied_stage(p));
-    for (int i = 0; i < 3; i++) comms += m->size[second[i]] > 1;
+    for (int a = 0; a < AXES; a++) comms += mesh_group_size(m, AXES_PASSES & MESH_AXIS(a)) > 1;
     return comms * p->o.strategy.comm_bytes;
 }
 
@@ -112,15 +108,13 @@ static void label_groups(trainer_groups *g, const mesh *m)
     static const char *const label[TRAINER_GROUPS] = {[GROUP_POST_FORWARD] =
                                                           "the post-forward group",
                                                       [GROUP_TIED] = "the first and the last stage",
-                                                      [GROUP_PP_GRADS] = "pp",
-                                                      [GROUP_CP_PASSES] = "cp",
-                                                      [GROUP_TP_PASSES] = "tp",
                                                       [GROUP_AGREE] = "all ranks",
                                                       [GROUP_WORLD] = "all ranks"};
     for (int k = 0; k < TRAINER_GROUPS; k++) {
         if (k <= AXES_ALL) mesh_group_name(m, (mesh_axes)k, g->name[k]);
         comm_set_label(g->comm[k], k <= AXES_ALL ? g->name[k] : label[k]);
     }
+    for (int a = 0; a < AXES; a++) comm_set_label(g->comm[GROUP_PASSES + a], axis_name((axis)a));
 }
 
 // Every rank makes the same splits in the same order, also where its group has one rank.
@@ -135,9 +129,7 @@ status groups_open(const plan *p, device *d, comm *world, trainer_groups **out, 
     TRY(open_streams(g, d, world, e));
     const int count = plan_process_groups(p, groups);
     for (int i = 0; i < count; i++) TRY(open_group(g, p, groups[i], world, e));
-    TRY(open_second(g, p, AXIS_PP, GROUP_PP_GRADS, world, e));
-    TRY(open_second(g, p, AXIS_CP, GROUP_CP_PASSES, world, e));
-    TRY(open_second(g, p, AXIS_TP, GROUP_TP_PASSES, world, e));
+    for (int a = 0; a < AXES; a++) TRY(open_second(g, p, (axis)a, world, e));
     TRY(open_agreement(g, p, world, e));
     label_groups(g, &p->o.mesh);
     *out = g;
@@ -173,23 +165,19 @@ void groups_set_packing(const trainer_groups *g, const struct comm_packing *pack
         if (g->comm[k] != g->comm[GROUP_WORLD]) comm_set_packing(g->comm[k], packing);
 }
 
-// The bytes that this rank has sent over c. Received messages do not count: their sender counts
-// them.
+// The bytes that this rank has sent over c.
 static double sent_over(const comm *c)
 {
-    const trace_counts *n = c ? trace_comm_counts(c) : NULL;
+    const comm_counts *n = c ? c->counts : NULL;
     double bytes = 0;
-    for (int k = 0; n && k < TRACE_KINDS; k++)
-        if (k != TRACE_RECV) bytes += n->kind[k].bytes;
+    for (int k = 0; n && k < CALL_KINDS; k++) bytes += n->kind[k].bytes;
     return bytes;
 }
 
 void groups_add_sent(const trainer_groups *g, double *sent)
 {
     for (int k = 0; k < PROCESS_GROUPS; k++) sent[k] += sent_over(g->comm[k]);
-    sent[MESH_AXIS(AXIS_PP)] += sent_over(g->comm[GROUP_PP_GRADS]);
-    sent[MESH_AXIS(AXIS_CP)] += sent_over(g->comm[GROUP_CP_PASSES]);
-    sent[MESH_AXIS(AXIS_TP)] += sent_over(g->comm[GROUP_TP_PASSES]);
+    for (int a = 0; a < AXES; a++) sent[MESH_AXIS(a)] += sent_over(g->comm[GROUP_PASSES + a]);
     if (g->comm[GROUP_AGREE] != g->comm[GROUP_WORLD])
         sent[GROUP_WORLD] += sent_over(g->comm[GROUP_AGREE]);
 }

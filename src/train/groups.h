@@ -11,12 +11,10 @@ typedef struct trainer_groups trainer_groups;
 
 // Communicators beside those of the plan's process groups.
 enum {
-    GROUP_PP_GRADS = PROCESS_GROUPS, // the ranks of pp, for gradients sent between stages
-    // The ranks of cp and of tp, for passes. Gradients and weights use those of the plan meanwhile, on
-    // another stream.
-    GROUP_CP_PASSES,
-    GROUP_TP_PASSES,
-    GROUP_AGREE, // all ranks, in the order of sums over all of them
+    // GROUP_PASSES + a: the ranks of axis a, for what passes send over it. Gradients and weights use the group of
+    // the plan meanwhile, on another stream; those of pp are gradients, which may overtake activations.
+    GROUP_PASSES = PROCESS_GROUPS,
+    GROUP_AGREE = GROUP_PASSES + AXES, // all ranks, in the order of sums over all of them
     TRAINER_GROUPS
 };
 
@@ -37,7 +35,7 @@ comm *const *groups_comms(const trainer_groups *g);
 // Gives all communicators that this object owns the tables and the workspace of packed calls, borrowed.
 void groups_set_packing(const trainer_groups *g, const struct comm_packing *packing);
 // Adds the bytes that this rank has sent to sent[PROCESS_GROUPS]. Communicators that do not count
-// (see comm/trace.h) add nothing.
+// (comm_count_calls) add nothing.
 void groups_add_sent(const trainer_groups *g, double *sent);
 
 device_stream *groups_stream(const trainer_groups *g, device_stream_kind k);

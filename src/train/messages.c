@@ -27,58 +27,51 @@ void messages_close_slot(const trainer *t, messages_sent *slot)
 
 // ---- Messages
 
-static status begin(messages *m, const schedule_instr *x, comm *c, err *e)
-{
-    if (!x->with_next || m->open) return OK;
-    m->open = true;
-    return comm_group_begin(c, e);
-}
-
-// A send is issued when the communication stream has passed the end of its group. One that waits is then over.
-static status end(trainer *t, messages *m, const schedule_instr *x, comm *c, err *e)
+// The messages of a group are issued with its last one. A send is issued when the communication stream has passed the
+// end of its group. One that waits is then over.
+static status add(trainer *t, messages *m, const schedule_instr *x, comm_message message, err *e)
 {
     status result = OK;
+    device_stream *on = trainer_stream(t, STREAM_COMM);
+    if (m->count == COMM_GROUP_MESSAGES)
+        FAIL(E_INTERNAL, "more than %d messages start together", COMM_GROUP_MESSAGES);
+    m->message[m->count++] = message;
+    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
     if (x->with_next) return OK;
-    if (m->open) TRY(comm_group_end(c, e));
-    for (messages_sent *s = m->sends; s; s = s->next)
-        trainer_record(t, &s->read, trainer_stream(t, STREAM_COMM));
+    TRY(comm_issue_group(m->message, m->count, on, e));
+    for (messages_sent *s = m->sends; s; s = s->next) trainer_record(t, &s->read, on);
     if (m->receives) trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
-    m->open = m->receives = false;
+    m->count = 0;
+    m->receives = false;
     m->sends = NULL;
 done:
     return result;
 }
 
-status messages_send(trainer *t, messages *m, const schedule_instr *x, int group,
-                     const void *buffer, size_t bytes, messages_sent *from, err *e)
+// Bytes of the message that is planned.
+static size_t bytes_of(const trainer *t, const schedule_instr *x)
 {
-    status result = OK;
-    comm *c = trainer_group(t, group);
-    uint64_t *sent = group == GROUP_PP_GRADS ? m->grads : m->acts;
+    return comm_call_bytes(&t->pass.list->call[x->first_call].call);
+}
+
+status messages_send(trainer *t, messages *m, const schedule_instr *x, int group,
+                     const void *buffer, messages_sent *from, err *e)
+{
+    uint64_t *sent = group == GROUP_PASSES + AXIS_PP ? m->grads : m->acts;
     from->peer = x->peer;
     from->number = ++sent[x->peer];
     from->next = m->sends;
     m->sends = from;
-    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    TRY(begin(m, x, c, e));
-    TRY(comm_send(c, buffer, bytes, x->peer, trainer_stream(t, STREAM_COMM), e));
-    TRY(end(t, m, x, c, e));
-done:
-    return result;
+    return add(t, m, x, comm_message_to(trainer_group(t, group), buffer, bytes_of(t, x), x->peer),
+               e);
 }
 
 status messages_receive(trainer *t, messages *m, const schedule_instr *x, int group, void *buffer,
-                        size_t bytes, err *e)
+                        err *e)
 {
-    status result = OK;
-    comm *c = trainer_group(t, group);
     m->receives = true;
-    trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    TRY(begin(m, x, c, e));
-    TRY(comm_recv(c, buffer, bytes, x->peer, trainer_stream(t, STREAM_COMM), e));
-    TRY(end(t, m, x, c, e));
-done:
-    return result;
+    return add(t, m, x, comm_message_from(trainer_group(t, group), buffer, bytes_of(t, x), x->peer),
+               e);
 }
 
 // Where sends wait, the event of their end says it, which can be recorded; the number of a message cannot. Else the

@@ -5,6 +5,7 @@
 #ifndef TRIREME_TRAIN_MESSAGES_H
 #define TRIREME_TRAIN_MESSAGES_H
 
+#include "comm/comm.h"
 #include "parallel/schedule.h"
 #include "train/events.h"
 
@@ -18,7 +19,9 @@ typedef struct messages_sent {
 
 typedef struct messages {
     // The messages that start together, so far (schedule_instr.with_next).
-    bool open, receives;
+    comm_message message[COMM_GROUP_MESSAGES];
+    int count;
+    bool receives;
     messages_sent *sends; // their sends
     // [stages] the messages that were sent to each stage over the communicator of this direction.
     uint64_t *acts, *grads;
@@ -32,11 +35,12 @@ void messages_close_slot(const trainer *t, messages_sent *slot);
 
 // Each issues the message of a SEND_… or RECV_… to the communication stream, after what the compute
 // stream has so far. Messages that start together are issued as one group, and after the last one the
-// compute stream waits for what they bring. `group` is the communicator of its direction.
+// compute stream waits for what they bring. `group` is the communicator of its direction. The plan says
+// how long the message is.
 status messages_send(trainer *t, messages *m, const schedule_instr *x, int group,
-                     const void *buffer, size_t bytes, messages_sent *from, err *e);
+                     const void *buffer, messages_sent *from, err *e);
 status messages_receive(trainer *t, messages *m, const schedule_instr *x, int group, void *buffer,
-                        size_t bytes, err *e);
+                        err *e);
 // The compute stream waits until the last message from the slot has been read.
 status messages_await_read(trainer *t, int group, messages_sent *from, err *e);
 

@@ -26,15 +26,6 @@ static mesh_axes summed_over(const trainer *t, int p)
     return plan_group_axes(&t->plan->group[t->plan->row[p].group]);
 }
 
-// The coordinates of the rank whose error the rank at `coord` has too. Ranks that differ only on
-// other axes than pp, tp and those that the gradient is summed over have equal errors; the first one
-// is the owner.
-static void owner_of(const trainer *t, int p, const int coord[AXES], int out[AXES])
-{
-    const mesh_axes own = summed_over(t, p) | MESH_AXIS(AXIS_PP) | MESH_AXIS(AXIS_TP);
-    for (int a = 0; a < AXES; a++) out[a] = own & MESH_AXIS(a) ? coord[a] : 0;
-}
-
 static powersgd_tensor tensor_of(const trainer *t, int p, const int coord[AXES], powersgd_part part,
                                  bool second, int64_t elements, int64_t cols)
 {
@@ -57,13 +48,12 @@ static void list_rank(const trainer *t, int p, int rank, powersgd_tensors *out)
 {
     const mesh *m = &t->plan->o.mesh;
     plan_row theirs = t->plan->row[p];
-    int coord[AXES], owner[AXES];
+    int coord[AXES];
     bool second;
-    for (int a = 0; a < AXES; a++) coord[a] = mesh_coord(m, rank, (axis)a);
-    owner_of(t, p, coord, owner);
-    if (!has_param(t, p, rank, &second) || mesh_rank(m, owner) != rank) return;
-    theirs.rows = model_param_shard_rows(t->model, p, coord[AXIS_TP]);
-    theirs.cols = model_param_shard_cols(t->model, p, coord[AXIS_TP]);
+    mesh_coords(m, rank, coord);
+    if (!has_param(t, p, rank, &second)) return;
+    theirs.rows = model_param_shard_rows(t->model, p, coord);
+    theirs.cols = model_param_shard_cols(t->model, p, coord);
     theirs.count = theirs.rows * theirs.cols;
     for (int k = 0; k < POWERSGD_PARTS; k++) {
         const powersgd_part part = (powersgd_part)k;
@@ -126,11 +116,8 @@ static bool are_same(const powersgd_tensors *own, const safetensors *state)
 // sums the gradient.
 static bool is_for(const trainer *t, const powersgd_tensor *x)
 {
-    const mesh *m = &t->plan->o.mesh;
-    int owner[AXES];
-    owner_of(t, x->param, t->plan->coord, owner);
-    const int first = mesh_group_first(m, owner, summed_over(t, x->param));
-    return (x->part == POWERSGD_ERROR ? mesh_rank(m, owner) : first) == x->rank;
+    const int first = mesh_group_first(&t->plan->o.mesh, t->plan->coord, summed_over(t, x->param));
+    return (x->part == POWERSGD_ERROR ? t->plan->o.rank : first) == x->rank;
 }
 
 static status note_difference(trainer *t, err *e)

@@ -50,11 +50,11 @@ static status gather_words(trainer *t, replica_words *out, err *e)
 // Whether two ranks have the same shards of a group's weights on the same stage.
 static bool have_the_same(const plan *p, const plan_group *g, int a, int b)
 {
-    mesh_axes apart = MESH_AXIS(AXIS_PP) | MESH_AXIS(AXIS_TP);
+    mesh_axes alike = 0;
     for (int l = 0; l < POLICY_LEVELS; l++)
-        if (plan_layout_shards(g->weight, (policy_level)l)) apart |= g->axes[l];
+        if (!plan_layout_shards(g->weight, (policy_level)l)) alike |= g->axes[l];
     for (int k = 0; k < AXES; k++)
-        if (apart & MESH_AXIS(k) &&
+        if (!(alike & MESH_AXIS(k)) &&
             mesh_coord(&p->o.mesh, a, (axis)k) != mesh_coord(&p->o.mesh, b, (axis)k))
             return false;
     return true;

@@ -38,9 +38,10 @@ typedef struct save_target {
 typedef struct save_shard {
     int rank;
     dtype type;
-    const char *own; // its first element, on the rank that has it
-    int param, tp;   // tensor-parallel rank tp has it; param -1: the rows are those of the tensor
-    int64_t first, rows, cols; // rows of the tensor-parallel shard
+    const char *own;           // its first element, on the rank that has it
+    int param;                 // -1: the rows are those of the tensor
+    const int *coord;          // [AXES] of the rank; borrowed
+    int64_t first, rows, cols; // rows of the shard that the rank computes with
 } save_shard;
 
 // ---- A block of rows
@@ -104,7 +105,8 @@ static int64_t place_of(const save_writer *w, const save_shard *x, int64_t row, 
     *full_row = row, *col = 0;
     const int64_t left = x->first + x->rows - row;
     if (x->param < 0) return left;
-    const int64_t run = model_param_shard_place(w->t->model, x->param, x->tp, row, full_row, col);
+    const int64_t run =
+        model_param_shard_place(w->t->model, x->param, x->coord, row, full_row, col);
     return run < left ? run : left;
 }
 
@@ -158,8 +160,8 @@ static status write_shard(save_writer *w, const save_target *to, const save_tens
     trainer *t = w->t;
     const plan_row *r = &t->plan->row[x->param];
     plan_row theirs = *r;
-    theirs.rows = model_param_shard_rows(t->model, x->param, coord[AXIS_TP]);
-    theirs.cols = model_param_shard_cols(t->model, x->param, coord[AXIS_TP]);
+    theirs.rows = model_param_shard_rows(t->model, x->param, coord);
+    theirs.cols = model_param_shard_cols(t->model, x->param, coord);
     plan_shard elements = plan_local_shard(t->plan, &theirs, kind->shards, coord);
     char *own = NULL;
     if (elements.count == 0) goto done;
@@ -168,7 +170,7 @@ static status write_shard(save_writer *w, const save_target *to, const save_tens
                           .type = kind->type,
                           .own = own,
                           .param = x->param,
-                          .tp = coord[AXIS_TP],
+                          .coord = coord,
                           .first = elements.first / theirs.cols,
                           .rows = elements.count / theirs.cols,
                           .cols = theirs.cols};
@@ -188,8 +190,8 @@ static status write_param(save_writer *w, const save_target *to, const save_tens
     for (int rank = 0; rank < m->ranks; rank++) {
         int coord[AXES];
         if (!takes_part(w, rank)) continue;
-        for (int a = 0; a < AXES; a++) coord[a] = mesh_coord(m, rank, (axis)a);
-        if (!state_shards_has_copy(t, r, x->param, kind->shards, copy, coord)) continue;
+        mesh_coords(m, rank, coord);
+        if (!state_shards_has_copy(t, r, kind->shards, copy, coord)) continue;
         TRY(write_shard(w, to, x, kind, rank, coord, e));
     }
 done:
@@ -217,7 +219,7 @@ static status write_tensor(save_writer *w, save_target *to, const ckpt_file *f,
     }
     const plan_row *r = &t->plan->row[x->param];
     const state_shards kind = state_shards_of(&t->plan->group[r->group], x->part);
-    const uint64_t copies = (uint64_t)state_shards_copies(t, r, x->param, kind.shards);
+    const uint64_t copies = (uint64_t)state_shards_copies(t, r, kind.shards);
     const int copy = w->all_see ? (int)(to->begin / (f->layout.bytes / copies + 1)) : 0;
     set_rows(t, x, to);
     return write_param(w, to, x, &kind, copy, e);
@@ -266,13 +268,13 @@ static status find_folder(save_writer *w, const char *out, const char *folder, e
     trainer *t = w->t;
     const uint64_t *all;
     const int ranks = t->o.comm->size;
-    ckpt_place place = {.name = ""};
-    if (folder) TRY(ckpt_place_of(folder, &place, e));
-    TRY(exchange_broadcast(t, &place, sizeof place, 0, e));
+    ckpt_location location = {.name = ""};
+    if (folder) TRY(ckpt_location_of(folder, &location, e));
+    TRY(exchange_broadcast(t, &location, sizeof location, 0, e));
     if (folder)
         TRY(text_copy(folder, &w->folder, e));
     else
-        TRY(ckpt_place_find(out, &place, &w->folder, e));
+        TRY(ckpt_location_find(out, &location, &w->folder, e));
     exchange_set_number(t, 0, w->folder != NULL);
     TRY(exchange_gather(t, &all, e));
     TRY(alloc_array(&w->sees, (size_t)ranks, sizeof *w->sees, "the ranks that write", e));

@@ -3,8 +3,10 @@
 #include "train/segments.h"
 
 #include "base/alloc.h"
+#include "comm/packed.h"
 #include "optim/clip.h"
-#include "train/packing.h"
+#include "parallel/calls.h"
+#include "parallel/instructions.h"
 #include "train/trainer_private.h"
 
 struct trainer_segments {
@@ -62,7 +64,7 @@ static void add_shards(segments_builder *b, int bucket, plan_layout l)
 static void add_gradient_shards(segments_builder *b, int bucket)
 {
     const plan_group *g = plan_group_of(b->p, bucket);
-    if (g->gradient_slots) add_shards(b, bucket, trainer_gradient_layout(g));
+    if (g->gradient_slots) add_shards(b, bucket, plan_gradient_layout(g));
 }
 
 static void add_post_forward_shards(segments_builder *b, int bucket)
@@ -82,7 +84,7 @@ typedef struct segments_row_run {
 // Whether this rank's shards have the same layout in every array of the update.
 static bool same_layouts(const plan_group *g)
 {
-    return trainer_gradient_layout(g) == g->optimizer && g->weight == g->optimizer;
+    return plan_gradient_layout(g) == g->optimizer && g->weight == g->optimizer;
 }
 
 // Advances *run to the next run of a bucket. Returns false when there is none. Start with run->last
@@ -141,7 +143,7 @@ static void add_squares(segments_builder *b, int bucket)
         if (r->counted)
             add_segment(
                 b, (kernel_segment){.count = to - from,
-                                    .src = shard_offset(p, r, trainer_gradient_layout(g)) + from});
+                                    .src = shard_offset(p, r, plan_gradient_layout(g)) + from});
     }
 }
 
@@ -157,7 +159,7 @@ static void add_group_updates(segments_builder *b, int bucket, int group)
         if (!started) start_run(b, group);
         started = true;
         add_segment(b, (kernel_segment){.count = run_count(p, &run),
-                                        .src = shard_offset(p, r, trainer_gradient_layout(g)),
+                                        .src = shard_offset(p, r, plan_gradient_layout(g)),
                                         .dst = shard_offset(p, r, g->weight),
                                         .state = shard_offset(p, r, g->optimizer),
                                         .decays = r->decays});
@@ -208,6 +210,26 @@ done:
 
 // ---- Packed shards
 
+// Adds the calls over segments of a list. Calls that are equal share a table.
+static status add_packed_calls(const trainer *t, const schedule *s, comm_packing *to, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < s->count; i++) {
+        const schedule_instr *x = &s->instr[i];
+        for (const schedule_call *c = s->call + x->first_call, *end = c + x->calls; c < end; c++)
+            if (c->call.segment)
+                TRY(comm_packing_add(
+                    to,
+                    &(comm_packed_call){.call = c->call,
+                                        .rank = plan_group_index(t->plan, c->group),
+                                        .size = plan_group_ranks(t->plan, c->group),
+                                        .stream = instr_row_of(x->kind)->stream},
+                    e));
+    }
+done:
+    return result;
+}
+
 // The tables and workspaces of communicators that pack shards. The device copies the tables from `host`.
 static status allocate_packing(trainer *t, err *e)
 {
@@ -219,7 +241,8 @@ static status allocate_packing(trainer *t, err *e)
     if (!t->plan->o.strategy.packs_shards) return OK;
     if (!x->packing) {
         TRY(comm_packing_open(&x->packing, e));
-        TRY(packing_add_calls(t->plan, t->model, t->eval, x->packing, e));
+        TRY(add_packed_calls(t, &t->schedule, x->packing, e));
+        TRY(add_packed_calls(t, &t->forward, x->packing, e));
     }
     const size_t table_bytes = comm_packing_table_bytes(x->packing);
     TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, table_bytes, &table, e));

@@ -25,9 +25,9 @@ bool state_is_staged(const trainer *t, const state_shards *x, int p);
 
 // Several ranks may have the same shard of a row. They have state_shards_copies copies of it, which are
 // numbered from 0.
-int state_shards_copies(const trainer *t, const plan_row *r, int p, plan_layout shards);
+int state_shards_copies(const trainer *t, const plan_row *r, plan_layout shards);
 // Whether the rank at these coordinates has a shard of parameter p's row r, and copy `copy` of it.
-bool state_shards_has_copy(const trainer *t, const plan_row *r, int p, plan_layout shards, int copy,
+bool state_shards_has_copy(const trainer *t, const plan_row *r, plan_layout shards, int copy,
                            const int coord[AXES]);
 
 #endif

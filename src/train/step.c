@@ -18,36 +18,27 @@
 static const run_fn RUN[] = {SCHEDULE_INSTRS(RUN_OF)};
 _Static_assert(sizeof RUN / sizeof *RUN == INSTRS, "every kind of instruction has its function");
 
-static status issue(trainer *t, const schedule_instr *x, err *e)
-{
-    status result = OK;
-    const double start = clock_seconds();
-    trainer_show_activity(t, x);
-    TRY(RUN[x->kind](t, x, e));
-    results_add_seconds(t, x->kind, clock_seconds() - start);
-done:
-    return result;
-}
-
 status trainer_run(trainer *t, const schedule *s, const model *m, err *e)
 {
     status result = OK;
+    bool issues = true;
+    t->pass.list = s;
     t->pass.running = m;
     state_reset_gradients(t);
     slots_reset(t);
     TRY(tiers_close_staging(t, e)); // the list changes the staged buckets, and uses their slots
-    for (int i = 0; i < s->count; i++) {
+    for (int i = 0; issues && i < s->count; i++) {
         const schedule_instr *x = &s->instr[i];
+        const double start = clock_seconds();
         // A repetition that looks for a NaN or Inf has seen all gradients now.
-        if (t->pass.inspects && instr_has_effect(x->kind, ACCESS_WRITE, RES_AGREED)) break;
-        if (captures_replays_from(t, s, i)) {
-            trainer_show_activity(t, x);
-            return captures_replay(t, s, i, issue, e);
-        }
-        TRY(issue(t, x, e));
+        if (t->pass.inspects && instr_row_of(x->kind)->peers.meeting == MEETS_ALL_STAGES) break;
+        trainer_show_activity(t, x);
+        if (captures_begins_at(t, s, i)) TRY(captures_begin(t, &issues, e));
+        if (issues) TRY(RUN[x->kind](t, x, e));
+        results_add_seconds(t, x->kind, clock_seconds() - start);
     }
 done:
-    return result;
+    return captures_end(t, result, e);
 }
 
 // A step that is not finite has not updated the weights. fp16 skips such steps, and so does

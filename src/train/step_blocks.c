@@ -97,11 +97,10 @@ static void lay_out_chunk(trainer *t, int number, int model_chunk)
 }
 
 // Activations are sent without a copy, so the receiving stages must be able to read them.
-// Tensor-parallel ranks sum them in place, and context-parallel ranks read each other's keys and values.
+// Ranks that compute a block together sum them in place, or read each other's.
 static memory_source activation_source(const trainer *t)
 {
-    const int *size = t->plan->o.mesh.size;
-    return size[AXIS_PP] > 1 || size[AXIS_CP] > 1 || size[AXIS_TP] > 1 ? FROM_SHARED : FROM_DEVICE;
+    return mesh_group_size(&t->plan->o.mesh, AXES_PASSES) > 1 ? FROM_SHARED : FROM_DEVICE;
 }
 
 static status allocate_chunks(trainer *t, err *e)
@@ -291,8 +290,6 @@ static graph_run bind_block(trainer *t, const schedule_instr *x)
     for (int i = 0; i < b->g->params; i++) bind_parameter(t, i, x->index, b->param[i]);
     graph_run r = {.g = b->g,
                    .stream = trainer_stream(t, STREAM_COMPUTE),
-                   .tp = trainer_group(t, GROUP_TP_PASSES),
-                   .cp = trainer_group(t, GROUP_CP_PASSES),
                    .weight = all->weight,
                    .gradient = all->gradient,
                    .grad_written = all->grad_written,
@@ -305,6 +302,7 @@ static graph_run bind_block(trainer *t, const schedule_instr *x)
                    .seed = t->o.seed,
                    .block = x->index,
                    .row0 = (uint64_t)x->micro * (uint64_t)(t->o.micro_batch * t->o.seq_len)};
+    for (int a = 0; a < AXES; a++) r.comm[a] = trainer_group(t, GROUP_PASSES + a);
     r.base[REGION_INPUT] = act + offsets->input;
     r.base[REGION_OUTPUT] = act + offsets->output;
     r.base[REGION_SAVED] = act + offsets->saved;
@@ -340,7 +338,7 @@ static status take_act_grad(trainer *t, int slot, char **ptr, err *e)
     *ptr = NULL;
     if (slot < 0) return OK;
     blocks_act_grad *g = &t->blocks->act_grad[slot];
-    TRY(messages_await_read(t, GROUP_PP_GRADS, &g->sent, e));
+    TRY(messages_await_read(t, GROUP_PASSES + AXIS_PP, &g->sent, e));
     *ptr = g->ptr;
 done:
     return result;
@@ -432,18 +430,15 @@ static char *act_ptr(const trainer *t, const schedule_instr *x, size_t offset)
 
 status run_recv_act(trainer *t, const schedule_instr *x, err *e)
 {
-    const graph *g = t->pass.running->block[x->index].g;
     return messages_receive(t, &t->blocks->messages, x, MESH_AXIS(AXIS_PP),
-                            act_ptr(t, x, t->blocks->offsets[x->index].input),
-                            graph_value_bytes(g->input), e);
+                            act_ptr(t, x, t->blocks->offsets[x->index].input), e);
 }
 
 status run_send_act(trainer *t, const schedule_instr *x, err *e)
 {
-    const graph *g = t->pass.running->block[x->index].g;
     return messages_send(t, &t->blocks->messages, x, MESH_AXIS(AXIS_PP),
                          act_ptr(t, x, t->blocks->offsets[x->index].output),
-                         graph_value_bytes(g->output), &chunk_of(t, x->index)->sent[x->slot], e);
+                         &chunk_of(t, x->index)->sent[x->slot], e);
 }
 
 status run_recv_grad(trainer *t, const schedule_instr *x, err *e)
@@ -452,8 +447,7 @@ status run_recv_grad(trainer *t, const schedule_instr *x, err *e)
     char *to;
     TRY(take_act_grad(t, x->grad_out, &to, e));
     if (!to) to = wgrad_output_grad(t, x->wgrad_slot, x->index);
-    TRY(messages_receive(t, &t->blocks->messages, x, GROUP_PP_GRADS, to,
-                         graph_value_bytes(t->model->block[x->index].g->output), e));
+    TRY(messages_receive(t, &t->blocks->messages, x, GROUP_PASSES + AXIS_PP, to, e));
     t->blocks->output_grad = to;
 done:
     return result;
@@ -462,6 +456,5 @@ done:
 status run_send_grad(trainer *t, const schedule_instr *x, err *e)
 {
     blocks_act_grad *g = &t->blocks->act_grad[x->grad_in];
-    return messages_send(t, &t->blocks->messages, x, GROUP_PP_GRADS, g->ptr,
-                         graph_value_bytes(t->model->block[x->index].g->input), &g->sent, e);
+    return messages_send(t, &t->blocks->messages, x, GROUP_PASSES + AXIS_PP, g->ptr, &g->sent, e);
 }

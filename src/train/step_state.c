@@ -1,8 +1,9 @@
 // step_state.c -- executes the instructions that change the placement of weights and gradients.
-// Called through the table in step.c. The plan says which collectives they need. This file names no
+// Called through the table in step.c. The plan says which calls they make. This file names no
 // strategy.
+#include "parallel/instructions.h"
+#include "train/calls.h"
 #include "train/launch.h"
-#include "train/redistribute.h"
 #include "train/trainer_private.h"
 
 // Copies segments of `from` to `to`, both of `type`. With `adds` it adds them, in F32.
@@ -23,16 +24,22 @@ static void copy_segments(device_stream *on, segment_runs runs, const void *from
     }
 }
 
-// ---- Weights
-
-// Gathers the shards that RESHARD_POST_FORWARD kept in the post-forward group.
-static status unshard_post_forward(trainer *t, int bucket, trainer_slot *to, err *e)
+// The calls of the instruction that runs, and what they need.
+static const schedule_call *calls_of(const trainer *t, const schedule_instr *x)
 {
-    const plan_group *g = plan_group_of(t->plan, bucket);
-    return redistribute_bucket(t->plan, &g->redistribute.unshard_post_forward, bucket,
-                               state_bucket(t, ARRAY_POST_FORWARD, bucket), to->ptr, g->o.compute,
-                               groups_comms(t->groups), trainer_stream(t, STREAM_COMM), e);
+    return t->pass.list->call + x->first_call;
 }
+
+static calls_run run_of(const trainer *t, const schedule_instr *x)
+{
+    return (calls_run){.groups = groups_comms(t->groups),
+                       .compressor = t->compressor,
+                       .on = trainer_stream(t, instr_row_of(x->kind)->stream),
+                       .bucket = x->index,
+                       .step = results_steps_done(t)};
+}
+
+// ---- Weights
 
 status run_reshard_post_forward(trainer *t, const schedule_instr *x, err *e)
 {
@@ -44,44 +51,29 @@ status run_reshard_post_forward(trainer *t, const schedule_instr *x, err *e)
     return OK;
 }
 
-// Unshards a bucket from this rank's shards, which lie in the array or in a state slot.
-static status unshard_local(trainer *t, const schedule_instr *x, trainer_slot *to, err *e)
-{
-    status result = OK;
-    const plan *p = t->plan;
-    const plan_group *g = plan_group_of(p, x->index);
-    const plan_redistribution *unshard = &g->redistribute.unshard;
-    device_stream *on = trainer_stream(t, STREAM_COMM);
-    const bool swapped = plan_is_swapped(g, PLAN_WEIGHTS);
-    const int state_slot = x->state[PLAN_WEIGHTS];
-    char *shards;
-    if (swapped)
-        TRY(tiers_await(t, PLAN_WEIGHTS, state_slot, STREAM_COMM, &shards, e));
-    else
-        shards = state_bucket(t, ARRAY_WEIGHTS, x->index);
-    if (unshard->count > 0)
-        TRY(redistribute_bucket(p, unshard, x->index, shards, to->ptr, g->o.compute,
-                                groups_comms(t->groups), on, e));
-    else
-        trainer_ops(t)->copy(on, to->ptr, shards,
-                             (size_t)p->bucket[x->index].count[LAYOUT_FULL] *
-                                 dtype_bytes(g->o.compute));
-    if (swapped) tiers_free_slot(t, PLAN_WEIGHTS, state_slot, STREAM_COMM);
-done:
-    return result;
-}
-
+// The shards lie in the array, in a state slot, or where RESHARD_POST_FORWARD kept them.
 status run_unshard(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
+    const plan_group *g = plan_group_of(t->plan, x->index);
+    device_stream *on = trainer_stream(t, STREAM_COMM);
+    const calls_run r = run_of(t, x);
     trainer_slot *to = slots_weight(t, x->slot);
-    trainer_wait(t, trainer_stream(t, STREAM_COMM), &to->freed);
+    const bool swapped = !x->post_forward && plan_is_swapped(g, PLAN_WEIGHTS);
+    char *shards;
+    trainer_wait(t, on, &to->freed);
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    if (x->post_forward)
-        TRY(unshard_post_forward(t, x->index, to, e));
+    if (swapped)
+        TRY(tiers_await(t, PLAN_WEIGHTS, x->state[PLAN_WEIGHTS], STREAM_COMM, &shards, e));
     else
-        TRY(unshard_local(t, x, to, e));
-    trainer_record(t, &to->filled, trainer_stream(t, STREAM_COMM));
+        shards = state_bucket(t, x->post_forward ? ARRAY_POST_FORWARD : ARRAY_WEIGHTS, x->index);
+    if (x->calls == 0)
+        trainer_ops(t)->copy(on, to->ptr, shards,
+                             (size_t)t->plan->bucket[x->index].count[LAYOUT_FULL] *
+                                 dtype_bytes(g->o.compute));
+    TRY(calls_issue(&r, calls_of(t, x), x->calls, to->ptr, shards, e));
+    if (swapped) tiers_free_slot(t, PLAN_WEIGHTS, x->state[PLAN_WEIGHTS], STREAM_COMM);
+    trainer_record(t, &to->filled, on);
     slots_assign_weight(t, x->index, x->slot);
 done:
     return result;
@@ -97,11 +89,9 @@ status run_reshard(trainer *t, const schedule_instr *x, err *e)
 
 status run_all_gather_updated(trainer *t, const schedule_instr *x, err *e)
 {
-    const plan_group *g = plan_group_of(t->plan, x->index);
-    if (g->redistribute.all_gather_updated.count == 0) return OK;
-    return redistribute_bucket(t->plan, &g->redistribute.all_gather_updated, x->index, NULL,
-                               state_bucket(t, ARRAY_WEIGHTS, x->index), g->o.compute,
-                               groups_comms(t->groups), trainer_stream(t, STREAM_COMPUTE), e);
+    const calls_run r = run_of(t, x);
+    return calls_issue(&r, calls_of(t, x), x->calls, state_bucket(t, ARRAY_WEIGHTS, x->index), NULL,
+                       e);
 }
 
 // ---- Gradients
@@ -127,11 +117,9 @@ static float *gradients_of(const trainer *t, int bucket, int slot)
     return (float *)(void *)state_bucket(t, ARRAY_GRADIENTS, bucket);
 }
 
-// Completes this rank's sums: sets rows without a gradient to zero, adds tied gradients, and sums
-// the rows with partial gradients over tp.
-static status complete(trainer *t, const schedule_instr *x, float *gradients, err *e)
+// Completes this rank's sums: sets rows without a gradient to zero, and adds tied gradients.
+static void complete(trainer *t, const schedule_instr *x, float *gradients)
 {
-    status result = OK;
     const plan *p = t->plan;
     const plan_bucket *b = &p->bucket[x->index];
     device_stream *on = trainer_stream(t, STREAM_COMM);
@@ -142,97 +130,44 @@ static status complete(trainer *t, const schedule_instr *x, float *gradients, er
         if (!*state_grad_written(t, row)) launch_zero(on, g, r->count * (int64_t)sizeof *g);
         if (r->tied_grad >= 0 && x->last && *state_tied_grad_written(t, row))
             launch_add(on, g, g, state_tied_gradient(t, r), 1, r->count);
-        if (r->tp_partial)
-            TRY(comm_all_reduce(trainer_axis(t, AXIS_TP), g, (size_t)r->count, F32, REDUCE_SUM, on,
-                                e));
     }
-done:
-    return result;
 }
 
-// Carries out redistribution m of a bucket's gradients; redistribute_bucket says what `shards` is.
-static status sum_over_ranks(trainer *t, const plan_redistribution *m, int bucket, float *gradients,
-                             float *shards, err *e)
-{
-    device_stream *on = trainer_stream(t, STREAM_COMM);
-    if (m->count == 0) return OK;
-    if (t->compressor)
-        return compress_redistribute(t->compressor, m, bucket, gradients, results_steps_done(t), on,
-                                     e);
-    return redistribute_bucket(t->plan, m, bucket, shards, gradients, F32, groups_comms(t->groups),
-                               on, e);
-}
-
-// Where this rank keeps its shards of a bucket that lies full in a gradient slot.
-typedef struct kept_shards {
-    float *ptr;   // in the layout of trainer_gradient_layout
-    bool in_slot; // ptr is a state slot
-    bool adds;    // earlier micro-batches have written shards there
-    bool arrive;  // the reduce-scatter writes the shards there; else they are copied
-} kept_shards;
-
-// Is the last step of m a reduce-scatter to shards of this layout?
-static bool scatters_to(const plan_redistribution *m, plan_layout l)
-{
-    const plan_redistribution_step *last = m->count > 0 ? &m->step[m->count - 1] : NULL;
-    return last && last->collective == REDISTRIBUTE_REDUCE_SCATTER && last->to == l;
-}
-
-// `sum` is the redistribution that gives the shards.
-static status find_kept_shards(trainer *t, const schedule_instr *x, const plan_redistribution *sum,
-                               kept_shards *out, err *e)
+// Finds the memory in which this rank keeps its shards of a bucket, in the layout of plan_gradient_layout.
+static status find_kept_shards(trainer *t, const schedule_instr *x, float **out, err *e)
 {
     status result = OK;
-    const plan_group *g = plan_group_of(t->plan, x->index);
     const int slot = x->state[PLAN_GRADIENTS];
     char *ptr = NULL;
-    out->in_slot = plan_is_swapped(g, PLAN_GRADIENTS) && slot >= 0;
-    if (out->in_slot) TRY(tiers_await(t, PLAN_GRADIENTS, slot, STREAM_COMM, &ptr, e));
-    out->ptr = out->in_slot    ? (float *)(void *)ptr
-               : x->second_use ? state_tied_shards(t, x->index)
-                               : gradients_of(t, x->index, -1);
-    out->adds = x->micro > 0 && g->gradient != LAYOUT_FULL;
-    out->arrive = !out->adds && !t->compressor && scatters_to(sum, trainer_gradient_layout(g));
+    if (slot >= 0) TRY(tiers_await(t, PLAN_GRADIENTS, slot, STREAM_COMM, &ptr, e));
+    *out = ptr             ? (float *)(void *)ptr
+           : x->second_use ? state_tied_shards(t, x->index)
+                           : gradients_of(t, x->index, -1);
 done:
     return result;
 }
 
-// Adds the shards of the summed bucket to those that are kept, or copies them, unless they arrived
-// there. After the last micro-batch it completes their sums.
-static status keep_shards(trainer *t, const schedule_instr *x, const float *full,
-                          const kept_shards *kept, err *e)
+// The number of the instruction's calls in the bucket. They come before those in the shards.
+static int calls_in_bucket(const trainer *t, const schedule_instr *x)
 {
-    status result = OK;
-    const plan_group *g = plan_group_of(t->plan, x->index);
+    const schedule_call *c = calls_of(t, x);
+    int count = 0;
+    while (count < x->calls && c[count].array != IN_SHARDS) count++;
+    return count;
+}
+
+// Adds the shards of the summed bucket of a gradient slot to those that are kept, or copies them, unless the last
+// call wrote them there.
+static void keep_shards(trainer *t, const schedule_instr *x, int calls, const float *full,
+                        float *kept)
+{
+    const comm_call *last = calls > 0 ? &calls_of(t, x)[calls - 1].call : NULL;
+    const bool adds = x->micro > 0 && plan_group_of(t->plan, x->index)->gradient != LAYOUT_FULL,
+               arrived = last && last->segment && !last->in_place;
     device_stream *on = trainer_stream(t, STREAM_COMM);
-    if (!kept->arrive)
-        copy_segments(on, segments_of(t, SEGMENTS_GRADIENT_SHARDS, x->index), full, kept->ptr, F32,
-                      kept->adds);
-    if (!x->last && !kept->in_slot) goto done;
-    // An array that is sharded on one level may still be PARTIAL on the other.
-    if (g->gradient != LAYOUT_FULL)
-        TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, kept->ptr, NULL, e));
-    trainer_add_squares(t, x->index, kept->ptr, on);
-done:
-    return result;
-}
-
-// Sums the full bucket of a gradient slot over ranks, then keeps this rank's shards.
-static status reduce_slot(trainer *t, const schedule_instr *x, float *full, err *e)
-{
-    status result = OK;
-    const plan_redistributions *r = &plan_group_of(t->plan, x->index)->redistribute;
-    const bool sums_step = plan_group_of(t->plan, x->index)->gradient == LAYOUT_FULL;
-    const plan_redistribution *last = sums_step ? &r->reduce_step : &r->reduce_micro_batch;
-    kept_shards kept;
-    TRY(find_kept_shards(t, x, last, &kept, e));
-    if (sums_step) TRY(sum_over_ranks(t, &r->reduce_micro_batch, x->index, full, NULL, e));
-    TRY(sum_over_ranks(t, last, x->index, full, kept.arrive ? kept.ptr : NULL, e));
-    TRY(keep_shards(t, x, full, &kept, e));
-    trainer_record(t, &slots_gradient(t, x->slot)->freed, trainer_stream(t, STREAM_COMM));
-    slots_assign_gradient(t, x->index, -1);
-done:
-    return result;
+    if (!arrived)
+        copy_segments(on, segments_of(t, SEGMENTS_GRADIENT_SHARDS, x->index), full, kept, F32,
+                      adds);
 }
 
 // Adds the shards of second uses, which were reduced by themselves, to those of the first.
@@ -251,22 +186,43 @@ static void add_second_uses(trainer *t, int bucket, float *gradients)
     }
 }
 
+// Looks for a NaN or Inf in gradients that are about to be reduced.
+static status inspect(trainer *t, const schedule_instr *x, float *gradients, err *e)
+{
+    const bool full = plan_group_of(t->plan, x->index)->gradient == LAYOUT_FULL;
+    if (x->slot < 0 && !full) return OK; // only reduced shards are left
+    if (x->slot >= 0) slots_assign_gradient(t, x->index, -1);
+    return trainer_inspect(t, x->index, gradients, e);
+}
+
+// Reduces full gradients where they are, keeps this rank's shards of those in a slot, and after the last
+// micro-batch completes the sums of the shards.
 status run_reduce_grad(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    const plan_group *g = plan_group_of(t->plan, x->index);
-    float *gradients = gradients_of(t, x->index, x->slot);
+    const bool slot = x->slot >= 0,
+               full = slot || plan_group_of(t->plan, x->index)->gradient == LAYOUT_FULL;
+    const schedule_call *c = calls_of(t, x);
+    const calls_run r = run_of(t, x);
+    const int calls = calls_in_bucket(t, x);
+    device_stream *on = trainer_stream(t, STREAM_COMM);
+    float *gradients = gradients_of(t, x->index, x->slot), *kept = gradients;
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    if (t->pass.inspects) {
-        if (x->slot < 0 && g->gradient != LAYOUT_FULL) return OK; // only reduced shards are left
-        if (x->slot >= 0) slots_assign_gradient(t, x->index, -1);
-        return trainer_inspect(t, x->index, gradients, e);
+    if (t->pass.inspects) return inspect(t, x, gradients, e);
+    if (full) complete(t, x, gradients);
+    if (slot)
+        TRY(find_kept_shards(t, x, &kept, e));
+    else
+        add_second_uses(t, x->index, gradients);
+    TRY(calls_issue(&r, c, calls, gradients, kept, e));
+    if (slot) keep_shards(t, x, calls, gradients, kept);
+    TRY(calls_issue(&r, c + calls, x->calls - calls, kept, NULL, e));
+    if (x->last || x->state[PLAN_GRADIENTS] >= 0 || !slot)
+        trainer_add_squares(t, x->index, kept, on);
+    if (slot) {
+        trainer_record(t, &slots_gradient(t, x->slot)->freed, on);
+        slots_assign_gradient(t, x->index, -1);
     }
-    if (x->slot >= 0 || g->gradient == LAYOUT_FULL) TRY(complete(t, x, gradients, e));
-    if (x->slot >= 0) return reduce_slot(t, x, gradients, e);
-    add_second_uses(t, x->index, gradients);
-    TRY(sum_over_ranks(t, &g->redistribute.reduce_step, x->index, gradients, NULL, e));
-    trainer_add_squares(t, x->index, gradients, trainer_stream(t, STREAM_COMM));
 done:
     return result;
 }
@@ -275,21 +231,8 @@ done:
 // the flat array or in a slot.
 status run_reduce_tied_grad(trainer *t, const schedule_instr *x, err *e)
 {
-    status result = OK;
-    const plan *p = t->plan;
-    const plan_bucket *b = &p->bucket[x->index];
-    const plan_layout l = x->slot < 0 ? plan_group_of(p, x->index)->gradient : LAYOUT_FULL;
-    float *gradients = gradients_of(t, x->index, x->slot);
     if (t->pass.inspects) return OK;
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
-    for (int i = 0; i < b->rows; i++) {
-        const plan_row *r = &p->row[p->order[b->first_row + i]];
-        const plan_shard s = plan_local_shard(p, r, l, p->coord);
-        if (r->tied)
-            TRY(comm_all_reduce(trainer_group(t, GROUP_TIED), trainer_row_ptr(r, gradients, l),
-                                (size_t)s.count, F32, REDUCE_SUM, trainer_stream(t, STREAM_COMM),
-                                e));
-    }
-done:
-    return result;
+    const calls_run r = run_of(t, x);
+    return calls_issue(&r, calls_of(t, x), x->calls, gradients_of(t, x->index, x->slot), NULL, e);
 }

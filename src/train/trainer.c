@@ -3,30 +3,28 @@
 #include "base/alloc.h"
 #include "base/proc.h"
 #include "base/size.h"
+#include "parallel/traffic.h"
 #include "train/param_groups.h"
 #include "train/trainer_private.h"
 
 static status open_model(const trainer_options *o, graph_mode mode, model **out, err *e)
 {
-    const int tp = o->mesh.size[AXIS_TP];
-    const model_options m = {.mode = mode,
-                             .type = o->precision,
-                             .batch = o->micro_batch,
-                             .seq = o->seq_len,
-                             .needs = o->place.needs,
-                             .numerics = o->numerics,
-                             .is_frozen = param_groups_is_frozen,
-                             .type_of = param_groups_type_of,
-                             .tensor_arg = &o->groups,
-                             .recompute = o->strategy.recompute,
-                             .tp = {.ranks = tp,
-                                    .rank = mesh_coord(&o->mesh, o->place.rank, AXIS_TP),
-                                    .sequence = o->strategy.sequence_parallel && tp > 1},
-                             .cp = {.ranks = o->mesh.size[AXIS_CP],
-                                    .rank = mesh_coord(&o->mesh, o->place.rank, AXIS_CP)},
-                             .splits_backward =
-                                 mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
-                                 pipeline_schedule_splits_backward(o->strategy.pipeline.schedule)};
+    model_options m = {.mode = mode,
+                       .type = o->precision,
+                       .batch = o->micro_batch,
+                       .seq = o->seq_len,
+                       .needs = o->place.needs,
+                       .numerics = o->numerics,
+                       .is_frozen = param_groups_is_frozen,
+                       .type_of = param_groups_type_of,
+                       .tensor_arg = &o->groups,
+                       .recompute = o->strategy.recompute,
+                       .position.mesh = o->mesh,
+                       .position.sequence_parallel = o->strategy.sequence_parallel,
+                       .splits_backward =
+                           mode == GRAPH_TRAIN && o->mesh.size[AXIS_PP] > 1 &&
+                           pipeline_schedule_splits_backward(o->strategy.pipeline.schedule)};
+    mesh_coords(&o->mesh, o->place.rank, m.position.coord);
     return model_open(o->family, o->config, &m, out, e);
 }
 
@@ -40,6 +38,7 @@ static int micros_of(const trainer_options *o)
 static plan_group_options group_options_of(const param_group *g)
 {
     plan_group_options o = {.dp = g->dp,
+                            .over = g->over,
                             .compute = g->precision,
                             .frozen = g->frozen,
                             .has_m = optim_has_m(&g->optimizer),
@@ -94,8 +93,8 @@ static void fill_params(plan_inputs *in, const trainer_options *o, const model *
                                     .cols = q->shard_cols,
                                     .group = in->group_of[i],
                                     .decays = optim_decays(optimizer, q->decl->dims),
-                                    .tp_sharded = q->tp_sharded,
-                                    .tp_partial = q->tp_partial};
+                                    .sharded = q->sharded,
+                                    .partial = q->partial};
     }
 }
 
@@ -213,8 +212,11 @@ static void take_groups(trainer *t)
 {
     const trainer_options *o = &t->o;
     if (o->groups.count > 0) return;
-    t->group = (param_group){
-        .dp = o->strategy.dp, .precision = o->precision, .optimizer = o->optimizer, .lr_scale = 1};
+    t->group = (param_group){.dp = o->strategy.dp,
+                             .over = POLICY_AXES,
+                             .precision = o->precision,
+                             .optimizer = o->optimizer,
+                             .lr_scale = 1};
     memcpy(t->group.tier, o->strategy.offload.tier, sizeof t->group.tier);
     t->o.groups = (param_groups){.items = &t->group, .count = 1};
 }
@@ -243,8 +245,10 @@ static status prepare(trainer *t, const trainer_options *o, err *e)
     TRY(make_plan(o, t->model, &t->plan, e));
     TRY(schedule_make(t->plan, PASS_TRAIN, &t->schedule, e));
     if (t->eval) TRY(schedule_make(t->plan, PASS_EVAL, &t->forward, e));
+    TRY(trainer_list_calls(t, t->model, &t->schedule, e));
+    if (t->eval) TRY(trainer_list_calls(t, t->eval, &t->forward, e));
     TRY(count_memory(t, e));
-    TRY(trainer_count_traffic(t, e));
+    traffic_count(t->plan, &t->schedule);
     for (int b = 0; b < t->model->blocks; b++)
         if (plan_has_block(t->plan, b)) t->flops += model_block_flops(t->model, b);
 done:
@@ -295,8 +299,10 @@ status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *p
     *p = t->plan, *s = t->schedule;
     t->plan = NULL;
     t->schedule = (schedule){.instr = NULL};
-    // Names are the model's; the plan outlives it.
+    // Names and the segments of passes are the model's; the plan and the list outlive it.
     for (int i = 0; i < (*p)->rows; i++) (*p)->row[i].name = NULL;
+    for (int i = 0; i < s->calls; i++)
+        if (s->call[i].array == IN_VALUES) s->call[i].call.segment = NULL;
 done:
     trainer_close(t);
     return result;
@@ -320,7 +326,6 @@ static status open_compressor(trainer *t, err *e)
     const compress_options o = {.plan = t->plan,
                                 .device = t->o.device,
                                 .comm = t->o.comm,
-                                .groups = groups_comms(t->groups),
                                 // About the mean over all positions, as PyTorch's hooks see it.
                                 .scale = 1.0 / (double)(t->o.global_batch * t->o.seq_len),
                                 .seed = t->o.seed};

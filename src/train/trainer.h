@@ -7,7 +7,6 @@
 
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
-#include "comm/world.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "model/model.h"
@@ -16,6 +15,7 @@
 #include "optim/param_group.h"
 #include "optim/scaler.h"
 #include "parallel/schedule.h"
+#include "rendezvous/world.h"
 #include "store/tier.h"
 
 typedef struct trainer trainer;
@@ -30,17 +30,17 @@ typedef struct trainer_checks {
 } trainer_checks;
 
 // What trainer_plan plans for. trainer_open takes the rank in `comm` and the needs of `device`.
-typedef struct trainer_place {
+typedef struct trainer_target {
     int rank;
     const kernel_needs *needs; // of the device's kernels; NULL: none
-} trainer_place;
+} trainer_target;
 
 // All pointers but `config` are borrowed until trainer_close.
 typedef struct trainer_options {
     device *device;
     device *host; // a device whose memory is the host's; NULL where no update runs there
     comm *comm;   // of all ranks
-    trainer_place place;
+    trainer_target place;
     const model_family *family;
     const void *config; // of the model, as the family defines it
     mesh mesh;
@@ -57,7 +57,7 @@ typedef struct trainer_options {
     double clip_grad_norm;
     trainer_checks checks;
     dataset *train, *valid; // valid may be NULL
-    bool predicts;          // trainer_predict will be called; it may always be with `valid`
+    bool predicts;          // infer_predict will be called; it may always be with `valid`
     sampler_order order;
     const safetensors *weights; // initial weights, read by trainer_open only; NULL: drawn
 } trainer_options;
@@ -90,50 +90,6 @@ typedef struct trainer_step_result {
 // update, names rank, step and tensor. Collective over the comm.
 status trainer_step(trainer *t, bool stop, trainer_step_result *out, err *e);
 
-// Computes the mean loss over the first max_batches global batches of the validation set; 0: all of it.
-// Weights do not change. *tokens (NULL allowed) is the number of valid positions. Collective over
-// the comm.
-status trainer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tokens, err *e);
-// The number of samples of data.valid that an evaluation of `max_batches` global batches (0: all) takes.
-// It does not depend on the mesh or the micro-batch.
-uint64_t trainer_evaluated_samples(const trainer *t, int64_t max_batches);
-
-// What trainer_predict computes for each position of a sample.
-typedef enum trainer_prediction {
-    PREDICT_LOGITS,  // of the classes or tokens; not with squared error
-    PREDICT_CLASSES, // the class with the largest logit, of equal ones the first; -1: all are NaN
-    PREDICT_VECTORS, // with squared error the predicted targets, else the input of the last layer
-    PREDICTIONS
-} trainer_prediction;
-
-typedef struct trainer_predict_options {
-    trainer_prediction what;
-    bool last; // only the last position of each sample
-} trainer_predict_options;
-
-// The outputs of a sample: [positions, cols] F32, or [positions] I32 for classes (cols 1).
-typedef struct trainer_prediction_shape {
-    int64_t positions, cols;
-    dtype type;
-} trainer_prediction_shape;
-
-// E_USAGE when the model has no logits and classes.
-status trainer_predict_shape(const trainer *t, const trainer_predict_options *o,
-                             trainer_prediction_shape *out, err *e);
-// The number of samples in one pass over all ranks.
-int64_t trainer_predict_batch(const trainer *t);
-// Predicts for `samples` samples. `inputs` has them one after the other, the same on every rank; `out`
-// receives the predictions in the same order (NULL: this rank does not need them). Weights do not
-// change. E_USAGE names a token that is not in the vocabulary. Collective over the comm.
-status trainer_predict(trainer *t, const trainer_predict_options *o, const void *inputs,
-                       int64_t samples, void *out, err *e);
-
-// Whether each sample of data.valid has one class as its label.
-bool trainer_has_accuracy(const trainer *t);
-// Counts the valid labels of the samples of an evaluation, and those that are the predicted class. The same
-// on every rank. Collective over the comm.
-status trainer_accuracy(trainer *t, int64_t max_batches, uint64_t *right, uint64_t *labels, err *e);
-
 // Checks that ranks with the same shard of the weights have the same values (else E_NUMERIC), and, after the
 // first step, that no two data-parallel ranks read the same batches (else E_USAGE). trainer_step
 // calls it as the options say. Collective over the comm.
@@ -147,7 +103,7 @@ const plan *trainer_get_plan(const trainer *t);
 const model *trainer_get_model(const trainer *t);
 double trainer_flops(const trainer *t); // of this rank in one step
 // Adds the bytes that this rank has sent so far to sent[PROCESS_GROUPS] (parallel/plan.h), when options->comm
-// counts them (comm/trace.h). The counts of options->comm itself are those of GROUP_WORLD.
+// counts them (comm_count_calls). The counts of options->comm itself are those of GROUP_WORLD.
 void trainer_add_traffic(const trainer *t, double *sent);
 // Adds what the files of this rank have done since they were opened (store/tier.h).
 void trainer_add_tiers(const trainer *t, tier_counters *to);

@@ -1,4 +1,4 @@
-// trainer_private.h -- a trainer, for the files of this folder. It is the plan, the schedules and
+// trainer_private.h -- a trainer, for the files of train/ and infer/. It is the plan, the schedules and
 // the models, and one object for each task. Each object's header says what it owns, and only the
 // object's own file knows its members.
 #ifndef TRIREME_TRAIN_TRAINER_PRIVATE_H
@@ -26,7 +26,8 @@
 
 // The pass over the blocks that runs.
 typedef struct trainer_pass {
-    const model *running; // the model whose schedule runs
+    const schedule *list; // that runs
+    const model *running; // the model of its passes
     // nonfinite.c repeats a step to find the tensor that has a NaN or Inf. bad_row: the first row
     // of the plan that has one; -1: none.
     bool inspects;
@@ -78,12 +79,6 @@ static inline comm *trainer_group(const trainer *t, int group)
     return groups_comm(t->groups, group);
 }
 
-// The communicator of one axis.
-static inline comm *trainer_axis(const trainer *t, axis a)
-{
-    return trainer_group(t, (int)mesh_axes_in_use(&t->o.mesh, MESH_AXIS(a)));
-}
-
 static inline void trainer_order(const trainer *t, device_stream_kind before,
                                  device_stream_kind later)
 {
@@ -92,13 +87,6 @@ static inline void trainer_order(const trainer *t, device_stream_kind before,
 
 // The largest size of one weight in its compute type.
 size_t trainer_weight_bytes(const trainer *t);
-
-// The layout of a group's reduced gradients in memory. Where they are swapped, only the optimizer's
-// shards come back.
-static inline plan_layout trainer_gradient_layout(const plan_group *g)
-{
-    return plan_is_swapped(g, PLAN_GRADIENTS) ? g->optimizer : g->gradient;
-}
 
 // The address of row r in a bucket that starts at `bucket` and has layout l.
 static inline float *trainer_row_ptr(const plan_row *r, float *bucket, plan_layout l)
@@ -111,8 +99,8 @@ static inline float *trainer_row_ptr(const plan_row *r, float *bucket, plan_layo
 status trainer_object(void *object, size_t bytes, err *e);
 
 // traffic.c
-// Counts the bytes of a step into the plan.
-status trainer_count_traffic(trainer *t, err *e);
+// Lists the calls of s, whose passes are those of m.
+status trainer_list_calls(const trainer *t, const model *m, schedule *s, err *e);
 
 // activity.c
 // Encodes *x as one number that is not 0. Decoded, it reads like a line of schedule_print, such as

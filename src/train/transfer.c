@@ -15,7 +15,7 @@ state_shards state_shards_of(const plan_group *g, trainer_state_kind part)
     const plan_array a = in_place ? ARRAY_WEIGHTS : array[part];
     return (state_shards){.array = a,
                           .type = plan_array_type(g, a),
-                          .layout = part == STATE_GRADIENT ? trainer_gradient_layout(g)
+                          .layout = part == STATE_GRADIENT ? plan_gradient_layout(g)
                                                            : plan_array_layout(g, a),
                           .shards = in_place ? g->weight : g->optimizer};
 }
@@ -65,17 +65,17 @@ done:
 
 // ---- Reading: for each shard one of its ranks sends it, and rank 0 assembles the shards
 
-int state_shards_copies(const trainer *t, const plan_row *r, int p, plan_layout shards)
+int state_shards_copies(const trainer *t, const plan_row *r, plan_layout shards)
 {
     const plan_group *g = &t->plan->group[r->group];
-    int copies = t->model->param[p].tp_sharded ? 1 : t->plan->o.mesh.size[AXIS_TP];
+    int copies = mesh_group_size(&t->plan->o.mesh, r->copies);
     for (int l = 0; l < POLICY_LEVELS; l++)
         if (!plan_layout_shards(shards, (policy_level)l))
             copies *= mesh_group_size(&t->plan->o.mesh, g->axes[l]);
     return copies;
 }
 
-bool state_shards_has_copy(const trainer *t, const plan_row *r, int p, plan_layout shards, int copy,
+bool state_shards_has_copy(const trainer *t, const plan_row *r, plan_layout shards, int copy,
                            const int coord[AXES])
 {
     const mesh *m = &t->plan->o.mesh;
@@ -86,14 +86,13 @@ bool state_shards_has_copy(const trainer *t, const plan_row *r, int p, plan_layo
         if (mesh_group_index(m, coord, g->axes[l]) != copy % size) return false;
         copy /= size;
     }
-    return coord[AXIS_PP] == r->stage && (t->model->param[p].tp_sharded || coord[AXIS_TP] == copy);
+    return coord[AXIS_PP] == r->stage && mesh_group_index(m, coord, r->copies) == copy;
 }
 
 // Whether the rank at these coordinates sends its shard of the row to rank 0.
-static bool sends(const trainer *t, const plan_row *r, int p, plan_layout shards,
-                  const int coord[AXES])
+static bool sends(const trainer *t, const plan_row *r, plan_layout shards, const int coord[AXES])
 {
-    return state_shards_has_copy(t, r, p, shards, 0, coord);
+    return state_shards_has_copy(t, r, shards, 0, coord);
 }
 
 static status send_shard(trainer *t, const state_shards *x, const plan_row *r, err *e)
@@ -107,7 +106,7 @@ done:
     return result;
 }
 
-// Receives the data-parallel shard of the rank at `coord`, as F32 into the tensor-parallel shard
+// Receives the data-parallel shard of the rank at `coord`, as F32 into the shard that the rank computes with,
 // `to`. `received` has room for it in the type of the state; both are on the heap.
 static status receive_shard(trainer *t, const state_shards *x, const plan_row *r,
                             const plan_row *theirs, int rank, const int coord[AXES], char *received,
@@ -135,28 +134,27 @@ static status put_together(trainer *t, const state_shards *x, int p, float *out,
     const plan_row *r = &t->plan->row[p];
     const mesh *m = &t->plan->o.mesh;
     const size_t count = (size_t)t->model->param[p].count;
-    const bool sharded = m->size[AXIS_TP] > 1;
-    float *shard = sharded ? NULL : out;
+    const mesh_axes over = t->model->param[p].sharded;
+    float *shard = over ? NULL : out;
     char *received = NULL;
-    if (sharded) TRY(alloc_array(&shard, count, sizeof *shard, t->model->param[p].name, e));
+    if (over) TRY(alloc_array(&shard, count, sizeof *shard, t->model->param[p].name, e));
     if (x->type != F32)
         TRY(alloc_array(&received, count, dtype_bytes(x->type), t->model->param[p].name, e));
-    for (int tp = 0; tp < m->size[AXIS_TP]; tp++) {
+    for (int i = 0; i < mesh_group_size(m, over); i++) {
         plan_row theirs = *r;
-        theirs.rows = model_param_shard_rows(t->model, p, tp);
-        theirs.cols = model_param_shard_cols(t->model, p, tp);
-        bool any = false;
+        int coord[AXES], sender[AXES] = {0};
         for (int rank = 0; rank < m->ranks; rank++) {
-            int coord[AXES];
-            for (int a = 0; a < AXES; a++) coord[a] = mesh_coord(m, rank, (axis)a);
-            if (coord[AXIS_TP] != tp || !sends(t, r, p, x->shards, coord)) continue;
+            mesh_coords(m, rank, coord);
+            if (mesh_group_index(m, coord, over) != i || !sends(t, r, x->shards, coord)) continue;
+            memcpy(sender, coord, sizeof sender);
+            theirs.rows = model_param_shard_rows(t->model, p, coord);
+            theirs.cols = model_param_shard_cols(t->model, p, coord);
             TRY(receive_shard(t, x, r, &theirs, rank, coord, received, shard, e));
-            any = true;
         }
-        if (any && sharded) model_param_put_shard(t->model, p, tp, shard, out);
+        if (over) model_param_put_shard(t->model, p, sender, shard, out);
     }
 done:
-    if (sharded) free(shard);
+    if (over) free(shard);
     free(received);
     return result;
 }
@@ -172,7 +170,7 @@ status trainer_read_state(trainer *t, trainer_state_kind part, int p, float *out
         return OK;
     }
     if (t->o.comm->rank > 0) {
-        if (sends(t, r, p, x.shards, t->plan->coord)) TRY(send_shard(t, &x, r, e));
+        if (sends(t, r, x.shards, t->plan->coord)) TRY(send_shard(t, &x, r, e));
         goto done;
     }
     TRY(put_together(t, &x, p, out, e));
@@ -227,19 +225,19 @@ status trainer_write_state(trainer *t, trainer_state_kind part, int p, const flo
     status result = OK;
     const plan_row *r = &t->plan->row[p];
     const state_shards x = state_shards_of(&t->plan->group[r->group], part);
-    float *tp_shard = NULL;
+    float *shard = NULL;
     char *to;
     plan_shard s;
     if (r->bucket < 0) return OK;
-    if (t->plan->o.mesh.size[AXIS_TP] > 1) {
-        TRY(alloc_array(&tp_shard, (size_t)r->count, sizeof *tp_shard, t->model->param[p].name, e));
-        model_param_take_shard(t->model, p, t->plan->coord[AXIS_TP], in, tp_shard);
-        in = tp_shard;
+    if (t->model->param[p].sharded) {
+        TRY(alloc_array(&shard, (size_t)r->count, sizeof *shard, t->model->param[p].name, e));
+        model_param_take_shard(t->model, p, t->plan->coord, in, shard);
+        in = shard;
     }
     TRY(state_shards_find(t, &x, r, true, &to, &s, e));
     TRY(write_shard(t, &x, p, s, to, in + s.first, e));
 done:
-    free(tp_shard);
+    free(shard);
     return result;
 }
 
@@ -252,7 +250,7 @@ status trainer_write_state_from(trainer *t, trainer_state_kind part, int p, trai
     char *to;
     plan_shard s;
     if (r->bucket < 0) return OK;
-    if (t->plan->o.mesh.size[AXIS_TP] > 1) { // the rows of a shard may be parts of rows
+    if (t->model->param[p].sharded) { // the rows of a shard may be parts of rows
         TRY(read(from, p, 0, t->model->param[p].count, space, e));
         return trainer_write_state(t, part, p, space, e);
     }

@@ -3,8 +3,8 @@
 // written.
 #include "base/alloc.h"
 #include "base/size.h"
+#include "train/calls.h"
 #include "train/launch.h"
-#include "train/redistribute.h"
 #include "train/state_shards.h"
 #include "train/trainer_private.h"
 
@@ -40,8 +40,8 @@ static void draw_converted(trainer *t, const state_shards *x, const drawing *d, 
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
     for (int64_t done = 0, count; done < want.count; done += count) {
         count = size_min(want.count - done, d->count);
-        model_param_init_shard(t->model, p, t->plan->coord[AXIS_TP], t->o.seed, want.first + done,
-                               count, on, d->space);
+        model_param_init_shard(t->model, p, t->plan->coord, t->o.seed, want.first + done, count, on,
+                               d->space);
         launch_convert(on, ptr + (size_t)done * dtype_bytes(x->type), x->type, d->space, F32,
                        count);
     }
@@ -60,8 +60,8 @@ static status draw_elements(trainer *t, const state_shards *x, const drawing *d,
     if (x->type != F32)
         draw_converted(t, x, d, p, want, ptr);
     else
-        model_param_init_shard(t->model, p, t->plan->coord[AXIS_TP], t->o.seed, want.first,
-                               want.count, on, (float *)(void *)ptr);
+        model_param_init_shard(t->model, p, t->plan->coord, t->o.seed, want.first, want.count, on,
+                               (float *)(void *)ptr);
     // Where state is swapped, the next row may be of another bucket.
     if (state_is_staged(t, x, p)) TRY(trainer_ops(t)->sync(on, e));
 done:
@@ -200,13 +200,16 @@ static status convert_bucket(trainer *t, int bucket, err *e)
     const plan_redistribution *gather = &g->redistribute.all_gather_updated;
     const state_shards master = state_shards_of(g, STATE_WEIGHT);
     device_stream *on = trainer_stream(t, STREAM_COMPUTE);
+    const calls_run r = {.groups = groups_comms(t->groups), .on = on};
+    const calls_use use = {g->o.compute, false, IN_BUCKET};
+    schedule_call c[CALLS_MOST];
     if (!plan_group_has(g, ARRAY_MASTER)) return OK;
     for (int i = 0; i < b->rows; i++)
         TRY(convert_row(t, &master, &p->row[p->order[b->first_row + i]], e));
     TRY(trainer_ops(t)->sync(on, e));
-    if (!plan_is_swapped(g, PLAN_WEIGHTS) && gather->count > 0)
-        TRY(redistribute_bucket(p, gather, bucket, NULL, state_bucket(t, ARRAY_WEIGHTS, bucket),
-                                g->o.compute, groups_comms(t->groups), on, e));
+    if (!plan_is_swapped(g, PLAN_WEIGHTS))
+        TRY(calls_issue(&r, c, calls_redistribute(p, gather, bucket, use, c),
+                        state_bucket(t, ARRAY_WEIGHTS, bucket), NULL, e));
 done:
     return result;
 }

@@ -27,15 +27,23 @@ refused 2 "^trireme: --rank: found ''; valid: 0 to 1\$" "$trireme" explain job.y
 # ---- Each rank has its own schedule
 explain --parallel.pp 2 --parallel.split '[2, 2]' --rank 0
 expect_line '^rank 0 of 2, pp 0$' stdout
-expect_line '^  SEND_ACT micro 0 block 2 to stage 1$' stdout
+expect_line '^  SEND_ACT micro 0 block 2 to stage 1: send over pp, [0-9.]+ KiB fp32$' stdout
 expect_no_line '^  RECV_ACT' stdout
 explain --parallel.pp 2 --parallel.split '[2, 2]' --rank=1
 expect_line '^rank 1 of 2, pp 1$' stdout
-expect_line '^  RECV_ACT micro 0 block 3 from stage 0$' stdout
+expect_line '^  RECV_ACT micro 0 block 3 from stage 0: recv over pp, [0-9.]+ KiB fp32$' stdout
 expect_no_line '^  SEND_ACT' stdout
 for bad in 2 -1 one 1.5 ''; do
     refused 2 "^trireme: --rank: found '$bad'; valid: 0 to 1\$" "$trireme" explain job.yaml --rank "$bad"
 done
+
+# ---- Each instruction shows the calls that it makes
+explain --parallel.dp zero1 --train.reduce_dtype bf16
+expect_line '^  REDUCE_GRAD bucket 0: reduce_scatter over dp_shard, [0-9.]+ KiB bf16$' stdout
+expect_line '^  ALL_GATHER_UPDATED bucket 0: all_gather over dp_shard, [0-9.]+ KiB fp32$' stdout
+explain --parallel.tp 2
+expect_line '^  FORWARD micro 0 block 1: 2 x all_reduce over tp, [0-9.]+ KiB fp32$' stdout
+expect_line '^  REDUCE_GRAD bucket 0$' stdout
 
 # ---- The picture: with chunks that take the same time, the simulated bubble is the analytic one
 bubble() { # SCHEDULE ANALYTIC [SIMULATED]: in percent

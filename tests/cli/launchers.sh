@@ -130,7 +130,7 @@ refuses 'RANK=0 WORLD_SIZE=8: torchrun'
 under 'TF_CONFIG={"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0}}'
 ok env "${environment[@]}" "$trireme" train job.yaml --quiet --train.steps 1 --parallel.dp MultiWorkerMirroredStrategy --train.out strategy
 
-# Commands that start no ranks run in any environment. unit/launch tests that the library refuses, too.
+# Commands that start no ranks run in any environment.
 under RANK=1 WORLD_SIZE=2
 ok env "${environment[@]}" "$trireme" explain job.yaml
 ok env "${environment[@]}" "$trireme" data inspect toy

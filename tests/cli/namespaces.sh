@@ -206,6 +206,8 @@ ended 0 1
 took=$(($(now_ms) - killed_at))
 echo "the other host named the agent, and its processes had ended, $took ms after the kill"
 [ $took -le 60000 ] || fail "the agent was named after $took ms"
+# The agent and its workers end at the same moment, and the first failure that the store is told is that of the run: the end
+# of the agent, or of the ranks of its workers, of which the other host's ranks learn.
 expect_line '^trireme: (node 1 \(host beta\): its agent ended|rank [01] \(host alpha, local rank .*rank [23] \(host beta)' stderr.0
 expect_gone 20000 $left
 finish

@@ -2,24 +2,10 @@
 // results must notice it (bench_comm.sh). The linker puts them in the place of the real ones (--wrap).
 #include "comm/comm.h"
 
-status __real_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
-                              device_stream *on, err *e);
-status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
-                              device_stream *on, err *e);
-status __real_comm_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                                  comm_reduce_op op, device_stream *on, err *e);
-status __wrap_comm_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                                  comm_reduce_op op, device_stream *on, err *e);
-status __real_comm_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                              device_stream *on, err *e);
-status __wrap_comm_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                              device_stream *on, err *e);
-status __real_comm_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
-                             err *e);
-status __wrap_comm_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
-                             err *e);
-status __real_comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e);
-status __wrap_comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e);
+status __real_comm_issue(comm *c, const comm_call *call, device_stream *on, err *e);
+status __wrap_comm_issue(comm *c, const comm_call *call, device_stream *on, err *e);
+status __real_comm_issue_group(const comm_message *m, int count, device_stream *on, err *e);
+status __wrap_comm_issue_group(const comm_message *m, int count, device_stream *on, err *e);
 
 static status flip(void *arg, err *e)
 {
@@ -28,37 +14,21 @@ static status flip(void *arg, err *e)
     return OK;
 }
 
-static status spoil(status result, void *out, device_stream *on)
+static void spoil(const comm_call *call, device_stream *on)
 {
-    if (result == OK) on->device->ops->call(on, flip, &out, sizeof out);
+    if (on && call->out) on->device->ops->call(on, flip, &call->out, sizeof call->out);
+}
+
+status __wrap_comm_issue(comm *c, const comm_call *call, device_stream *on, err *e)
+{
+    const status result = __real_comm_issue(c, call, on, e);
+    if (result == OK) spoil(call, on);
     return result;
 }
 
-status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
-                              device_stream *on, err *e)
+status __wrap_comm_issue_group(const comm_message *m, int count, device_stream *on, err *e)
 {
-    return spoil(__real_comm_all_reduce(c, inout, count, t, op, on, e), inout, on);
-}
-
-status __wrap_comm_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                                  comm_reduce_op op, device_stream *on, err *e)
-{
-    return spoil(__real_comm_reduce_scatter(c, in, out, shard_count, t, op, on, e), out, on);
-}
-
-status __wrap_comm_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                              device_stream *on, err *e)
-{
-    return spoil(__real_comm_all_gather(c, in, out, shard_count, t, on, e), out, on);
-}
-
-status __wrap_comm_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on,
-                             err *e)
-{
-    return spoil(__real_comm_broadcast(c, inout, bytes, root, on, e), inout, on);
-}
-
-status __wrap_comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e)
-{
-    return spoil(__real_comm_recv(c, buf, bytes, peer, on, e), buf, on);
+    const status result = __real_comm_issue_group(m, count, on, e);
+    for (int i = 0; result == OK && i < count; i++) spoil(&m[i].call, on);
+    return result;
 }

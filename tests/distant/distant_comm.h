@@ -1,6 +1,5 @@
-// distant_comm.h -- a communicator for tests that is like a network's: its calls wait, so it asks for
-// streams with threads of their own (comm.can.own_thread). It wraps another communicator, which moves
-// the bytes.
+// distant_comm.h -- makes a communicator of tests like a network's: its calls wait, so it asks for
+// streams with threads of their own (comm.can.own_thread). What it was moves the bytes.
 #ifndef TRIREME_TESTS_DISTANT_COMM_H
 #define TRIREME_TESTS_DISTANT_COMM_H
 
@@ -14,8 +13,7 @@ typedef struct distant_options {
     void *arg;
 } distant_options;
 
-// The wrapper owns `inner` and closes it; after a failure `inner` is still the caller's. What is split
-// from a wrapper is a wrapper.
-status distant_comm_open(comm *inner, const distant_options *o, comm **out, err *e);
+// Also of what is split from c.
+status distant_comm_make(comm *c, const distant_options *o, err *e);
 
 #endif

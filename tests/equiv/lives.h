@@ -6,6 +6,8 @@
 #include "equiv/workers.h"
 
 #include "base/file.h"
+#include "infer/evaluate.h"
+#include "infer/predict.h"
 
 enum { LIFE_STEPS = 3, LIFE_SAMPLES = 3 };
 
@@ -50,22 +52,22 @@ done:
     return result;
 }
 
-static inline status life_predict(golden *g, trainer *t, trainer_prediction what, uint64_t *digest,
+static inline status life_predict(golden *g, trainer *t, infer_prediction what, uint64_t *digest,
                                   err *e)
 {
     status result = OK;
     const dataset_shape *s = &g->data.base.shape;
-    const trainer_predict_options o = {.what = what};
+    const infer_predict_options o = {.what = what};
     const size_t row = (size_t)s->inputs * 4;
-    trainer_prediction_shape shape;
+    infer_prediction_shape shape;
     char *inputs = malloc(LIFE_SAMPLES * row), *labels = malloc((size_t)s->labels * 4);
     void *out = NULL;
-    TRY(trainer_predict_shape(t, &o, &shape, e));
+    TRY(infer_predict_shape(t, &o, &shape, e));
     const size_t bytes = (size_t)(LIFE_SAMPLES * shape.positions * shape.cols) * 4;
     out = calloc(1, bytes);
     for (int i = 0; i < LIFE_SAMPLES; i++)
         TRY(g->data.base.read(&g->data.base, (uint64_t)i, inputs + (size_t)i * row, labels, e));
-    TRY(trainer_predict(t, &o, inputs, LIFE_SAMPLES, out, e));
+    TRY(infer_predict(t, &o, inputs, LIFE_SAMPLES, out, e));
     life_add_bytes(digest, out, bytes);
 done:
     free(inputs);
@@ -88,8 +90,8 @@ static inline status life_train_and_save(worker_group *all, int rank, golden *g,
     const trainer_save_options save = {.out = given->folder, .config_json = "{}"};
     TRY(life_run_steps(t, out->loss, out->norm, e));
     TRY(trainer_check_replicas(t, e));
-    TRY(trainer_evaluate(t, 0, &out->valid_loss, &out->tokens, e));
-    if (g->config.family != FAMILY_MLP || g->data.base.shape.label_type == I32) {
+    TRY(infer_evaluate(t, 0, &out->valid_loss, &out->tokens, e));
+    if (!g->config.family->reads_vectors || g->data.base.shape.label_type == I32) {
         TRY(life_predict(g, t, PREDICT_LOGITS, &out->predicted, e));
         TRY(life_predict(g, t, PREDICT_CLASSES, &out->predicted, e));
     }

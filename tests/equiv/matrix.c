@@ -164,8 +164,11 @@ param_groups matrix_groups(const point *p, const trainer_options *o, param_group
     // The embeddings, also where the head uses them, and the first three layers.
     static const char *const frozen[] = {"*.wte.*", "*.wpe.*", "*.embed_tokens.*",
                                          "*.0.*",   "*.1.*",   "*.2.*"};
-    param_group base = {
-        .dp = o->strategy.dp, .precision = o->precision, .optimizer = o->optimizer, .lr_scale = 1};
+    param_group base = {.dp = o->strategy.dp,
+                        .over = POLICY_AXES,
+                        .precision = o->precision,
+                        .optimizer = o->optimizer,
+                        .lr_scale = 1};
     int count = 0;
     memcpy(base.tier, o->strategy.offload.tier, sizeof base.tier);
     if (p->v[DIM_GROUPS] == GROUPS_FROZEN)
@@ -222,8 +225,11 @@ static bool plan_allows(const point *p, const trainer_options *o)
         use[b] = (plan_use){.param = b, .block = b};
     }
     param_group own[MATRIX_GROUPS];
-    plan_group_options group[MATRIX_GROUPS] = {
-        {.dp = o->strategy.dp, .compute = o->precision, .has_m = true, .has_v = true}};
+    plan_group_options group[MATRIX_GROUPS] = {{.dp = o->strategy.dp,
+                                                .over = POLICY_AXES,
+                                                .compute = o->precision,
+                                                .has_m = true,
+                                                .has_v = true}};
     memcpy(group[0].tier, o->strategy.offload.tier, sizeof group[0].tier);
     const param_groups groups = matrix_groups(p, o, own);
     for (int b = BLOCKS / 2; groups.count > 0 && b < BLOCKS; b++) row[b].group = groups.count - 1;

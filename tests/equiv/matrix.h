@@ -34,7 +34,7 @@ typedef struct point {
 
 enum {
     MATRIX_RANKS = 8,
-    MATRIX_STEPS = 10,
+    MATRIX_STEPS = 4,
     MATRIX_WEIGHTS = 1 << 15,
     MATRIX_NAME = 400,
     MATRIX_GROUPS = 8

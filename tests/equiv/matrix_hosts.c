@@ -1,8 +1,8 @@
 // matrix_hosts.c -- see matrix_hosts.h. Called by matrix_run.c.
 #include "equiv/matrix_hosts.h"
 
-#include "comm/store_tcp.h"
 #include "patience.h"
+#include "rendezvous/store_tcp.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

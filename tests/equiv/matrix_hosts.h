@@ -3,8 +3,8 @@
 #ifndef TRIREME_TESTS_MATRIX_HOSTS_H
 #define TRIREME_TESTS_MATRIX_HOSTS_H
 
-#include "comm/store_server.h"
-#include "comm/world.h"
+#include "comm/registry.h"
+#include "rendezvous/store_server.h"
 
 typedef struct matrix_hosts {
     world *world[2];   // [1] NULL: there is one host

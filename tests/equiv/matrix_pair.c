@@ -23,7 +23,7 @@ static unsigned reduced_in_micro_batches(const trainer_options *o, const policie
     unsigned levels = 0;
     if (!several || o->strategy.no_sync == NO_SYNC_TRUE) return 0;
     for (int l = 0; l < POLICY_LEVELS; l++)
-        if (mesh_group_size(m, POLICY_AXES[l]) > 1 &&
+        if (mesh_group_size(m, POLICY_AXES.level[l]) > 1 &&
             policies_at(dp, (policy_level)l)->gradient == SHARD)
             levels |= 1U << l;
     return levels;
@@ -33,7 +33,7 @@ static unsigned levels_in_use(const mesh *m)
 {
     unsigned levels = 0;
     for (int l = 0; l < POLICY_LEVELS; l++)
-        if (mesh_group_size(m, POLICY_AXES[l]) > 1) levels |= 1U << l;
+        if (mesh_group_size(m, POLICY_AXES.level[l]) > 1) levels |= 1U << l;
     return levels;
 }
 
@@ -99,7 +99,7 @@ static bool spans_hosts(int ranks)
 
 static matrix_run draw_run(dice *d, const point *p)
 {
-    matrix_run how = {.steps = 4};
+    matrix_run how = {.steps = 3};
     const int kind = dice_throw(d, 8);
     if (kind == 0)
         how.late = true, how.late_order = dice_throw(d, 2) ? LATE_OTHERS_FIRST : LATE_OTHERS_LAST;

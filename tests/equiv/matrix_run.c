@@ -52,26 +52,26 @@ typedef struct rank_arg {
 
 static status make_config(const point *p, model_config *c, err *e)
 {
-    const model_family_kind f = p->v[DIM_MODEL] == 0 ? FAMILY_GPT2 : FAMILY_LLAMA;
-    model_config_defaults(f, c);
+    const bool gpt2 = p->v[DIM_MODEL] == 0;
+    model_config_defaults(model_family_find(gpt2 ? "gpt2" : "llama"), c);
     c->layers = LAYERS;
     c->hidden = HIDDEN;
     c->heads = 4;
-    c->kv_heads = f == FAMILY_LLAMA ? 2 : 4;
+    c->kv_heads = gpt2 ? 4 : 2;
     c->head_dim = HIDDEN / 4;
     c->ffn = 40;
     c->vocab = VOCAB;
     c->max_seq = LENGTH;
     c->init_std = 0.1;
     c->tie_embeddings = p->v[DIM_MODEL] != 1;
-    if (f == FAMILY_GPT2) c->dropout.embed = c->dropout.attention = c->dropout.residual = 0.1;
+    if (gpt2) c->dropout.embed = c->dropout.attention = c->dropout.residual = 0.1;
     return model_config_finish(c, e);
 }
 
 static void fill_options(setup *s, trainer_options *o)
 {
     matrix_options(s->point, o);
-    o->family = model_family_find(s->config->family);
+    o->family = s->config->family;
     o->config = s->config;
     o->strategy.bucket_bytes = 8 << 10; // some buckets hold several blocks, some hold one
     o->strategy.offload.path = s->how->folder;
@@ -94,7 +94,7 @@ static void fill_options(setup *s, trainer_options *o)
     o->clip_grad_norm = 0.5;
     scaler_defaults(&o->scaler);
     o->scaler.initial_power = 10;
-    o->checks.replicas_every = 3;
+    o->checks.replicas_every = 2;
     if (s->how->unkind || s->how->cuda) o->strategy.offload.host_is_apart = true;
     o->train = s->data;
     o->groups = matrix_groups(s->point, o, s->group);
@@ -174,7 +174,6 @@ static status run_rank(setup *s, int rank, err *e)
     const matrix_run *how = s->how;
     trainer_options o = s->options;
     trainer *t = NULL;
-    comm *distant = NULL;
     comm_store *store = NULL;
     comm_options options;
     o.device = o.host = NULL, o.comm = NULL;
@@ -187,10 +186,7 @@ static status run_rank(setup *s, int rank, err *e)
         TRY(comm_open(communicator_of(how, options.size), options, &o.comm, e));
     if (o.strategy.offload.updates_on_host)
         TRY(device_open("cpu", &(device_options){.threads = 1}, &o.host, e));
-    if (how->distant) {
-        TRY(distant_comm_open(o.comm, how->distant, &distant, e));
-        o.comm = distant;
-    }
+    if (how->distant) TRY(distant_comm_make(o.comm, how->distant, e));
     if (how->opened) how->opened(o.device, rank);
     TRY(trainer_open(&o, &t, e));
     TRY(run_steps(t, how->steps ? how->steps : MATRIX_STEPS,

@@ -8,7 +8,7 @@
 #include "equiv/matrix_pool.h"
 
 #include "device/kernels.h"
-#include "train/redistribute.h"
+#include "train/calls.h"
 #include "train/trainer_private.h"
 
 #include <setjmp.h>
@@ -72,43 +72,47 @@ placement_collective __wrap_placement_redistribute(placement from, placement to)
     return __real_placement_redistribute(from, to);
 }
 
-status __real_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
-                                  const void *own, void *out, dtype t, comm *const *along,
-                                  device_stream *on, err *e);
-status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
-                                  const void *own, void *out, dtype t, comm *const *along,
-                                  device_stream *on, err *e);
-status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
-                                  const void *own, void *out, dtype t, comm *const *along,
-                                  device_stream *on, err *e)
+status __real_calls_issue(const calls_run *r, const schedule_call *c, int count, void *array,
+                          void *shards, err *e);
+status __wrap_calls_issue(const calls_run *r, const schedule_call *c, int count, void *array,
+                          void *shards, err *e);
+status __wrap_calls_issue(const calls_run *r, const schedule_call *c, int count, void *array,
+                          void *shards, err *e)
 {
-    plan_redistribution some = {.layout = m->layout};
-    for (int i = 0; i < m->count; i++)
-        if (!is(AXIS) || !(m->step[i].group & (int)MESH_AXIS(broken->axis)))
-            some.step[some.count++] = m->step[i];
-    return __real_redistribute_bucket(p, &some, b, own, out, t, along, on, e);
+    status result = OK;
+    for (int i = 0; i < count; i++)
+        if (!is(AXIS) || !(c[i].group & (int)MESH_AXIS(broken->axis)))
+            TRY(__real_calls_issue(r, &c[i], 1, array, shards, e));
+done:
+    return result;
 }
 
-status __real_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op how,
-                              device_stream *on, err *e);
-status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op how,
-                              device_stream *on, err *e);
-status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op how,
-                              device_stream *on, err *e)
+// The passes gather keys and values on the compute stream. Parameters are gathered on another one.
+status __real_comm_issue(comm *c, const comm_call *call, device_stream *on, err *e);
+status __wrap_comm_issue(comm *c, const comm_call *call, device_stream *on, err *e);
+status __wrap_comm_issue(comm *c, const comm_call *call, device_stream *on, err *e)
 {
-    if (is(TP_SUM) && t == F32 && on->kind == STREAM_COMM) return OK;
-    return __real_comm_all_reduce(c, inout, count, t, how, on, e);
+    const comm_call_kind k = call->kind;
+    const bool of_passes = call->segment && on->kind == STREAM_COMPUTE;
+    if (is(TP_SUM) && k == CALL_ALL_REDUCE && call->type == F32 && on->kind == STREAM_COMM)
+        return OK;
+    if (is(NO_KV) && k == CALL_ALL_GATHER && of_passes) return OK;
+    if (is(KV_GRADS) && k == CALL_REDUCE_SCATTER && of_passes) return OK;
+    return __real_comm_issue(c, call, on, e);
 }
 
-status __real_comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
-                        err *e);
-status __wrap_comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
-                        err *e);
-status __wrap_comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e)
+status __real_comm_issue_group(const comm_message *m, int count, device_stream *on, err *e);
+status __wrap_comm_issue_group(const comm_message *m, int count, device_stream *on, err *e);
+status __wrap_comm_issue_group(const comm_message *m, int count, device_stream *on, err *e)
 {
     static const char zeros[1 << 16];
-    if (is(MESSAGE) && on->kind == STREAM_COMM && bytes <= sizeof zeros) buf = zeros;
-    return __real_comm_send(c, buf, bytes, peer, on, e);
+    comm_message x[COMM_GROUP_MESSAGES];
+    for (int i = 0; i < count; i++) {
+        x[i] = m[i];
+        if (is(MESSAGE) && x[i].call.kind == CALL_SEND && x[i].call.count <= sizeof zeros)
+            x[i].call.in = zeros;
+    }
+    return __real_comm_issue_group(x, count, on, e);
 }
 
 status __real_schedule_make(const plan *p, schedule_pass what, schedule *out, err *e);
@@ -157,44 +161,16 @@ status __wrap_run_alloc_grad(trainer *t, const schedule_instr *x, err *e)
 
 // ---- Context parallelism
 
-void __real_graph_shard_sequences(graph *g, int64_t seq, const graph_cp *cp);
-void __wrap_graph_shard_sequences(graph *g, int64_t seq, const graph_cp *cp);
-void __wrap_graph_shard_sequences(graph *g, int64_t seq, const graph_cp *cp)
+void __real_graph_shard_sequences(graph *g, int64_t seq);
+void __wrap_graph_shard_sequences(graph *g, int64_t seq);
+void __wrap_graph_shard_sequences(graph *g, int64_t seq)
 {
-    graph_cp mine = *cp;
-    if (is(SAME_CHUNKS)) mine.rank = 0;
-    __real_graph_shard_sequences(g, seq, &mine);
+    const int rank = g->position.coord[AXIS_CP];
+    if (is(SAME_CHUNKS)) g->position.coord[AXIS_CP] = 0;
+    __real_graph_shard_sequences(g, seq);
+    g->position.coord[AXIS_CP] = rank;
     kernel_tokens *t = &g->sequences.tokens;
-    if (is(CHUNK_ORDER)) t->start[0] = cp->rank * t->seq, t->start[1] = t->start[0] + t->chunk;
-}
-
-// The passes gather keys and values on the compute stream. Parameters are gathered on another one.
-status __real_comm_all_gather_segments(comm *c, const comm_segment *s, int segments,
-                                       const void *shard, void *full, dtype t, device_stream *on,
-                                       err *e);
-status __wrap_comm_all_gather_segments(comm *c, const comm_segment *s, int segments,
-                                       const void *shard, void *full, dtype t, device_stream *on,
-                                       err *e);
-status __wrap_comm_all_gather_segments(comm *c, const comm_segment *s, int segments,
-                                       const void *shard, void *full, dtype t, device_stream *on,
-                                       err *e)
-{
-    if (is(NO_KV) && on->kind == STREAM_COMPUTE) return OK;
-    return __real_comm_all_gather_segments(c, s, segments, shard, full, t, on, e);
-}
-
-status __real_comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
-                                           const void *full, void *shard, dtype t,
-                                           comm_reduce_op how, device_stream *on, err *e);
-status __wrap_comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
-                                           const void *full, void *shard, dtype t,
-                                           comm_reduce_op how, device_stream *on, err *e);
-status __wrap_comm_reduce_scatter_segments(comm *c, const comm_segment *s, int segments,
-                                           const void *full, void *shard, dtype t,
-                                           comm_reduce_op how, device_stream *on, err *e)
-{
-    if (is(KV_GRADS) && on->kind == STREAM_COMPUTE) return OK;
-    return __real_comm_reduce_scatter_segments(c, s, segments, full, shard, t, how, on, e);
+    if (is(CHUNK_ORDER)) t->start[0] = rank * t->seq, t->start[1] = t->start[0] + t->chunk;
 }
 
 void __real_clip_share(const plan *p, const plan_group *g, int *index, int *shares);

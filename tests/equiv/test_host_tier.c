@@ -4,6 +4,7 @@
 // must have the bits of the device tier without a limit.
 #include "../unit/train/golden.h"
 
+#include "infer/evaluate.h"
 #include "late/late_device.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ typedef struct host_outcome {
 static void make_config(model_config *c)
 {
     err e = {0};
-    model_config_defaults(FAMILY_GPT2, c);
+    model_config_defaults(model_family_find("gpt2"), c);
     c->layers = LAYERS;
     c->hidden = HIDDEN;
     c->heads = 4;
@@ -44,7 +45,7 @@ static void make_config(model_config *c)
 static trainer_options make_options(const host_run *r, const model_config *c, dataset *data)
 {
     trainer_options o = {
-        .family = model_family_find(c->family),
+        .family = c->family,
         .config = c,
         .mesh = {.size = {1, 1, 1, 1, 1}, .ranks = 1},
         .strategy = {.dp = {*policy_find("ddp"), *policy_find("zero3")},
@@ -118,7 +119,7 @@ static host_outcome run_on(const host_run *r)
         out.result = trainer_step(t, false, &step, &why);
         out.loss[s] = step.loss;
     }
-    if (out.result == OK) out.result = trainer_evaluate(t, 2, &out.valid_loss, NULL, &why);
+    if (out.result == OK) out.result = infer_evaluate(t, 2, &out.valid_loss, NULL, &why);
     if (out.result == OK) out.weights = digest(t);
     if (out.result == OK) {
         out.state = state_bytes(trainer_get_plan(t), true);

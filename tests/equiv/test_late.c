@@ -4,7 +4,7 @@
 #include "../unit/train/golden.h"
 #include "late/late_device.h"
 
-#include "comm/world.h"
+#include "comm/registry.h"
 #include "patience.h"
 
 #include <pthread.h>
@@ -65,7 +65,7 @@ static void run_steps(golden *g, dtype precision, outcome *out)
 {
     trainer *t = NULL;
     trainer_options o =
-        golden_options(g, UPDATE_ADAMW, precision, g->config.family == FAMILY_MLP ? 4 : 1);
+        golden_options(g, UPDATE_ADAMW, precision, g->config.family->reads_vectors ? 4 : 1);
     o.checks.replicas_every = 1;
     if (trainer_open(&o, &t, NULL) != OK) out->failed = true;
     for (int s = 0; s < STEPS && !out->failed; s++) {

@@ -78,7 +78,7 @@ static void check_no_allocation(const char *name, dtype precision, int threads)
     uint64_t device_before = 0;
     golden_open(&g, name, threads);
     trainer_options o =
-        golden_options(&g, UPDATE_ADAMW, precision, g.config.family == FAMILY_MLP ? 8 : 1);
+        golden_options(&g, UPDATE_ADAMW, precision, g.config.family->reads_vectors ? 8 : 1);
     o.checks.replicas_every = 1;
     CHECK(trainer_open(&o, &t, e));
     for (int s = 0; s < STEPS; s++) {
@@ -119,7 +119,7 @@ static void check_plan(const char *name, dtype precision, recompute_mode keep)
     trainer *t = NULL;
     golden_open(&g, name, 1);
     trainer_options o =
-        golden_options(&g, UPDATE_ADAMW, precision, g.config.family == FAMILY_MLP ? 16 : 3);
+        golden_options(&g, UPDATE_ADAMW, precision, g.config.family->reads_vectors ? 16 : 3);
     o.strategy.recompute = keep;
     CHECK(trainer_open(&o, &t, e));
     const plan *p = trainer_get_plan(t);

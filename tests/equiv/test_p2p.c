@@ -3,7 +3,7 @@
 // where they can be. What is left out is noticed: the linker wraps the functions that the faults change.
 #include "equiv/comm_compare.h"
 
-#include "comm/p2p_private.h"
+#include "comm/p2p/p2p_private.h"
 #include "unkind/unkind_sharing.h"
 
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__

@@ -9,7 +9,7 @@
 #include "../unit/train/golden.h"
 
 #include "base/file.h"
-#include "comm/world.h"
+#include "comm/registry.h"
 #include "model/config.h"
 #include "own_text.h"
 #include "patience.h"
@@ -125,8 +125,7 @@ static bool same_sums(const layout *a, const layout *b)
 
 static status make_config(kind k, model_config *c)
 {
-    const model_family_kind f = k == GPT2_TIED ? FAMILY_GPT2 : FAMILY_LLAMA;
-    model_config_defaults(f, c);
+    model_config_defaults(model_family_find(k == GPT2_TIED ? "gpt2" : "llama"), c);
     c->layers = 4;
     c->hidden = 20;
     c->heads = 4;
@@ -150,6 +149,7 @@ static param_groups make_groups(const run *r, const trainer_options *o, param_gr
     const size_t i = (size_t)(r->l - MESHES);
     for (int k = 0; k < GROUPS; k++) {
         out[k] = (param_group){.dp = o->strategy.dp,
+                               .over = POLICY_AXES,
                                .precision = o->precision,
                                .optimizer = o->optimizer,
                                .lr_scale = 1};
@@ -174,7 +174,7 @@ static trainer_options make_options(const run *r, device *d, comm *c, param_grou
     trainer_options o = {
         .device = d,
         .comm = c,
-        .family = model_family_find(r->config.family),
+        .family = r->config.family,
         .config = &r->config,
         .mesh = {.size = {l->pp, l->replicate, l->shard, l->cp, l->tp}, .ranks = layout_ranks(l)},
         .strategy = {.dp = {*policy_find(l->outer), *policy_find(l->inner)},

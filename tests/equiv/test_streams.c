@@ -4,7 +4,7 @@
 #include "equiv/matrix_pool.h"
 
 #include "parallel/instructions.h"
-#include "train/redistribute.h"
+#include "train/calls.h"
 #include "train/trainer_private.h"
 
 #include <setjmp.h>
@@ -43,47 +43,31 @@ static void note(const device_stream *on)
     }
 SCHEDULE_INSTRS(WATCHED)
 
-status __real_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
-                                  const void *own, void *out, dtype t, comm *const *along,
-                                  device_stream *on, err *e);
-status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
-                                  const void *own, void *out, dtype t, comm *const *along,
-                                  device_stream *on, err *e);
-status __wrap_redistribute_bucket(const plan *p, const plan_redistribution *m, int b,
-                                  const void *own, void *out, dtype t, comm *const *along,
-                                  device_stream *on, err *e)
+status __real_calls_issue(const calls_run *r, const schedule_call *c, int count, void *array,
+                          void *shards, err *e);
+status __wrap_calls_issue(const calls_run *r, const schedule_call *c, int count, void *array,
+                          void *shards, err *e);
+status __wrap_calls_issue(const calls_run *r, const schedule_call *c, int count, void *array,
+                          void *shards, err *e)
 {
-    note(on);
-    return __real_redistribute_bucket(p, m, b, own, out, t, along, on, e);
+    note(r->on);
+    return __real_calls_issue(r, c, count, array, shards, e);
 }
 
-status __real_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op how,
-                              device_stream *on, err *e);
-status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op how,
-                              device_stream *on, err *e);
-status __wrap_comm_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op how,
-                              device_stream *on, err *e)
+status __real_comm_issue(comm *c, const comm_call *call, device_stream *on, err *e);
+status __wrap_comm_issue(comm *c, const comm_call *call, device_stream *on, err *e);
+status __wrap_comm_issue(comm *c, const comm_call *call, device_stream *on, err *e)
 {
-    note(on);
-    return __real_comm_all_reduce(c, inout, count, t, how, on, e);
+    if (on) note(on);
+    return __real_comm_issue(c, call, on, e);
 }
 
-status __real_comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
-                        err *e);
-status __wrap_comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on,
-                        err *e);
-status __wrap_comm_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e)
+status __real_comm_issue_group(const comm_message *m, int count, device_stream *on, err *e);
+status __wrap_comm_issue_group(const comm_message *m, int count, device_stream *on, err *e);
+status __wrap_comm_issue_group(const comm_message *m, int count, device_stream *on, err *e)
 {
     note(on);
-    return __real_comm_send(c, buf, bytes, peer, on, e);
-}
-
-status __real_comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e);
-status __wrap_comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e);
-status __wrap_comm_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e)
-{
-    note(on);
-    return __real_comm_recv(c, buf, bytes, peer, on, e);
+    return __real_comm_issue_group(m, count, on, e);
 }
 
 typedef struct watching {
@@ -151,7 +135,7 @@ static void run_point(const char *name)
 static bool is_watched(schedule_instr_kind k)
 {
     const instr_row *row = instr_row_of(k);
-    return row->computes || row->sends || row->peers.meeting;
+    return row->computes || row->payload || row->peers.meeting;
 }
 
 static void test_instructions_run_on_the_stream_of_their_row(void **state)

@@ -67,8 +67,8 @@ status __real_comm_packing_add(comm_packing *x, const comm_packed_call *c, err *
 status __wrap_comm_packing_add(comm_packing *x, const comm_packed_call *c, err *e);
 size_t __real_comm_packing_workspace_bytes(const comm_packing *x, device_stream_kind k);
 size_t __wrap_comm_packing_workspace_bytes(const comm_packing *x, device_stream_kind k);
-status __real_comm_share(comm *c, err *e);
-status __wrap_comm_share(comm *c, err *e);
+status __real_comm_issue(comm *c, const comm_call *call, device_stream *on, err *e);
+status __wrap_comm_issue(comm *c, const comm_call *call, device_stream *on, err *e);
 
 status __wrap_comm_packing_start(comm_packing *x, kernel_segment *table, kernel_segment *host,
                                  void *const workspace[STREAMS], const size_t bytes[STREAMS],
@@ -82,7 +82,7 @@ status __wrap_comm_packing_start(comm_packing *x, kernel_segment *table, kernel_
 status __wrap_comm_packing_add(comm_packing *x, const comm_packed_call *c, err *e)
 {
     comm_packed_call other = *c;
-    if (fault == STALE_TABLE && c->segments > 0) other.segments--;
+    if (fault == STALE_TABLE && c->call.segments > 0) other.call.segments--;
     return __real_comm_packing_add(x, &other, e);
 }
 
@@ -91,9 +91,10 @@ size_t __wrap_comm_packing_workspace_bytes(const comm_packing *x, device_stream_
     return __real_comm_packing_workspace_bytes(x, k) / (fault == SMALL_WORKSPACE ? 2 : 1);
 }
 
-status __wrap_comm_share(comm *c, err *e)
+status __wrap_comm_issue(comm *c, const comm_call *call, device_stream *on, err *e)
 {
-    return fault == NOT_SHARED && c->rank == 1 ? OK : __real_comm_share(c, e);
+    if (fault == NOT_SHARED && call->kind == CALL_SHARE && c->rank == 1) return OK;
+    return __real_comm_issue(c, call, on, e);
 }
 
 static void run_with(toy_fault f, outcome *out)
@@ -138,7 +139,7 @@ static void test_a_small_workspace_is_refused(void **state)
 static void test_a_rank_that_does_not_share_is_named(void **state)
 {
     (void)state;
-    check_refused(NOT_SHARED, "calls share of 0 fp32 while rank 1 calls ");
+    check_refused(NOT_SHARED, "calls share while rank 1 calls ");
 }
 
 int main(void)

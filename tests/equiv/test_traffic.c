@@ -114,6 +114,8 @@ static void test_every_rank_sends_what_its_plan_says(void **state)
         {"cp of a llama", {.model = "llama_gqa", .cp = 2, .keep = RECOMPUTE_SELECTIVE}},
         {"zero3 over dp_shard x cp", {.shard = 2, .cp = 2, .inner = "zero3", .sync = true}},
         {"hybrid with cp", {.replicate = 2, .shard = 2, .cp = 2, .inner = "zero3"}},
+        {"a group over dp_shard alone",
+         {.shard = 2, .cp = 2, .inner = "zero3", .match = "*.mlp.*", .shards_only = true}},
         {"cp and sequence parallel", {.cp = 2, .tp = 2, .sequence = true, .micro = 2}},
         {"cp in a zero-bubble pipeline", {.pp = 2, .cp = 2, .order = PIPE_ZB}},
         {"gpipe", {.pp = 2, .order = PIPE_GPIPE}},

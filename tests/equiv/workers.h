@@ -5,8 +5,7 @@
 
 #include "../unit/train/golden.h"
 
-#include "comm/trace.h"
-#include "comm/world.h"
+#include "comm/registry.h"
 #include "distant/distant_comm.h"
 #include "patience.h"
 #include "toy/toy_comm.h"
@@ -49,12 +48,13 @@ typedef struct scenario {
     // Parameters whose tensors match are in a group of their own, over dp_shard with the policy
     // match_inner (NULL: inner).
     const char *match, *match_inner;
-    bool freezes; // that group
-    bool distant; // the communicator asks for streams with threads of their own
-    bool toy;     // several ranks use the toy communicator
-    bool unkind;  // on unkind devices; several ranks use the toy communicator
-    bool p2p;     // with `unkind`: they use the communicator p2p
-    bool cuda;    // on the GPUs of this process, which ranks take in turn
+    bool freezes;     // that group
+    bool shards_only; // its inner process group is dp_shard, without cp
+    bool distant;     // the communicator asks for streams with threads of their own
+    bool toy;         // several ranks use the toy communicator
+    bool unkind;      // on unkind devices; several ranks use the toy communicator
+    bool p2p;         // with `unkind`: they use the communicator p2p
+    bool cuda;        // on the GPUs of this process, which ranks take in turn
     int late_order;
     bool issues; // every step is issued, also where it could be recorded and replayed
 } scenario;
@@ -75,12 +75,16 @@ static inline param_groups workers_groups(const scenario *s, const trainer_optio
                                           param_group group[2])
 {
     const strategy *x = &o->strategy;
-    group[1] = (param_group){
-        .dp = x->dp, .precision = o->precision, .optimizer = o->optimizer, .lr_scale = 1};
+    group[1] = (param_group){.dp = x->dp,
+                             .over = POLICY_AXES,
+                             .precision = o->precision,
+                             .optimizer = o->optimizer,
+                             .lr_scale = 1};
     memcpy(group[1].tier, x->offload.tier, sizeof group[1].tier);
     group[0] = group[1];
     group[0].match = s->match;
     group[0].frozen = s->freezes;
+    if (s->shards_only) group[0].over.level[LEVEL_INNER] = MESH_AXIS(AXIS_DP_SHARD);
     if (s->match_inner) group[0].dp.inner = *policy_find(s->match_inner);
     return (param_groups){.items = group, .count = 2};
 }
@@ -152,7 +156,6 @@ static inline status worker_group_work(worker_group *all, int rank, err *e)
     trainer *t = NULL;
     device *host = NULL;
     static const distant_options distant = {.own_thread = true};
-    comm *wrapper;
     golden_open(&g, all->s->model ? all->s->model : "gpt2_new", 1);
     comm_close(g.comm);
     g.comm = NULL;
@@ -175,14 +178,8 @@ static inline status worker_group_work(worker_group *all, int rank, err *e)
         TRY(toy_open(&options, all->s->unkind ? &WORKERS_UNKIND : &TOY_HOST_DEVICE, &g.comm, e));
     else
         TRY(comm_open("auto", options, &g.comm, e));
-    if (all->s->distant) {
-        TRY(distant_comm_open(g.comm, &distant, &wrapper, e));
-        g.comm = wrapper;
-    }
-    if (all->traced) {
-        TRY(trace_comm_open(g.comm, &wrapper, e));
-        g.comm = wrapper;
-    }
+    if (all->s->distant) TRY(distant_comm_make(g.comm, &distant, e));
+    if (all->traced) TRY(comm_count_calls(g.comm, e));
     param_group group[2];
     trainer_options o = workers_options(&g, all->s, all->folder, group);
     if (all->s->host_updates) TRY(device_open("cpu", &(device_options){.threads = 1}, &host, e));

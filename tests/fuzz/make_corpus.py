@@ -197,7 +197,7 @@ put("text", "good-escapes", 't.json\n{"id": 1, "text": "a\\u0041\\ud83d\\udea2 \
 put("text", "good-packed", b"t.txt.gz\n" + gzip.compress(PROSE.encode() * 3, mtime=0))
 put("text", "wrong", 't.jsonl\n{"text": 5}\n{"texts": "a"}\n{"text": "\\ud800"}\n{"text": "a"')
 
-# ---- Requests to the TCP store (comm/store_wire.h): op, key_bytes, value_bytes, expected_bytes, zero, number
+# ---- Requests to the TCP store (rendezvous/store_wire.h): op, key_bytes, value_bytes, expected_bytes, zero, number
 def request(op, key, value=b"", expected=b"", number=0):
     head = struct.pack("<BBHHHq", op, len(key), len(value), len(expected), 0, number)
     return head + key + value + expected

@@ -3,9 +3,9 @@
 #include "fuzz.h"
 
 #include "base/clock.h"
-#include "comm/store_server.h"
-#include "comm/store_tcp.h"
 #include "net/socket.h"
+#include "rendezvous/store_server.h"
+#include "rendezvous/store_tcp.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,16 +44,17 @@ static void open_server(void)
 static bool send_greeted(int fd, const uint8_t *input, size_t bytes, int64_t end)
 {
     unsigned char code[NET_MAC_BYTES];
-    net_hello hello;
-    net_answer answer;
-    net_welcome welcome;
+    net_challenge challenge;
+    net_response response;
+    net_outcome outcome;
     net_session session;
     err e = {.code = OK};
-    FUZZ_CLAIM(net_read(fd, &hello, sizeof hello, end, &e) == OK, "%s", e.text);
-    FUZZ_CLAIM(net_answer_make(&the.secret, &hello, &answer, &session, &e) == OK, "%s", e.text);
-    FUZZ_CLAIM(net_write(fd, &answer, sizeof answer, end, &e) == OK, "%s", e.text);
-    FUZZ_CLAIM(net_read(fd, &welcome, sizeof welcome, end, &e) == OK, "%s", e.text);
-    FUZZ_CLAIM(net_welcome_check(&session, &welcome, &e) == OK, "%s", e.text);
+    FUZZ_CLAIM(net_read(fd, &challenge, sizeof challenge, end, &e) == OK, "%s", e.text);
+    FUZZ_CLAIM(net_response_make(&the.secret, &challenge, &response, &session, &e) == OK, "%s",
+               e.text);
+    FUZZ_CLAIM(net_write(fd, &response, sizeof response, end, &e) == OK, "%s", e.text);
+    FUZZ_CLAIM(net_read(fd, &outcome, sizeof outcome, end, &e) == OK, "%s", e.text);
+    FUZZ_CLAIM(net_outcome_check(&session, &outcome, &e) == OK, "%s", e.text);
     net_seal(&session, input, bytes, code);
     // The server may close the connection in the middle.
     return net_write(fd, input, bytes, end, NULL) == OK &&

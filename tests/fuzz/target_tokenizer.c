@@ -3,7 +3,7 @@
 #include "fuzz.h"
 
 #include "base/text.h"
-#include "data/tokenizer.h"
+#include "data/tokenizer/tokenizer.h"
 
 #include <stdlib.h>
 #include <string.h>

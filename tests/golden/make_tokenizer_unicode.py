@@ -1,4 +1,4 @@
-"""Writes the table of src/data/tokenizer_unicode.c: the characters that HuggingFace's tokenizers
+"""Writes the table of src/data/tokenizer/tokenizer_unicode.c: the characters that HuggingFace's tokenizers
 know (their regular expression engine follows Unicode 16) and Unicode 14 does not (which the oldest
 supported PCRE2, 10.42, follows).
 

@@ -1,10 +1,17 @@
 #!/bin/bash
 # ./check-gpu --fetch on this machine, then ./check-gpu --build in a root that holds a C library, a compiler, Python and a
 # CUDA toolkit, and no network. Run by hand: it needs a network, root and minutes. It ends where a driver is missing.
-#   bare_machine.sh [TOOLKIT]     TOOLKIT: the folder of the CUDA toolkit, with cuDNN's headers (/usr/local/cuda)
+#   bare_machine.sh [--limit SECONDS] [TOOLKIT]
+# SECONDS is the most that the build takes (3600), and TOOLKIT the folder of the CUDA toolkit, with cuDNN's headers
+# (/usr/local/cuda).
 # Exit codes: 0 the device was built and says that there is no driver, 1 not so, 77 this machine cannot make such a root.
 set -eu
 cd "$(dirname "$0")/../.."
+limit=3600
+if [ "${1-}" = --limit ]; then
+    limit=${2:?"--limit needs a number of seconds"}
+    shift 2
+fi
 toolkit=$(readlink -f "${1:-/usr/local/cuda}")
 . tools/packages.sh
 
@@ -38,7 +45,7 @@ cat >"$bare/inside.sh" <<'END'
 set -u
 export PATH=/usr/bin:/bin:/usr/local/cuda/bin HOME=/root LC_ALL=C
 cd /trireme
-./check-gpu --build --limit 3000 || { tail -n 60 build-gpu/build.log; exit 1; }
+./check-gpu --build --limit $1 || { tail -n 60 build-gpu/build.log; exit 1; }
 . tools/packages.sh
 packages_unpack build-packages
 build-gpu/trireme explain --launch.device cuda
@@ -47,6 +54,6 @@ echo "exit code $code"
 [ $code = 2 ]
 END
 unshare -mn bash -c "mount --bind '$toolkit' '$bare$toolkit' && mount --rbind /dev '$bare/dev' && mount -t proc proc '$bare/proc' &&
-    chroot '$bare' /bin/bash /inside.sh" 2>&1 | tee "$scratch/said"
+    chroot '$bare' /bin/bash /inside.sh $limit" 2>&1 | tee "$scratch/said"
 [ "${PIPESTATUS[0]}" = 0 ] && grep -q 'no NVIDIA driver' "$scratch/said" || { echo "$0: FAILED"; exit 1; }
 echo "$0: passed"

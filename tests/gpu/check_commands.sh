@@ -38,6 +38,7 @@ tar -czf "$scratch/fetched/tools.tar.gz" -C "$scratch/none" .
     . tools/packages.sh
     packages_unpack "$scratch/fetched"
     printf '#include <trireme_fetched.h>\nint fetched = FETCHED;\n' | cc -c -x c - -o "$scratch/fetched.o"
+    printf '#include <trireme_fetched.h>\nint fetched = FETCHED;\n' | c++ -c -x c++ - -o "$scratch/fetched.o"
     case :$LD_LIBRARY_PATH: in *:"$scratch/fetched/libraries/usr/lib/$kind":*) ;; *) exit 1 ;; esac
     case :$PATH: in *:"$scratch/fetched/"*) exit 1 ;; esac
 ) || fail "what --fetch has put into a folder is not found"

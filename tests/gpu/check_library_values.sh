@@ -37,7 +37,7 @@ ${CC:-cc} -I"$toolkit/include" "$scratch/names.c" -o "$scratch/theirs"
 "$scratch/ours" >"$scratch/ours.txt"
 "$scratch/theirs" >"$scratch/theirs.txt"
 if [ -f "$toolkit/include/nccl.h" ]; then
-    abi=$1/src/device/cuda/cuda_nccl_abi.h
+    abi=$1/src/device/cuda/libraries/cuda_nccl_abi.h
     names=$(grep -oh '\<nccl[A-Z][A-Za-z0-9]* = ' "$abi" | sed 's/ = //')
     functions=$(grep -oh '\<nccl[A-Z][A-Za-z]*(' "$abi" | tr -d '(' | sort -u)
     {

@@ -2,10 +2,11 @@
 # The headers of the stand-in have CUDA's values, sizes, error texts and signatures. The names of our headers are
 # printed by one program that is compiled twice, with ours and with CUDA's. Exits with 77 (skipped) where there is no
 # CUDA toolkit of version 13, whose values they are.
-#   check_values.sh ROOT [FOLDER OF THE TOOLKIT]
+#   check_values.sh ROOT OBJECTS [FOLDER OF THE TOOLKIT]     OBJECTS: the folder with the stand-in's objects
 set -eu
 own=$1/tests/gpu/stand_in
-toolkit=${2-}
+objects=$2
+toolkit=${3-}
 if [ -z "$toolkit" ]; then
     nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
     toolkit=$(dirname "$(dirname "$nvcc")")
@@ -46,7 +47,7 @@ END
 [ "$(wc -l <"$scratch/print.c")" -gt 200 ] || { echo "$0: found too few names in $runtime"; exit 1; }
 
 cc -std=gnu17 -w -I"$own/include" -c "$scratch/print.c" -o "$scratch/own.o"
-c++ -std=c++20 -w -I"$own" -I"$own/include" "$scratch/own.o" "$own"/runtime_*.cpp -lpthread -o "$scratch/own"
+c++ "$scratch/own.o" "$objects"/runtime_*.o -lpthread -o "$scratch/own"
 cc -std=gnu17 -w -isystem "$toolkit/include" "$scratch/print.c" "$library" -ldl -lrt -lpthread -o "$scratch/real"
 "$scratch/own" >"$scratch/own.txt"
 "$scratch/real" >"$scratch/real.txt"

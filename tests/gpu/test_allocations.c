@@ -21,7 +21,7 @@ typedef struct counts {
 
 static void make_config(int layers, model_config *c)
 {
-    model_config_defaults(FAMILY_GPT2, c);
+    model_config_defaults(model_family_find("gpt2"), c);
     c->layers = layers;
     c->hidden = 32;
     c->heads = 4;
@@ -34,7 +34,7 @@ static void make_config(int layers, model_config *c)
 static trainer_options make_options(const setting *s, const model_config *c, dataset *data,
                                     param_group group[2])
 {
-    trainer_options o = {.family = model_family_find(c->family),
+    trainer_options o = {.family = c->family,
                          .config = c,
                          .mesh = {.size = {1, 1, 1, 1, 1}, .ranks = 1},
                          .strategy = {.dp = {*policy_find("ddp"), *policy_find(s->dp)},
@@ -52,8 +52,11 @@ static trainer_options make_options(const setting *s, const model_config *c, dat
                          .train = data};
     for (int k = 0; k < PLAN_STATES; k++) o.strategy.offload.tier[k] = s->tier;
     lr_defaults(&o.lr);
-    group[1] = (param_group){
-        .dp = o.strategy.dp, .precision = o.precision, .optimizer = o.optimizer, .lr_scale = 1};
+    group[1] = (param_group){.dp = o.strategy.dp,
+                             .over = POLICY_AXES,
+                             .precision = o.precision,
+                             .optimizer = o.optimizer,
+                             .lr_scale = 1};
     memcpy(group[1].tier, o.strategy.offload.tier, sizeof group[1].tier);
     group[0] = group[1];
     group[0].match = s->frozen;

@@ -2,10 +2,10 @@
 // computes with them, and controls that break a rule of each library and expect its answer.
 #include "child.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/ref.h"
-#include "device/cuda/cuda_blas.h"
-#include "device/cuda/cuda_dnn.h"
-#include "device/cuda/cuda_dnn_graph.h"
+#include "device/cpu/ref/ref.h"
+#include "device/cuda/libraries/cuda_blas.h"
+#include "device/cuda/libraries/cuda_dnn.h"
+#include "device/cuda/libraries/cuda_dnn_graph.h"
 #include "tape.h"
 
 #include <cublasLt.h>

@@ -4,8 +4,8 @@
 
 #include "peers.h"
 
-#include "comm/nccl_private.h"
-#include "device/cuda/cuda_nccl_abi.h"
+#include "comm/nccl/nccl_private.h"
+#include "device/cuda/libraries/cuda_nccl_abi.h"
 
 #include <time.h>
 
@@ -312,7 +312,7 @@ static void late_opening(void)
     alarm(LIMIT_S);
     CHECK(world_open(2, true, &w, &e) == OK);
     CHECK(open_device(0, 0, &d, &e) == OK);
-    CHECK(comm_open("nccl", world_options(w, 0, d, 300), &c, &e) == E_PEER);
+    CHECK(comm_open("nccl", comm_world_options(w, 0, d, 300), &c, &e) == E_PEER);
     if (strcmp(e.text, "rank 1 of 2 did not come within 0.3 s") != 0)
         fprintf(stderr, "%s\n", e.text);
     device_close(d);

@@ -1,7 +1,7 @@
 // test_numerics.c -- what a job lets kernels do for speed: TF32 is used where a call allows it and nowhere else,
 // and cuDNN computes the gradient of attention only where sums may be added in any order.
-#include "device/cuda/cuda_blas.h"
-#include "device/cuda/cuda_dnn.h"
+#include "device/cuda/libraries/cuda_blas.h"
+#include "device/cuda/libraries/cuda_dnn.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -79,7 +79,7 @@ refuses() { # LAUNCHER
 }
 # A rank is killed: the others name it and end, and the launcher ends.
 killed() { # LAUNCHER
-    local starter processes victim begin
+    local starter processes victim name rank host='' begin
     "$1" trireme train job.yaml --quiet --train.steps 1000000000 --train.out "$1-killed" >stdout 2>stderr </dev/null &
     starter=$!
     wait_for_line '"event":"step","step":5,' "$1-killed/log.jsonl"
@@ -87,11 +87,13 @@ killed() { # LAUNCHER
     # The launcher has started four, each of which has a rank as its child.
     [ "$(wc -l <<<"$processes")" = 8 ] || fail "found the processes $processes, expected 8"
     victim=$(for pid in $processes; do children_of "$pid"; done | sed -n 3p)
+    rank=$(for name in OMPI_COMM_WORLD_RANK PMI_RANK SLURM_PROCID; do variable_of "$victim" $name; done | head -n 1)
+    [ "$1" != srun_two_nodes ] || host="host $(uname -n), "
     begin=$(now_ms)
     kill -9 "$victim"
     wait $starter && fail "the launcher says that all went well"
     echo "  the launcher ended $(($(now_ms) - begin)) ms after the kill of pid $victim; it shows: $(grep -m 1 -h '^trireme: ' stderr stdout)"
-    expect_line "^trireme: rank [0-3] \((host [^ ]+, )?pid $victim\) was killed by signal 9 \(Killed\)"
+    expect_line "^trireme: rank $rank \(${host}pid $victim\) was killed by signal 9 \(Killed\)"
     expect_gone $LONG_MS $processes
 }
 # Open MPI's mpirun is killed itself, which ends none of its processes.

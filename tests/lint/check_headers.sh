@@ -18,7 +18,7 @@ compile() {
 
 # gpu_cuda.h is for nvcc alone.
 compile_kernels() {
-    for header in $(cd "$1/src" && grep -lE "__device__|cuda/gpu" device/cuda/*.h 2>/dev/null | grep -v /gpu_cuda.h); do
+    for header in $(cd "$1/src" && grep -rlE "__device__|cuda/gpu" --include="*.h" device/cuda 2>/dev/null | grep -v /gpu_cuda.h); do
         printf '#include "device/cuda/gpu.h"\n#include "%s"\n' "$header" >"$scratch/one.cpp"
         if ! c++ -std=c++20 -Wall -Wextra -Werror -Wno-unused-function -fsyntax-only -I"$1/src" \
             -I"$1/tests/gpu/stand_in" -I"$1/tests/gpu/stand_in/include" "$scratch/one.cpp" >"$scratch/said" 2>&1; then
@@ -38,7 +38,7 @@ check() {
     bad=0
     headers "$1" | sort >"$scratch/headers"
     [ "$(uname -m)" = x86_64 ] || sed -i '/cpu\/vec/d' "$scratch/headers"
-    (cd "$1/src" && grep -lE "__device__|cuda/gpu" device/cuda/*.h 2>/dev/null) >"$scratch/kernels" || true
+    (cd "$1/src" && grep -rlE "__device__|cuda/gpu" --include="*.h" device/cuda 2>/dev/null) >"$scratch/kernels" || true
     grep -vxF -f "$scratch/kernels" "$scratch/headers" >"$scratch/c_headers" || true
     mv "$scratch/c_headers" "$scratch/headers"
     compile_kernels "$1"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # A folder includes only lower tiers and its own headers (ARCHITECTURE.md). Only device/ includes
 # device/cpu/ and device/cuda/, and only device/cuda/ headers of CUDA. Only api/ includes trireme.h. parallel/ only plans, so it includes no kernels of
-# device/ and of comm/ only the plain data of segment.h. The check ignores headers of other libraries.
+# device/ and of comm/ only the plain data of segment.h and call.h. The check ignores headers of other libraries.
 #   check_layers.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
@@ -9,8 +9,8 @@ set -eu
 check() {
     (cd "$1" && find src -name '*.[ch]' -o -name '*.cu' | sort | xargs grep -Hn '^ *# *include *["<]') | awk '
         BEGIN {
-            n = split("base 0 device 1 net 1 comm 2 store 2 graph 3 parallel 3 model 4 optim 4 data 4 " \
-                      "ckpt 4 train 5 config 5 monitor 5 session 6 launch 6 cmd 7 api 7", word, " ")
+            n = split("base 0 device 1 net 1 rendezvous 2 store 2 comm 3 graph 4 parallel 4 model 5 optim 5 " \
+                      "data 5 ckpt 5 train 6 config 6 monitor 6 infer 7 launch 8 session 9 cmd 10 api 10", word, " ")
             for (i = 1; i < n; i += 2) tier[word[i]] = word[i + 1]
         }
         {
@@ -33,7 +33,7 @@ check() {
         name == "trireme.h" { if (from != "api") say("trireme.h is for users; only api/ includes it"); next }
         !(to in tier) || to == name { say("include \"" name "\": valid is \"folder/file.h\""); next }
         from == to { next }
-        from == "parallel" && (to == "comm" && name != "comm/segment.h" || name == "device/kernels.h") {
+        from == "parallel" && (to == "comm" && name !~ /^comm\/(call|segment)\.h$/ || name == "device/kernels.h") {
             say("include \"" name "\": parallel/ plans; what executes is in train/")
             next
         }
@@ -53,12 +53,12 @@ tree() {
 }
 
 tree up optim/clip.c train/trainer.h
-control_fails "$scratch/up" 'train is of tier 5, optim is of tier 4'
+control_fails "$scratch/up" 'train is of tier 6, optim is of tier 5'
 tree sideways data/loader.c ckpt/ckpt.h
 control_fails "$scratch/sideways" 'src/data/loader.c:1:'
-tree inside graph/execute.c device/cpu/ref.h
+tree inside graph/execute.c device/cpu/ref/ref.h
 control_fails "$scratch/inside" 'seen by device/ alone'
-tree inside2 comm/p2p.c device/cuda/cuda_own.h
+tree inside2 comm/p2p/p2p.c device/cuda/cuda_own.h
 control_fails "$scratch/inside2" 'seen by device/ alone'
 tree toolkit device/device.c device/device.h
 echo '#include <cuda_runtime_api.h>' >>"$scratch/toolkit/src/device/device.c"
@@ -75,7 +75,7 @@ tree launches parallel/plan.c device/kernels.h
 control_fails "$scratch/launches" 'parallel/ plans'
 tree good parallel/hook.c comm/segment.h
 tree good train/step.c parallel/plan.h
-tree good device/cpu/ref_norm.c device/cpu/ref.h
+tree good device/cpu/ref/ref_norm.c device/cpu/ref/ref.h
 tree good device/cuda/cuda_norm.cu device/cuda/gpu.h
 echo '#include <cuda_runtime_api.h>' >>"$scratch/good/src/device/cuda/cuda_norm.cu"
 control_passes "$scratch/good"

@@ -6,7 +6,7 @@ set -eu
 . "$(dirname "$0")/control.sh"
 
 check() {
-    (cd "$1" && find src/net src/comm src/launch -name '*.[ch]' | sort | xargs awk '
+    (cd "$1" && find src/net src/rendezvous src/comm src/launch -name '*.[ch]' | sort | xargs awk '
         { line = $0; sub(/\/\/.*/, "", line) }
         FILENAME == "src/net/secret.c" && line ~ /CRYPTO_memcmp\(/ { constant++ }
         FILENAME == "src/net/secret.c" && line ~ /(^|[^A-Za-z_])(mem|b|str|strn|strcase)cmp\(/ && line !~ /magic/ { say() }
@@ -18,7 +18,7 @@ check() {
         }')
 }
 
-mkdir -p "$scratch/tree/src/net" "$scratch/tree/src/comm" "$scratch/tree/src/launch"
+mkdir -p "$scratch/tree/src/net" "$scratch/tree/src/rendezvous" "$scratch/tree/src/comm" "$scratch/tree/src/launch"
 file=$scratch/tree/src/net/secret.c
 good='if (memcmp(a->magic, MAGIC, 8) != 0) return false;
 return CRYPTO_memcmp(own, code, sizeof own) == 0; // not memcmp(own, code, 32)'

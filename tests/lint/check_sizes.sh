@@ -1,6 +1,7 @@
 #!/bin/sh
-# Files have at most 500 lines (tests, whose cases are tables: 600) and functions at most 60. A longer function says why
-# in a line `// LONG: reason`, and a longer file says so in its first 12 lines. The check counts these exemptions.
+# Functions have at most 60 lines. A longer one says why in a line `// LONG: reason`; the check counts these exemptions.
+# Files of 500 lines (tests, whose cases are tables: 600) are long: a longer one says in its first 12 lines why it reads
+# better in one piece.
 #   check_sizes.sh ROOT
 set -eu
 . "$(dirname "$0")/control.sh"
@@ -11,7 +12,7 @@ check() {
     (cd "$1" && find src include tests examples -name '*.[ch]' -o -name '*.cpp' -o -name '*.cu' 2>/dev/null | sort) | (
         cd "$1" && xargs awk -v most_exempt="$most_exempt" '
         FNR == 1 { end_file(); file = FILENAME; long_file = 0; inside = 0 }
-        FNR <= 12 && /^\/\/ LONG: ./ { long_file = 1; exempt++ }
+        FNR <= 12 && /^\/\/ LONG: ./ { long_file = 1 }
         /^\{$/ { inside = before !~ /^namespace/; start = FNR; long = 0 }
         inside && /^ +\/\/ LONG: ./ { long = 1; exempt++ }
         /^}/ {
@@ -23,7 +24,7 @@ check() {
         function end_file(most) {
             most = file ~ /^tests\// ? 600 : 500
             if (file != "" && lines > most && !long_file)
-                say(file ": " lines " lines; valid is at most " most)
+                say(file ": " lines " lines; valid is at most " most ", or a line // LONG: reason")
         }
         function say(what) { print what; bad = 1 }
         END {
@@ -58,5 +59,5 @@ rm "$scratch/tree/src/base/b.cu"
 awk 'BEGIN { for (i = 0; i < 501; i++) print "// text" }' >"$scratch/tree/src/base/a.c"
 control_fails "$scratch/tree" '501 lines'
 
-most_exempt=4
+most_exempt=0
 control_verdict "files and functions have their size"

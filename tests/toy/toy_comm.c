@@ -4,12 +4,11 @@
 #include "toy/toy_comm.h"
 
 #include "base/alloc.h"
-#include "comm/rendezvous.h"
+#include "comm/comm_private.h"
+#include "rendezvous/rendezvous.h"
 #include "toy/toy_network.h"
 
 #include <stdlib.h>
-
-enum { LATER = 32 }; // messages of a group that wait, at most
 
 const comm_capabilities TOY_CAPABILITIES = {.tree_order = true,
                                             .needs_workspace = true,
@@ -25,36 +24,17 @@ typedef struct toy_call {
     toy_comm *comm;
     device *device;
     toy_member member;
-    toy_terms terms; // `count` also says the bytes, or the number, of messages
-    const void *in;
-    void *out;
-    int peer;
+    comm_call call; // of a send_wait `count` is the number of messages
 } toy_call;
 _Static_assert(sizeof(toy_call) <= STREAM_ARG_BYTES, "a stream keeps a copy of a call");
-
-typedef struct toy_later {
-    toy_call call;
-    device_stream *on;
-    bool receives;
-} toy_later;
-
-// What all communicators of a rank share: the messages that start together (comm_group_begin).
-typedef struct toy_rank {
-    int users; // communicators
-    bool grouped;
-    int count;
-    toy_later later[LATER]; // [count] the halves of messages that wait
-} toy_rank;
 
 struct toy_comm {
     comm base;
     world *world;
     toy_group *group;
-    toy_rank *own;
     const toy_device *device;
     comm_rendezvous meeting;
-    int64_t deadline_ms;       // of a split
-    uint64_t sends[TOY_RANKS]; // issued
+    int64_t deadline_ms; // of a split
 };
 
 static toy_comm *toy_of(comm *c)
@@ -78,171 +58,84 @@ static toy_member member_of(comm *c)
 
 static void *address_of(const toy_call *x, const void *p)
 {
-    return p && x->terms.count ? x->comm->device->ptr(x->device, p) : NULL;
+    return p && x->call.count ? x->comm->device->ptr(x->device, p) : NULL;
 }
 
 static status run_collective(void *arg, err *e)
 {
     const toy_call *x = arg;
-    const toy_post p = {x->terms, address_of(x, x->in), address_of(x, x->out)};
-    return toy_meet(&x->member, TOY_ON_STREAM, &p, e);
+    comm_call call = x->call;
+    call.in = address_of(x, x->call.in);
+    call.out = address_of(x, x->call.out);
+    return toy_meet(&x->member, TOY_ON_STREAM, &call, e);
 }
 
 static status run_offer(void *arg, err *e)
 {
     const toy_call *x = arg;
-    return toy_offer(&x->member, x->peer, address_of(x, x->in), x->terms.count, e);
+    return toy_offer(&x->member, x->call.peer, address_of(x, x->call.in), comm_call_bytes(&x->call),
+                     e);
 }
 
 static status run_recv(void *arg, err *e)
 {
     const toy_call *x = arg;
-    return toy_receive(&x->member, x->peer, address_of(x, x->out), x->terms.count, e);
+    return toy_receive(&x->member, x->call.peer, address_of(x, x->call.out),
+                       comm_call_bytes(&x->call), e);
 }
 
 static status run_await(void *arg, err *e)
 {
     const toy_call *x = arg;
-    return toy_await_next(&x->member, x->peer, e);
+    return toy_await_next(&x->member, x->call.peer, e);
 }
 
 static status run_send_wait(void *arg, err *e)
 {
     const toy_call *x = arg;
-    return toy_await(&x->member, x->peer, x->terms.count, e);
+    return toy_await(&x->member, x->call.peer, x->call.count, e);
 }
 
 // After a failure nothing is issued any more.
-static status issue(comm *c, toy_call x, device_stream_fn fn, device_stream *on, err *e)
+static status enqueue(comm *c, const comm_call *call, device_stream_fn fn, device_stream *on,
+                      err *e)
 {
     const comm_failure *f = toy_of(c)->world->failure;
     if (comm_failure_known(f)) return comm_failure_error(f, e);
-    x.comm = toy_of(c);
-    x.device = on->device;
-    x.member = member_of(c);
+    const toy_call x = {toy_of(c), on->device, member_of(c), *call};
     x.comm->device->enqueue(on, fn, &x, sizeof x);
     return OK;
 }
 
-// The half of a message that waits for the other rank. In a group it is issued at the group's end.
-static status issue_later(comm *c, toy_call x, bool receives, device_stream *on, err *e)
-{
-    toy_rank *own = toy_of(c)->own;
-    if (!own->grouped) return issue(c, x, receives ? run_recv : run_await, on, e);
-    if (own->count == LATER)
-        return err_set(e, E_INTERNAL, "more than %d messages start together", LATER);
-    x.comm = toy_of(c);
-    own->later[own->count++] = (toy_later){x, on, receives};
-    return OK;
-}
-
-// The receives come first: a rank that waited for its own sends before would keep back the receives
-// that others wait for.
-static status issue_group(toy_rank *own, err *e)
-{
-    status result = OK;
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < own->count; i++) {
-            const toy_later *x = &own->later[i];
-            if (x->receives == (pass == 0))
-                TRY(issue(&x->call.comm->base, x->call, x->receives ? run_recv : run_await, x->on,
-                          e));
-        }
-done:
-    own->grouped = false;
-    own->count = 0;
-    return result;
-}
-
-static status issue_collective(comm *c, toy_terms terms, const void *in, void *out,
-                               device_stream *on, err *e)
-{
-    return issue(c, (toy_call){.terms = terms, .in = in, .out = out}, run_collective, on, e);
-}
-
 // ---- The table
 
-static status toy_all_reduce(comm *c, void *inout, size_t count, dtype t, comm_reduce_op op,
-                             device_stream *on, err *e)
+// Calls of the host are barriers. A communicator of GPUs exchanges the handles of its memory in CALL_SHARE; this one
+// reads no other rank's memory.
+static status toy_issue(comm *c, const comm_call *call, device_stream *on, err *e)
 {
-    return issue_collective(c, (toy_terms){TOY_ALL_REDUCE, t, op, 0, count}, inout, inout, on, e);
+    const toy_member m = member_of(c);
+    return on ? enqueue(c, call, run_collective, on, e) : toy_meet(&m, TOY_ON_HOST, call, e);
 }
 
-static status toy_reduce_scatter(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                                 comm_reduce_op op, device_stream *on, err *e)
-{
-    return issue_collective(c, (toy_terms){TOY_REDUCE_SCATTER, t, op, 0, shard_count}, in, out, on,
-                            e);
-}
-
-static status toy_all_gather(comm *c, const void *in, void *out, size_t shard_count, dtype t,
-                             device_stream *on, err *e)
-{
-    const toy_terms terms = {.kind = TOY_ALL_GATHER, .type = t, .count = shard_count};
-    return issue_collective(c, terms, in, out, on, e);
-}
-
-static status toy_broadcast(comm *c, void *inout, size_t bytes, int root, device_stream *on, err *e)
-{
-    const toy_terms terms = {.kind = TOY_BROADCAST, .type = U8, .root = root, .count = bytes};
-    return issue_collective(c, terms, inout, inout, on, e);
-}
-
-static status toy_send(comm *c, const void *buf, size_t bytes, int peer, device_stream *on, err *e)
+// All sends are offered, and the receives come before the ends of sends: a rank that waited for its own sends before
+// would keep back the receives that others wait for.
+static status toy_group_issue(const comm_message *m, int count, device_stream *on, err *e)
 {
     status result = OK;
-    const toy_call offer = {.terms.count = bytes, .in = buf, .peer = peer}, await = {.peer = peer};
-    toy_of(c)->sends[peer]++;
-    TRY(issue(c, offer, run_offer, on, e));
-    TRY(issue_later(c, await, false, on, e));
+    for (int i = 0; i < count; i++)
+        if (m[i].call.kind == CALL_SEND) TRY(enqueue(m[i].comm, &m[i].call, run_offer, on, e));
+    for (int i = 0; i < count; i++)
+        if (m[i].call.kind == CALL_RECV) TRY(enqueue(m[i].comm, &m[i].call, run_recv, on, e));
+    for (int i = 0; i < count; i++)
+        if (m[i].call.kind == CALL_SEND) TRY(enqueue(m[i].comm, &m[i].call, run_await, on, e));
 done:
     return result;
-}
-
-static status toy_recv(comm *c, void *buf, size_t bytes, int peer, device_stream *on, err *e)
-{
-    const toy_call x = {.terms.count = bytes, .out = buf, .peer = peer};
-    return issue_later(c, x, true, on, e);
 }
 
 static status toy_send_wait(comm *c, int peer, uint64_t messages, device_stream *on, err *e)
 {
-    const uint64_t sent = toy_of(c)->sends[peer];
-    if (messages > sent)
-        return err_set(e, E_INTERNAL, "send_wait for %llu messages to rank %d: %llu were sent",
-                       (unsigned long long)messages, peer, (unsigned long long)sent);
-    return issue(c, (toy_call){.terms.count = messages, .peer = peer}, run_send_wait, on, e);
-}
-
-static status toy_group_begin(comm *c, err *e)
-{
-    if (toy_of(c)->own->grouped) return err_set(e, E_INTERNAL, "a group of messages is open");
-    toy_of(c)->own->grouped = true;
-    return OK;
-}
-
-static status toy_group_end(comm *c, err *e)
-{
-    if (!toy_of(c)->own->grouped) return err_set(e, E_INTERNAL, "no group of messages is open");
-    return issue_group(toy_of(c)->own, e);
-}
-
-static status meet_on_host(comm *c, toy_kind kind, err *e)
-{
-    const toy_member m = member_of(c);
-    const toy_post p = {.terms.kind = kind};
-    return toy_meet(&m, TOY_ON_HOST, &p, e);
-}
-
-static status toy_barrier(comm *c, err *e)
-{
-    return meet_on_host(c, TOY_BARRIER, e);
-}
-
-// A communicator of GPUs exchanges the handles of its memory here. This one reads no other rank's memory.
-static status toy_share(comm *c, err *e)
-{
-    return meet_on_host(c, TOY_SHARE, e);
+    const comm_call call = {.peer = peer, .count = messages};
+    return enqueue(c, &call, run_send_wait, on, e);
 }
 
 static status toy_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
@@ -268,7 +161,6 @@ static void toy_close(comm *c)
 {
     toy_comm *own = toy_of(c);
     toy_group_leave(own->group, c->rank);
-    if (--own->own->users == 0) free(own->own);
     free(own);
 }
 
@@ -299,7 +191,8 @@ static status toy_split(comm *c, int color, int key, comm **out, err *e)
     comm_rendezvous meeting;
     toy_group *group = NULL;
     *out = NULL;
-    TRY(meet_on_host(c, TOY_SPLIT, e)); // a rank that does not come is named
+    TRY(toy_issue(c, &(comm_call){.kind = CALL_SPLIT}, NULL,
+                  e)); // a rank that does not come is named
     TRY(comm_rendezvous_split(&own->meeting, color, key, own->deadline_ms, &m, e));
     TRY(open_group(c, &m, &group, e));
     TRY(comm_rendezvous_join(&own->meeting, &m, &group, sizeof group, own->deadline_ms, &meeting,
@@ -320,17 +213,9 @@ static const comm_ops TOY_OPS = {
     .close = toy_close,
     .alloc = toy_alloc,
     .release = toy_release,
-    .share = toy_share,
-    .all_reduce = toy_all_reduce,
-    .reduce_scatter = toy_reduce_scatter,
-    .all_gather = toy_all_gather,
-    .broadcast = toy_broadcast,
-    .send = toy_send,
-    .recv = toy_recv,
+    .issue = toy_issue,
+    .group = toy_group_issue,
     .send_wait = toy_send_wait,
-    .group_begin = toy_group_begin,
-    .group_end = toy_group_end,
-    .barrier = toy_barrier,
     .abort = toy_abort,
     .split = toy_split,
     .rank_of = toy_rank_of,
@@ -340,21 +225,21 @@ static const comm_ops TOY_OPS = {
 static status open_member(const toy_comm *like, toy_group *g, const comm_rendezvous *meeting,
                           comm **out, err *e)
 {
-    toy_comm *c;
-    const status result = alloc_zeroed(&c, 1, sizeof *c, "a communicator", e);
+    status result = OK;
+    toy_comm *c = NULL;
     *out = NULL;
-    if (result != OK) return result;
-    c->base = (comm){
-        .ops = &TOY_OPS, .rank = meeting->rank, .size = meeting->size, .can = TOY_CAPABILITIES};
+    TRY(alloc_zeroed(&c, 1, sizeof *c, "a communicator", e));
+    TRY(comm_init(&c->base, &TOY_OPS, &TOY_CAPABILITIES, meeting->rank, meeting->size, e));
     c->world = like->world;
     c->group = g;
-    c->own = like->own;
-    c->own->users++;
     c->device = like->device;
     c->meeting = *meeting;
     c->deadline_ms = like->deadline_ms;
     *out = &c->base;
-    return OK;
+    c = NULL;
+done:
+    free(c);
+    return result;
 }
 
 // ---- Opening
@@ -378,13 +263,10 @@ status toy_open(const comm_options *o, const toy_device *d, comm **out, err *e)
         FAIL(E_USAGE, "communicator toy: there is one rank; valid are 2 and more");
     const comm_rendezvous meeting = {
         .store = o->store, .failure = o->world->failure, .rank = o->rank, .size = o->size};
-    TRY(alloc_zeroed(&like.own, 1, sizeof *like.own, "a communicator", e));
     TRY(open_all(o, &group, e));
     TRY(comm_rendezvous_open(&meeting, &group, sizeof group, o->deadline_ms, e));
     TRY(open_member(&like, group, &meeting, out, e));
-    like.own = NULL;
 done:
-    free(like.own);
     return result;
 }
 

@@ -1,4 +1,4 @@
-// toy_network.c -- see toy_network.h. A group has a table for each side. Every rank puts its post on the
+// toy_network.c -- see toy_network.h. A group has a table for each side. Every rank puts its call on the
 // table, and the last one to come carries the collective out for all of them. One lock and one condition
 // serve a group: a toy need not be fast.
 #include "toy/toy_network.h"
@@ -14,14 +14,11 @@
 // A waiting rank looks for failures each SLICE_MS. A rank offers at most OFFERS messages to another one.
 enum { SLICE_MS = 20, OFFERS = 16 };
 
-static const char *const KIND_NAME[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
-                                        "barrier",    "share",          "split"};
-
 typedef struct toy_table {
     uint64_t done;            // calls carried out
     uint64_t came[TOY_RANKS]; // calls to which the rank has come
     bool here[TOY_RANKS];     // has the rank come to the next one?
-    toy_post post[TOY_RANKS];
+    comm_call call[TOY_RANKS];
 } toy_table;
 
 typedef struct toy_message {
@@ -114,62 +111,63 @@ static status wait_change(toy_wait *x, int awaited, err *e)
 
 // ---- Collectives
 
-static void all_reduce(const toy_table *t, const toy_terms *x, int size)
+static void all_reduce(const comm_call *call, int size)
 {
     void *arrays[TOY_RANKS];
-    for (int r = 0; r < size; r++) arrays[r] = t->post[r].out;
-    reduce_arrays(arrays, size, (const void *const *)arrays, size, x->count, x->type, x->op);
+    for (int r = 0; r < size; r++) arrays[r] = call[r].out;
+    reduce_arrays(arrays, size, (const void *const *)arrays, size, call->count, call->type,
+                  call->op);
 }
 
-static void reduce_scatter(const toy_table *t, const toy_terms *x, int size)
+static void reduce_scatter(const comm_call *call, int size)
 {
-    const size_t shard = x->count * dtype_bytes(x->type);
     for (int r = 0; r < size; r++) {
         const void *from[TOY_RANKS];
-        void *to[1] = {t->post[r].out};
-        for (int q = 0; q < size; q++) from[q] = t->post[q].in + (size_t)r * shard;
-        reduce_arrays(to, 1, from, size, x->count, x->type, x->op);
+        void *to[1] = {call[r].out};
+        for (int q = 0; q < size; q++)
+            from[q] = (const char *)call[q].in + (size_t)r * comm_call_bytes(call);
+        reduce_arrays(to, 1, from, size, call->count, call->type, call->op);
     }
 }
 
-static void all_gather(const toy_table *t, const toy_terms *x, int size)
+static void all_gather(const comm_call *call, int size)
 {
-    const size_t shard = x->count * dtype_bytes(x->type);
+    const size_t shard = comm_call_bytes(call);
     for (int r = 0; r < size; r++)
         for (int q = 0; q < size; q++)
-            memmove(t->post[r].out + (size_t)q * shard, t->post[q].in, shard);
+            memmove((char *)call[r].out + (size_t)q * shard, call[q].in, shard);
 }
 
-static void broadcast(const toy_table *t, const toy_terms *x, int size)
+static void broadcast(const comm_call *call, int size)
 {
     for (int r = 0; r < size; r++)
-        if (r != x->root) memcpy(t->post[r].out, t->post[x->root].in, x->count);
+        if (r != call->peer) memcpy(call[r].out, call[call->peer].in, comm_call_bytes(call));
 }
 
-static void carry_out(const toy_group *g, const toy_table *t)
+// call [size], of all ranks.
+static void carry_out(const comm_call *call, int size)
 {
-    const toy_terms *x = &t->post[0].terms;
-    if (x->count == 0) return;
-    if (x->kind == TOY_ALL_REDUCE) all_reduce(t, x, g->size);
-    if (x->kind == TOY_REDUCE_SCATTER) reduce_scatter(t, x, g->size);
-    if (x->kind == TOY_ALL_GATHER) all_gather(t, x, g->size);
-    if (x->kind == TOY_BROADCAST) broadcast(t, x, g->size);
+    static void (*const run[CALL_KINDS])(const comm_call *call, int size) = {
+        [CALL_ALL_REDUCE] = all_reduce,
+        [CALL_REDUCE_SCATTER] = reduce_scatter,
+        [CALL_ALL_GATHER] = all_gather,
+        [CALL_BROADCAST] = broadcast,
+    };
+    if (call->count) run[call->kind](call, size);
 }
 
 // Every rank must bring the same call.
-static status check_terms(const toy_member *m, const toy_table *t, err *e)
+static status check_calls(const toy_member *m, const toy_table *t, err *e)
 {
     const toy_group *g = m->group;
-    const toy_terms *a = &t->post[0].terms;
+    const comm_signature first = comm_call_signature(&t->call[0]);
     for (int r = 1; r < g->size; r++) {
-        const toy_terms *b = &t->post[r].terms;
-        char text[200];
-        if (a->kind == b->kind && a->type == b->type && a->op == b->op && a->root == b->root &&
-            a->count == b->count)
-            continue;
-        snprintf(text, sizeof text, "rank %d calls %s of %zu %s while rank %d calls %s of %zu %s",
-                 g->world_rank[0], KIND_NAME[a->kind], a->count, dtype_name(a->type),
-                 g->world_rank[r], KIND_NAME[b->kind], b->count, dtype_name(b->type));
+        const comm_signature other = comm_call_signature(&t->call[r]);
+        char text[400], a[CALL_TEXT_BYTES], b[CALL_TEXT_BYTES];
+        if (memcmp(&first, &other, sizeof first) == 0) continue;
+        snprintf(text, sizeof text, "rank %d %s while rank %d %s", g->world_rank[0],
+                 comm_signature_describe(&first, a), g->world_rank[r],
+                 comm_signature_describe(&other, b));
         return fail(m, text, e);
     }
     return OK;
@@ -183,22 +181,22 @@ static int first_absent(const toy_group *g, const toy_table *t)
     return -1;
 }
 
-status toy_meet(const toy_member *m, toy_side side, const toy_post *p, err *e)
+status toy_meet(const toy_member *m, toy_side side, const comm_call *call, err *e)
 {
     status result = OK;
     toy_group *g = m->group;
     toy_table *t = &g->table[side];
-    toy_wait x = {.member = m, .call = KIND_NAME[p->terms.kind]};
+    toy_wait x = {.member = m, .call = comm_call_row_of(call->kind)->name};
     pthread_mutex_lock(&g->lock);
     const uint64_t ticket = t->came[m->rank]++;
     while (t->done < ticket) // an earlier call, which another stream makes
         TRY(wait_change(&x, first_absent(g, t), e));
     TRY(check_failure(m, e));
-    t->post[m->rank] = *p;
+    t->call[m->rank] = *call;
     t->here[m->rank] = true;
     if (first_absent(g, t) < 0) {
-        TRY(check_terms(m, t, e));
-        carry_out(g, t);
+        TRY(check_calls(m, t, e));
+        carry_out(t->call, g->size);
         memset(t->here, 0, sizeof t->here);
         t->done++;
         pthread_cond_broadcast(&g->changed);

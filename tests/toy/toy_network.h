@@ -4,37 +4,11 @@
 #ifndef TRIREME_TESTS_TOY_TOY_NETWORK_H
 #define TRIREME_TESTS_TOY_TOY_NETWORK_H
 
-#include "comm/world.h"
+#include "comm/registry.h"
 
 enum { TOY_RANKS = 16 };
 
 typedef struct toy_group toy_group;
-
-typedef enum toy_kind {
-    TOY_ALL_REDUCE,
-    TOY_REDUCE_SCATTER,
-    TOY_ALL_GATHER,
-    TOY_BROADCAST,
-    TOY_BARRIER,
-    TOY_SHARE,
-    TOY_SPLIT,
-} toy_kind;
-
-// What all ranks of a group must bring alike.
-typedef struct toy_terms {
-    toy_kind kind;
-    dtype type;
-    comm_reduce_op op;
-    int root;
-    size_t count; // elements of the array, or of one shard; bytes in a broadcast
-} toy_terms;
-
-// What one rank brings to a collective.
-typedef struct toy_post {
-    toy_terms terms;
-    const char *in;
-    char *out;
-} toy_post;
 
 // A rank of a group that makes a call.
 typedef struct toy_member {
@@ -58,8 +32,8 @@ int toy_group_world_rank(const toy_group *g, int rank);
 // before the watchdog's limit, has left, or brings another call. A rank's calls of one kind are numbered
 // in the order in which they run here, so a call that a device recorded may run any number of times.
 //
-// Carries out this rank's next call of a side, when every rank of the group has brought its post.
-status toy_meet(const toy_member *m, toy_side side, const toy_post *p, err *e);
+// Carries out this rank's next call of a side, when every rank of the group has brought its own.
+status toy_meet(const toy_member *m, toy_side side, const comm_call *call, err *e);
 // Offers the next message to rank `peer`, and does not wait for it.
 status toy_offer(const toy_member *m, int peer, const void *from, size_t bytes, err *e);
 // Receives the next message of rank `peer`.

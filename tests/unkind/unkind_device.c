@@ -142,12 +142,11 @@ static status find_pointer(unkind_device *d, const kernel_call *c, size_t offset
     const void *p = *pointer_at((kernel_call *)(uintptr_t)c, offset);
     unkind_pool *pool = pool_of(d, p);
     char what[64];
-    *block = NULL;
-    if (!p) return OK;
+    *block = p && pool ? unkind_pool_find(pool, p, 0, "", e) : NULL;
+    if (!p || *block) return OK;
     snprintf(what, sizeof what, "%s: the pointer at byte %zu of its arguments",
              kernel_name(c->kind), offset - offsetof(kernel_call, u));
-    *block = pool ? unkind_pool_find(pool, p, 0, what, e) : NULL;
-    if (pool) return *block ? OK : E_INTERNAL;
+    if (pool) return unkind_pool_find(pool, p, 0, what, e) ? OK : E_INTERNAL; // with its name
     return err_set(e, E_INTERNAL,
                    "%s: %p is neither memory of this device nor its host memory (a kernel with a "
                    "pointer to memory of malloc)",

@@ -70,13 +70,13 @@ void vec_kernels_fill_avx512(cpu_kernels *k);
 // products.
 void cpu_kernels_fill(cpu_kernels *k, cpu_level level);
 
-// What plans must know of a level's kernels. Static.
+// Returns the needs of a level's kernels, for plans. Static.
 const kernel_needs *cpu_kernel_needs(cpu_level level);
 
 // Runs a call with its workspace. A workspace that is too small becomes a failure of the context.
 void cpu_kernels_run(const cpu_kernels *k, cpu_context *x, const kernel_call *call);
 
-// What the processor and the operating system offer.
+// Returns the features of the processor that the operating system lets programs use.
 typedef struct cpu_features {
     cpu_level best;
     bool avx512_bf16;   // the instructions exist

@@ -326,7 +326,7 @@ typedef struct cpu_bf16_grid {
     int64_t down, across; // number of blocks
 } cpu_bf16_grid;
 
-// Where piece `piece` of `pieces` equal pieces of n begins, at a multiple of PANEL.
+// Returns the start of piece `piece` of `pieces` equal pieces of n, at a multiple of PANEL.
 static int64_t piece_begin(int64_t n, int64_t piece, int64_t pieces)
 {
     return size_min(n, size_ceil_div(n, PANEL) * piece / pieces * PANEL);

@@ -7,7 +7,7 @@
 //                    all others                                 vec_product.c
 //   below AVX2       all                                        cpu_product.c
 #include "device/cpu/cpu_products.h"
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 
 // Activates `count` elements from `at` on.
 static void activate(const cpu_context *x, const kernel_matmul_args *p, int64_t at, int64_t count)

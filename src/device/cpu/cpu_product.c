@@ -7,7 +7,7 @@
 #include "base/size.h"
 #include "device/cpu/cpu_products.h"
 #include "device/cpu/cpu_team.h"
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 
 #include <string.h>
 
@@ -22,7 +22,7 @@ enum {
 // Four floats that the compiler keeps in one register of any CPU with vectors of 16 bytes.
 typedef float vec4 __attribute__((vector_size(16)));
 
-// What a thread has in its scratch memory.
+// The scratch memory of a thread.
 typedef struct product_scratch {
     float a[PIECE / TILE_M][DEPTH][TILE_M];
     float b[TILES_N][DEPTH][TILE_N];

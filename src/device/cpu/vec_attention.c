@@ -4,7 +4,7 @@
 // block of queries of one head, and threads share nothing. vec_attention_decode.c does a few
 // queries.
 #include "device/cpu/vec_attention.h"
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 #include "device/cpu/vec_math.h"
 
 enum { BLOCK_QUERIES = 4 * TILE_QUERIES }; // queries that one packing of a key tile serves
@@ -12,7 +12,7 @@ enum { BLOCK_QUERIES = 4 * TILE_QUERIES }; // queries that one packing of a key 
 // A block of queries of one head, its state, and the current tile of keys.
 typedef struct vec_forward {
     const kernel_attention_args *p;
-    kernel_drawn drawn;        // of dropout
+    kernel_draw_key draw_key;  // of dropout
     int64_t b, h, t0, queries; // the block is t0 … t0+queries-1
     int64_t width;             // D rounded up to VL
     float *q;                  // [queries, width], scaled
@@ -84,7 +84,7 @@ static void softmax_row_masked(vec_forward *f, float *s, int64_t row, int64_t se
 static void drop_row(const vec_forward *f, float *s, int64_t row, int64_t k0, int64_t width)
 {
     float keep[TILE_KEYS];
-    dropout_row(f->p, &f->drawn, f->b, f->h, f->t0 + row, k0, width, keep);
+    dropout_row(f->p, &f->draw_key, f->b, f->h, f->t0 + row, k0, width, keep);
     for (int64_t c = 0; c < width; c += VL)
         v_store(s, c, F32, v_load(s, c, F32) * v_load(keep, c, F32));
 }
@@ -169,7 +169,7 @@ static void forward_blocks(const cpu_context *x, const void *args, int64_t first
                            int thread)
 {
     const kernel_attention_args *p = args;
-    vec_forward f = {.p = p, .drawn = kernel_draw_read(&p->dropout.draw)};
+    vec_forward f = {.p = p, .draw_key = kernel_draw_read(&p->dropout.draw)};
     forward_layout(&f, cpu_scratch(x, thread));
     for (int64_t i = first; i < last; i++) {
         int64_t head = i / query_blocks(p);

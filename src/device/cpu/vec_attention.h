@@ -46,7 +46,7 @@ static inline int64_t keys_seen_in(const kernel_attention_args *p, int64_t t, in
 // Writes into keep [n] the factors by which dropout multiplies the probabilities of keys k0 …
 // k0+n-1: 0 or 1/(1-p). n is at most TILE_KEYS, and keep has room for full vectors. d is
 // kernel_draw_read of the call.
-static inline void dropout_row(const kernel_attention_args *p, const kernel_drawn *d, int64_t b,
+static inline void dropout_row(const kernel_attention_args *p, const kernel_draw_key *d, int64_t b,
                                int64_t h, int64_t t, int64_t k0, int64_t n, float *keep)
 {
     uint32_t scratch[TILE_WORDS];

@@ -2,7 +2,7 @@
 // time is that of reading keys and values once, so it takes dot products of them in place, without
 // packing. Called by VEC(attention). One thread does one head of keys, with all query heads that
 // read it.
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 #include "device/cpu/vec_attention.h"
 #include "device/cpu/vec_math.h"
 
@@ -11,7 +11,7 @@ enum { DECODE_KEYS = 256 }; // keys that are done at a time
 // The state of all queries that read one head of keys.
 typedef struct vec_decode {
     const kernel_attention_args *p;
-    kernel_drawn drawn; // of dropout
+    kernel_draw_key draw_key; // of dropout
     int64_t b, kv, width;
     float *q;    // [queries, width], scaled
     float *o;    // [queries, width], not yet divided by the sums
@@ -76,7 +76,7 @@ static void drop_scores(const vec_decode *d, int64_t h, int64_t t, int64_t k0, i
 {
     for (int64_t j = 0; j < keys; j += TILE_KEYS) {
         float keep[TILE_KEYS];
-        dropout_row(d->p, &d->drawn, d->b, h, t, k0 + j, TILE_KEYS, keep);
+        dropout_row(d->p, &d->draw_key, d->b, h, t, k0 + j, TILE_KEYS, keep);
         for (int64_t c = 0; c < TILE_KEYS; c += VL)
             v_store(d->s, j + c, F32, v_load(d->s, j + c, F32) * v_load(keep, c, F32));
     }
@@ -151,7 +151,7 @@ static void decode_heads(const cpu_context *x, const void *args, int64_t first, 
 {
     const kernel_attention_args *p = args;
     int64_t group = p->heads / p->kv_heads;
-    vec_decode d = {.p = p, .drawn = kernel_draw_read(&p->dropout.draw)};
+    vec_decode d = {.p = p, .draw_key = kernel_draw_read(&p->dropout.draw)};
     decode_layout(&d, cpu_scratch(x, thread));
     for (int64_t task = first; task < last; task++) {
         d.b = task / p->kv_heads;

@@ -3,7 +3,7 @@
 // through the queries that see it: dk and dv of the tile are sums over those queries, and dq is a
 // sum over the tiles. One thread does one head of keys and values with all query heads that share
 // it, in order, so every sum has one order.
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 #include "device/cpu/vec_attention.h"
 #include "device/cpu/vec_math.h"
 
@@ -11,15 +11,15 @@
 typedef struct vec_backward {
     const kernel_attention_grad_args *g;
     const kernel_attention_args *p;
-    kernel_drawn drawn; // of dropout
-    int64_t b, kv, h;   // h: the current query head
-    int64_t width;      // D rounded up to VL
-    float *k_t, *v_t;   // [D, TILE_KEYS], transposed
-    float *k;           // [TILE_KEYS, width], times scale
-    float *dk, *dv;     // [TILE_KEYS, width]
-    float *q, *d_o;     // [TILE_QUERIES, width], q times scale
-    float *s, *ds;      // [TILE_QUERIES, TILE_KEYS], probabilities and gradients of scores
-    float *dq;          // [TILE_QUERIES, width], or [group * Tq, width] when all sums fit
+    kernel_draw_key draw_key; // of dropout
+    int64_t b, kv, h;         // h: the current query head
+    int64_t width;            // D rounded up to VL
+    float *k_t, *v_t;         // [D, TILE_KEYS], transposed
+    float *k;                 // [TILE_KEYS, width], times scale
+    float *dk, *dv;           // [TILE_KEYS, width]
+    float *q, *d_o;           // [TILE_QUERIES, width], q times scale
+    float *s, *ds;            // [TILE_QUERIES, TILE_KEYS], probabilities and gradients of scores
+    float *dq;                // [TILE_QUERIES, width], or [group * Tq, width] when all sums fit
 } vec_backward;
 
 // The gradients that a sweep over tiles computes: all of them where the sums of dq fit in scratch
@@ -85,7 +85,7 @@ VEC_INLINE void grad_row(const vec_backward *w, int64_t r, int64_t t, int64_t k0
 {
     float *s = w->s + r * TILE_KEYS, *ds = w->ds + r * TILE_KEYS, keep[TILE_KEYS];
     vf lse = v_set(w->p->lse[stat_offset(w, t)]), delta = v_set(w->g->delta[stat_offset(w, t)]);
-    if (dropout) dropout_row(w->p, &w->drawn, w->b, w->h, t, k0, TILE_KEYS, keep);
+    if (dropout) dropout_row(w->p, &w->draw_key, w->b, w->h, t, k0, TILE_KEYS, keep);
     for (int64_t c = 0; c < TILE_KEYS; c += VL) {
         vf p = v_exp_negative(v_load(s, c, F32) - lse), dp = v_load(ds, c, F32), kept = p;
         if (dropout) {
@@ -290,7 +290,7 @@ static void backward_heads(const cpu_context *x, const void *args, int64_t first
     const kernel_attention_grad_args *g = args;
     const kernel_attention_args *p = &g->fwd;
     int64_t group = p->heads / p->kv_heads;
-    vec_backward w = {.g = g, .p = p, .drawn = kernel_draw_read(&p->dropout.draw)};
+    vec_backward w = {.g = g, .p = p, .draw_key = kernel_draw_read(&p->dropout.draw)};
     backward_layout(&w, cpu_scratch(x, thread));
     int64_t fixed = backward_floats(w.width) - TILE_QUERIES * w.width;
     int64_t room = (int64_t)(CPU_SCRATCH_BYTES / sizeof(float)) - fixed;

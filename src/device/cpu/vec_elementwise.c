@@ -68,14 +68,14 @@ static void dropout_part(const cpu_context *x, const void *args, int64_t first, 
 {
     (void)x, (void)thread;
     const kernel_dropout_args *p = args;
-    const kernel_drawn drawn = kernel_draw_read(&p->draw);
+    const kernel_draw_key draw_key = kernel_draw_read(&p->draw);
     while (first < last) {
         int64_t row = first / p->cols, rows = p->rows - row;
         int64_t end = (row + kernel_consecutive_rows(&p->row_tokens, row, rows)) * p->cols;
-        uint64_t logical = drawn.row0 + (uint64_t)kernel_logical_row(&p->row_tokens, row);
+        uint64_t logical = draw_key.row0 + (uint64_t)kernel_logical_row(&p->row_tokens, row);
         uint64_t word = logical * (uint64_t)p->cols + (uint64_t)(first - row * p->cols);
         end = size_min(end, last);
-#define CALL(type, residual) dropout_range(p, drawn.key, first, end, word, type, residual)
+#define CALL(type, residual) dropout_range(p, draw_key.key, first, end, word, type, residual)
         V_BY_RESIDUAL(p->type, p->residual_fp32, CALL);
 #undef CALL
         first = end;

@@ -11,8 +11,8 @@ VEC_INLINE void embed_rows(const kernel_embedding_args *p, int64_t first, int64_
     vf scale = v_set(p->scale);
     for (int64_t r = first; r < last; r++) {
         int64_t id = p->ids[r] - p->first;
-        bool here = p->vocab == 0 || (id >= 0 && id < p->vocab);
-        const void *token = vec_at(p->tokens, here ? id * p->cols : 0, type);
+        bool is_local = p->vocab == 0 || (id >= 0 && id < p->vocab);
+        const void *token = vec_at(p->tokens, is_local ? id * p->cols : 0, type);
         const void *position =
             vec_at(p->positions, kernel_row_position(&p->row_tokens, r) * p->cols, type);
         void *y = vec_at(p->y, r * p->cols, residual);
@@ -21,9 +21,9 @@ VEC_INLINE void embed_rows(const kernel_embedding_args *p, int64_t first, int64_
               scale *v_load_n(token, c, n, type) + v_load_n(position, c, n, type))
 #define TOKEN(c, n)    v_store_n(y, c, n, residual, scale *v_load_n(token, c, n, type))
 #define POSITION(c, n) v_store_n(y, c, n, residual, v_load_n(position, c, n, type))
-        if (here && p->positions) {
+        if (is_local && p->positions) {
             V_EACH(c, 0, p->cols, BOTH);
-        } else if (here) {
+        } else if (is_local) {
             V_EACH(c, 0, p->cols, TOKEN);
         } else if (p->positions) {
             V_EACH(c, 0, p->cols, POSITION);

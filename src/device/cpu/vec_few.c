@@ -13,9 +13,9 @@ enum {
     DEPTH = 16,  // rows of b that are added at a time
     SUMS = 4096, // sums of one strip of columns over all rows of a; they fit in the nearest cache
     GRAIN = 64,  // the columns of an item are a multiple of this
-    WORTH = 1 << 16, // an item has at least so many elements of b
-    NEAR = 1 << 18,  // elements of b that the caches of a core hold
-    PIECES = 4,      // items for each thread
+    WORTH = 1 << 16,  // an item has at least so many elements of b
+    CACHED = 1 << 18, // elements of b that the caches of a core hold
+    PIECES = 4,       // items for each thread
 };
 
 // A product with a converted to fp32, and the number of items that its columns are divided into.
@@ -25,7 +25,7 @@ typedef struct vec_few {
     float *a;       // [m, stride], zeros from k on
     int64_t stride; // k rounded up to VL
     int64_t items;
-    bool is_far; // b is larger than the caches of a core
+    bool exceeds_cache; // b is larger than the caches of a core
 } vec_few;
 
 // X(rows of a, columns of b in a dot product, vectors of columns otherwise). The numbers give as
@@ -89,7 +89,7 @@ VEC_INLINE void add_depth(const vec_few *f, int rows, int vectors, int64_t l, in
 #pragma GCC unroll 8
         for (int j = 0; j < vectors; j++) {
             right[j] = v_load_n(p->b, d * p->ldb + col + j * VL, n, type);
-            if (f->is_far)
+            if (f->exceeds_cache)
                 __builtin_prefetch(vec_at(p->b, (d + DEPTH) * p->ldb + col + j * VL, type));
         }
 #pragma GCC unroll 8
@@ -208,7 +208,7 @@ static void pack_a(const vec_few *f)
 
 bool VEC(product_few)(const cpu_context *x, const kernel_matmul_args *p)
 {
-    vec_few f = {x, p, (float *)x->shared, size_ceil_div(p->k, VL) * VL, 1, p->n * p->k > NEAR};
+    vec_few f = {x, p, (float *)x->shared, size_ceil_div(p->k, VL) * VL, 1, p->n * p->k > CACHED};
     if (p->m > ROWS || f.stride > (int64_t)(CPU_SHARED_BYTES / sizeof(float)) / p->m) return false;
     int64_t grains = size_ceil_div(p->n, GRAIN), worth = 1 + p->n * p->k / WORTH;
     f.items = size_min(size_min(grains, worth), PIECES * x->threads);

@@ -29,14 +29,14 @@ static void init_part(const cpu_context *x, const void *args, int64_t first, int
     (void)x, (void)thread;
     const kernel_init_args *p = args;
     uint32_t scratch[BATCH + 8 * VL];
-    float drawn[BATCH + 4];
+    float random[BATCH + 4];
     for (int64_t from = first; from < last && p->normal; from += BATCH) {
         const int64_t count = size_min(BATCH, last - from);
         // Words are drawn from the first element of a counter on.
         const uint64_t index = p->index0 + (uint64_t)from;
         const int64_t skip = (int64_t)(index % 4), all = size_ceil_div(skip + count, 4) * 4;
-        normals(VEC(random)(p->key, index - (uint64_t)skip, all, scratch), all, drawn);
-        for (int64_t i = 0; i < count; i++) p->y[from + i] = p->std * drawn[skip + i];
+        normals(VEC(random)(p->key, index - (uint64_t)skip, all, scratch), all, random);
+        for (int64_t i = 0; i < count; i++) p->y[from + i] = p->std * random[skip + i];
     }
     for (int64_t i = first; i < last && !p->normal; i++) p->y[i] = p->constant;
 }

@@ -2,7 +2,7 @@
 // read once for the log-sum-exp, block by block with a running maximum, and once more for the
 // gradient. The losses of the rows are added in row order. It does not divide by the number of
 // valid tokens, and it does not know how the statistics of the vocabulary shards were gathered.
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 #include "device/cpu/vec.h"
 #include "device/cpu/vec_math.h"
 

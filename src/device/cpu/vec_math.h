@@ -46,16 +46,16 @@ VEC_INLINE vf v_exp(vf x)
 // e^x for x <= 0, for softmax. As v_exp, but 0 below -87, so there are no denormal numbers.
 VEC_INLINE vf v_exp_negative(vf x)
 {
-    vmask gone = v_less(x, v_set(-87));
+    vmask underflows = v_less(x, v_set(-87));
     vf n = v_round(x * v_set(0x1.715476p0f));
     vf r = x - n * v_set(0x1.62e4p-1f);
     r = r - n * v_set(0x1.7f7d1cp-20f);
 #if VEC_BYTES == 64
-    return v_pick(gone, v_zero(), _mm512_scalef_ps(v_exp_core(r), n));
+    return v_pick(underflows, v_zero(), _mm512_scalef_ps(v_exp_core(r), n));
 #else
     vi power = _mm256_slli_epi32(_mm256_cvtps_epi32(n), 23);
     vf e = v_as_float(_mm256_add_epi32(v_as_int(v_exp_core(r)), power));
-    return _mm256_andnot_ps(gone, e);
+    return _mm256_andnot_ps(underflows, e);
 #endif
 }
 

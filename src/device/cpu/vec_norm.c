@@ -1,7 +1,7 @@
 // vec_norm.c -- vector form of layer norm and RMS norm, with their gradients. Rows are independent.
 // The gradients of gain and bias are sums over rows. They are taken in chunks of rows that depend
 // on the shape only, and then added in order, so they do not depend on the number of threads.
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 #include "device/cpu/vec_add.h"
 
 #include <math.h>

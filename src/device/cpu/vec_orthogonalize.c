@@ -3,7 +3,7 @@
 // blocks, so the bits do not depend on the number of threads. There are two passes for each column.
 // The first divides it by its norm and takes its dot products with the later columns. The second
 // subtracts its projection from those, and takes the square sum of the next column.
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 #include "device/cpu/vec.h"
 
 #include <math.h>

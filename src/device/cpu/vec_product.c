@@ -174,7 +174,7 @@ static void multiply_block(const vec_block *k)
     }
 }
 
-// Where piece `piece` of `pieces` equal pieces of n begins, at a multiple of `grain`.
+// Returns the start of piece `piece` of `pieces` equal pieces of n, at a multiple of `grain`.
 static int64_t piece_begin(int64_t n, int64_t piece, int64_t pieces, int64_t grain)
 {
     return size_min(n, size_ceil_div(n, grain) * piece / pieces * grain);

@@ -1,7 +1,7 @@
 // vec_reduce.c -- vector form of sums over many elements: the gradient of a bias, squared error,
 // sum of squares, and digest. Floating-point sums are taken over fixed blocks of elements in double
 // and then added in order, or along columns, so they do not depend on the number of threads.
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 #include "device/cpu/vec.h"
 
 enum {

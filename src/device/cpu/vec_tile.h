@@ -7,7 +7,7 @@
 
 #include "device/cpu/vec.h"
 
-// How the left matrix of a product is stored: [m, k] by row, or [k, m] by column.
+// The order in which the left matrix of a product is stored: [m, k] by row, or [k, m] by column.
 typedef enum vec_tile_order { TILE_BY_ROW, TILE_BY_COLUMN } vec_tile_order;
 
 // c [m, n] = a [m, k] · b [k, n] (+ c when `add`). n is a multiple of VL.

@@ -2,7 +2,7 @@
 // and writing memory: adamw reads four arrays and writes three. It prefetches, and uses ordinary
 // stores, because stores that bypass the caches were measured at half the speed. The divisions by
 // c1 and c2 are moved out of the loop.
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 #include "device/cpu/vec.h"
 
 #include <math.h>
@@ -15,17 +15,17 @@ enum {
 };
 
 // The scalars of the formulas, broadcast to vectors once.
-typedef struct vec_update_terms {
+typedef struct vec_update_factors {
     vf grad_scale, decay, lr, step, beta1, rest1, beta2, rest2, root, eps;
-} vec_update_terms;
+} vec_update_factors;
 
-static vec_update_terms terms_of(const ref_update_call *c)
+static vec_update_factors factors_of(const ref_update_call *c)
 {
     const kernel_update_args *p = &c->p;
     const kernel_step_group *s = &c->group;
     bool scaled = p->rule == UPDATE_ADAMW || p->rule == UPDATE_ADAM;
     bool decoupled = p->rule == UPDATE_ADAMW || p->rule == UPDATE_LION; // weight decay
-    return (vec_update_terms){
+    return (vec_update_factors){
         .grad_scale = v_set(c->grad_scale),
         .decay = v_set(decoupled ? s->lr * p->weight_decay : p->weight_decay),
         .lr = v_set(s->lr),
@@ -40,7 +40,7 @@ static vec_update_terms terms_of(const ref_update_call *c)
 }
 
 // Returns the new weights of n <= VL elements from i on, and updates m and v.
-VEC_INLINE vf update_lanes(const ref_update_call *c, const vec_update_terms *t, int64_t i,
+VEC_INLINE vf update_lanes(const ref_update_call *c, const vec_update_factors *t, int64_t i,
                            int64_t n, kernel_update_rule rule)
 {
     const kernel_update_args *p = &c->p;
@@ -83,7 +83,7 @@ VEC_INLINE void update_range(const ref_update_call *c, int64_t first, int64_t la
                              kernel_update_rule rule, bool low, dtype low_type)
 {
     const kernel_update_args *p = &c->p;
-    vec_update_terms t = terms_of(c);
+    vec_update_factors t = factors_of(c);
 #define UPDATE_LANES(i, n)                                                                         \
     do {                                                                                           \
         vf updated = update_lanes(c, &t, i, n, rule);                                              \

@@ -21,7 +21,7 @@ extern "C" {
 struct cuda_blas;
 struct cuda_dnn;
 
-// What the host side of a kernel gets.
+// The arguments of the host side of a kernel.
 typedef struct cuda_context {
     cudaStream_t stream;
     void *workspace; // of the call; at least what its row of the table asks for
@@ -55,7 +55,7 @@ typedef struct cuda_kernel_row {
 } cuda_kernel_row;
 
 extern const cuda_kernel_row CUDA_KERNELS[KERNELS];
-// What plans must know of the device's kernels, and the same on a machine without cuDNN. Static.
+// Return the needs of the device's kernels, for plans, and the same on a machine without cuDNN. Static.
 extern const kernel_needs CUDA_NEEDS, CUDA_NEEDS_WITHOUT_CUDNN;
 
 // The host sides. Each is in cuda_STEM.cu with the stem of the cpu device's file.

@@ -2,9 +2,9 @@
 // registry.c, in processes that fork the ranks later: it starts no CUDA in this one.
 #include "base/text.h"
 #include "device/cuda/cuda_device.h"
-#include "device/cuda/cuda_dnn.h"
 #include "device/cuda/cuda_gpus.h"
 #include "device/cuda/cuda_own.h"
+#include "device/cuda/libraries/cuda_dnn.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -3,11 +3,11 @@
 #include "device/cuda/cuda_device.h"
 
 #include "base/text.h"
-#include "device/cuda/cuda_blas.h"
-#include "device/cuda/cuda_dnn.h"
-#include "device/cuda/cuda_nccl.h"
 #include "device/cuda/cuda_own.h"
 #include "device/cuda/cuda_share.h"
+#include "device/cuda/libraries/cuda_blas.h"
+#include "device/cuda/libraries/cuda_dnn.h"
+#include "device/cuda/libraries/cuda_nccl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 
 #define CUDA_LINKED __attribute__((weak, visibility("hidden")))
 
-// What device_describe says of it, without name and index. It starts no CUDA in this process, which may
+// Fills what device_describe says of it, without name and index. It starts no CUDA in this process, which may
 // fork later. E_USAGE says why there is no GPU to use: no driver, none visible, none that is new enough.
 CUDA_LINKED status cuda_device_describe(const device_options *o, device_description *out, err *e);
 

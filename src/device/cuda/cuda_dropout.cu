@@ -15,11 +15,11 @@ template <typename T, typename FROM, typename TO, bool ADDS> struct dropout_base
     kernel_tokens row_tokens;
     kernel_draw draw;
     float p, scale;
-    kernel_drawn drawn; // of draw; known after begin
+    kernel_draw_key draw_key; // of draw; known after begin
 
     __device__ void begin()
     {
-        drawn = kernel_draw_read(&draw);
+        draw_key = kernel_draw_read(&draw);
     }
     // Element i, whose random word is given.
     __device__ TO apply(FROM from, TO old, uint32_t word) const
@@ -33,7 +33,7 @@ template <typename T, typename FROM, typename TO, bool ADDS> struct dropout_base
     // The number of the random word of column 0 of row r.
     __device__ uint64_t first_word(int64_t r) const
     {
-        return (drawn.row0 + (uint64_t)gpu_logical_row(row_tokens, r)) * (uint64_t)cols;
+        return (draw_key.row0 + (uint64_t)gpu_logical_row(row_tokens, r)) * (uint64_t)cols;
     }
 };
 
@@ -62,7 +62,7 @@ struct dropout_op : dropout_base<T, FROM, TO, ADDS> {
         GPU_UNROLL
         for (int c = 0; c < PACK / DROPOUT_WORDS; c++) {
             uint32_t words[DROPOUT_WORDS];
-            rng_philox(this->drawn.key, counter + (uint64_t)c, words);
+            rng_philox(this->draw_key.key, counter + (uint64_t)c, words);
             GPU_UNROLL
             for (int w = 0; w < DROPOUT_WORDS; w++) {
                 const int k = c * DROPOUT_WORDS + w;
@@ -99,7 +99,7 @@ struct dropout_counter_op : dropout_base<T, FROM, TO, ADDS> {
         const uint64_t first = this->first_word(r);
         const uint64_t counter = first / DROPOUT_WORDS + (uint64_t)(i - r * counters);
         uint32_t words[DROPOUT_WORDS];
-        rng_philox(this->drawn.key, counter, words);
+        rng_philox(this->draw_key.key, counter, words);
         GPU_UNROLL
         for (int w = 0; w < DROPOUT_WORDS; w++) {
             // Below column 0 the difference is a huge number.

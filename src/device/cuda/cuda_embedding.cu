@@ -15,9 +15,9 @@ __launch_bounds__(EMBED_WARPS *GPU_WARP) void embedding_kernel(kernel_embedding_
     const int64_t r = (int64_t)blockIdx.x * EMBED_WARPS + threadIdx.x / GPU_WARP;
     if (r >= p.rows) return;
     const int64_t id = p.ids[r] - p.first;
-    const bool here = p.vocab == 0 || (id >= 0 && id < p.vocab);
+    const bool is_local = p.vocab == 0 || (id >= 0 && id < p.vocab);
     const int64_t first = (int64_t)blockIdx.y * EMBED_AHEAD * STRIDE + threadIdx.x % GPU_WARP * N;
-    const T *token = (const T *)p.tokens + (here ? id * p.cols : 0);
+    const T *token = (const T *)p.tokens + (is_local ? id * p.cols : 0);
     const T *position =
         p.positions ? (const T *)p.positions + kernel_row_position(&p.row_tokens, r) * p.cols
                     : nullptr;
@@ -26,7 +26,7 @@ __launch_bounds__(EMBED_WARPS *GPU_WARP) void embedding_kernel(kernel_embedding_
     GPU_UNROLL
     for (int k = 0; k < EMBED_AHEAD; k++) {
         const int64_t c = first + k * STRIDE;
-        a[k] = here && c < p.cols ? gpu_load_floats<N>(token + c) : gpu_zero_floats<N>();
+        a[k] = is_local && c < p.cols ? gpu_load_floats<N>(token + c) : gpu_zero_floats<N>();
         b[k] = position && c < p.cols ? gpu_load_floats<N>(position + c) : gpu_zero_floats<N>();
     }
     GPU_UNROLL
@@ -92,9 +92,9 @@ __launch_bounds__(POSITION_THREADS) void positions_kernel(kernel_embedding_grad_
         gpu_floats<N> row[POSITION_AHEAD];
         GPU_UNROLL
         for (int a = 0; a < POSITION_AHEAD; a++) {
-            const int64_t here = r + a * t->seq;
-            row[a] = here < p.rows ? gpu_load_floats<N>((const T *)p.dy + here * p.cols + c)
-                                   : gpu_zero_floats<N>();
+            const int64_t source = r + a * t->seq;
+            row[a] = source < p.rows ? gpu_load_floats<N>((const T *)p.dy + source * p.cols + c)
+                                     : gpu_zero_floats<N>();
         }
         for (int a = 0; a < POSITION_AHEAD; a++)
             for (int j = 0; j < N; j++) sum.v[j] += row[a].v[j];

@@ -18,13 +18,13 @@ struct sum_call {
     float *slots;
 };
 
-// Has position i of the sorted rows the key k?
+// Returns whether position i of the sorted rows has the key k.
 static __device__ inline bool has_key(const sum_call &c, int64_t i, int32_t k)
 {
     return i >= 0 && i < c.p.rows && c.sorted.key[i] == k;
 }
 
-// Where the sum of the piece, or group, that starts at position i is kept, if its id has several. In 32
+// Returns where the sum of the piece, or group, that starts at position i is kept, if its id has several. In 32
 // positions at most two such pieces start: one that is its id's first, and one that is not.
 static __device__ inline float *slot_of(const sum_call &c, int64_t i, bool first)
 {
@@ -45,7 +45,7 @@ static __device__ inline int64_t first_position(const sum_call &c, int64_t i, in
     return low;
 }
 
-// Does a run of `length` rows, counted from the first row of its id, start at position i of key k?
+// Returns whether a run of `length` rows, counted from the first row of its id, starts at position i of key k.
 static __device__ inline bool starts_run(const sum_call &c, int64_t i, int32_t k, int length)
 {
     if (!has_key(c, i - 1, k)) return true;

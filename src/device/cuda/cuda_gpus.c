@@ -5,7 +5,7 @@
 #include "device/cuda/cuda_gpus.h"
 
 #include "base/text.h"
-#include "device/cuda/cuda_library.h"
+#include "device/cuda/libraries/cuda_library.h"
 
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
@@ -162,7 +162,7 @@ static void add_wrong(const cuda_gpus *all, const char *entry, size_t bytes, boo
     text_addf(out, "; valid are 0 to %d, and UUIDs as nvidia-smi -L prints them", all->count - 1);
 }
 
-// Which GPU of the machine each of CUDA's numbers means.
+// Finds the GPU of the machine that each of CUDA's numbers means.
 static void add_map(const cuda_gpus *kept, text *out)
 {
     enum { MOST = 16 };

@@ -4,7 +4,7 @@
 #include "device/cuda/cuda_gpus.h"
 
 #include "base/text.h"
-#include "device/cuda/cuda_library.h"
+#include "device/cuda/libraries/cuda_library.h"
 
 #include <cuda_runtime_api.h>
 #include <errno.h>

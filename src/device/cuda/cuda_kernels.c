@@ -1,7 +1,7 @@
 // cuda_kernels.c -- the table of the cuda device's kernels, and what plans must know of them. A kernel is
 // one row. Read by the device, which launches, and by kernel_needs.h for plans. It knows no kernel's inside.
 #include "device/cuda/cuda.h"
-#include "device/cuda/cuda_dnn.h"
+#include "device/cuda/libraries/cuda_dnn.h"
 
 const cuda_kernel_row CUDA_KERNELS[KERNELS] = {
     [K_MATMUL] = {cuda_matmul, cuda_matmul_workspace},

@@ -152,7 +152,7 @@ static __device__ inline loss_sums loss_sum_row(const loss_row &r, const T *row,
 
 // ---- Gradient
 
-// How a row becomes its gradient: factor * 2^(slope * (sign * x - top)), and `at_label` at the label.
+// The formula that turns a row into its gradient: factor * 2^(slope * (sign * x - top)), and `at_label` at the label.
 struct loss_gradient {
     loss_row r;
     float top, factor, at_label;

@@ -1,7 +1,7 @@
 // cuda_matmul.c -- K_MATMUL of the cuda device: which part cuBLASLt computes, which part the kernel of
 // cuda_matmul_bias.cu, and which part the kernels of activations. Called through the kernel table. cuda_blas.c has the algorithms.
 #include "base/size.h"
-#include "device/cuda/cuda_blas.h"
+#include "device/cuda/libraries/cuda_blas.h"
 
 // A product whose sums are split over k keeps at most so many partial results, each of so many rows of k
 // at least. The library may use less.

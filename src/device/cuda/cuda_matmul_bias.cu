@@ -3,7 +3,7 @@
 #include "device/cuda/gpu_each.h"
 #include "device/cuda/gpu_vector.h"
 
-#include "device/cuda/cuda_blas.h"
+#include "device/cuda/libraries/cuda_blas.h"
 
 enum { THREADS = 256, ROWS = 8 }; // rows of c that a block writes
 

@@ -17,7 +17,7 @@ constexpr int GRAD_STAGED = 96 << 10; // most bytes of shared memory for the nex
 constexpr int GRAD_MOST_BLOCKS = 264; // that divide the rows
 constexpr int GRAD_SUM_COLS = 32, GRAD_SUM_PARTS = 32; // of a block of the second kernel
 
-// How a call is divided.
+// The division of a call among blocks.
 struct grad_shape {
     int warps, groups;  // of a row; rows that a block has at a time
     int blocks, tiles;  // over the rows, and over the columns of a wide row
@@ -77,7 +77,7 @@ extern "C" size_t cuda_norm_grad_workspace(const void *args)
 }
 
 // The columns of a thread: column(k) … column(k)+7 of its tile, for k < GRAD_PACKS.
-struct grad_place {
+struct grad_columns {
     int threads, thread; // of a row
     int cols;            // of the tile
     int64_t first_col;   // of the tile
@@ -88,7 +88,7 @@ struct grad_place {
     }
 };
 
-// What a thread reads of a row.
+// A thread's share of a row.
 template <typename T, typename R> struct grad_row {
     norm_pack<T> dy[GRAD_PACKS];
     norm_pack<R> x[GRAD_PACKS];
@@ -107,16 +107,16 @@ static __device__ inline grad_stats grad_read_stats(const kernel_norm_grad_args 
 
 // Row r, or zeros.
 template <typename T, typename R, bool ALIGNED>
-static __device__ inline grad_row<T, R> grad_read(const kernel_norm_grad_args &p,
-                                                  const grad_place &place, int64_t r, bool valid)
+static __device__ inline grad_row<T, R>
+grad_read(const kernel_norm_grad_args &p, const grad_columns &columns, int64_t r, bool valid)
 {
     grad_row<T, R> row;
-    const int64_t first = r * p.cols + place.first_col;
-    const int of_dy = valid ? place.cols : 0, of_x = p.dx || p.dgain ? of_dy : 0;
+    const int64_t first = r * p.cols + columns.first_col;
+    const int of_dy = valid ? columns.cols : 0, of_x = p.dx || p.dgain ? of_dy : 0;
     GPU_UNROLL
     for (int k = 0; k < GRAD_PACKS; k++) {
-        row.dy[k] = norm_load<ALIGNED>((const T *)p.dy + first, place.column(k), of_dy);
-        row.x[k] = norm_load<ALIGNED>((const R *)p.x + first, place.column(k), of_x);
+        row.dy[k] = norm_load<ALIGNED>((const T *)p.dy + first, columns.column(k), of_dy);
+        row.x[k] = norm_load<ALIGNED>((const R *)p.x + first, columns.column(k), of_x);
     }
     return row;
 }
@@ -143,14 +143,14 @@ template <typename E> static __device__ inline norm_pack<E> grad_take_pack(const
 
 // Starts the copy of row r, or of zeros, to the thread's places from `to` on.
 template <typename T, typename R>
-static __device__ inline void grad_copy(const kernel_norm_grad_args &p, const grad_place &place,
+static __device__ inline void grad_copy(const kernel_norm_grad_args &p, const grad_columns &columns,
                                         int64_t r, bool valid, uint4 *to)
 {
     GPU_UNROLL
     for (int k = 0; k < GRAD_PACKS; k++) {
-        const bool inside = valid && place.column(k) < place.cols;
-        // Where there is nothing to copy, the address is that of the first element, which exists.
-        const int64_t from = inside ? r * p.cols + place.first_col + place.column(k) : 0;
+        const bool inside = valid && columns.column(k) < columns.cols;
+        // If there is nothing to copy, the address is that of the first element, which exists.
+        const int64_t from = inside ? r * p.cols + columns.first_col + columns.column(k) : 0;
         grad_copy_pack(to, (const T *)p.dy + from, inside);
         if (p.dx || p.dgain) grad_copy_pack(to, (const R *)p.x + from, inside);
         if (p.accumulate_dx) grad_copy_pack(to, (const R *)p.dx + from, inside);
@@ -205,17 +205,17 @@ struct grad_sums {
 // Adds the sums of the block's rows that ran side by side, in order, and writes them to `to`, which is the
 // block's row of `place.cols` columns.
 static __device__ inline void grad_write_sums(const float (&sum)[GRAD_PACKS][NORM_PACK],
-                                              const grad_place &place, int groups, float *to)
+                                              const grad_columns &columns, int groups, float *to)
 {
     float *shared = reinterpret_cast<float *>(gpu_shared<grad_shared>()->pack);
-    const int width = place.threads * GRAD_PACKS * NORM_PACK,
-              group = (int)threadIdx.x / place.threads;
+    const int width = columns.threads * GRAD_PACKS * NORM_PACK,
+              group = (int)threadIdx.x / columns.threads;
     __syncthreads();
     GPU_UNROLL
     for (int k = 0; k < GRAD_PACKS; k++) GPU_UNROLL
-    for (int j = 0; j < NORM_PACK; j++) shared[group * width + place.column(k) + j] = sum[k][j];
+    for (int j = 0; j < NORM_PACK; j++) shared[group * width + columns.column(k) + j] = sum[k][j];
     __syncthreads();
-    for (int c = (int)threadIdx.x; c < place.cols; c += GRAD_BLOCK) {
+    for (int c = (int)threadIdx.x; c < columns.cols; c += GRAD_BLOCK) {
         float total = shared[c];
         for (int g = 1; g < groups; g++) total = gpu_add(total, shared[g * width + c]);
         to[c] = total;
@@ -224,18 +224,19 @@ static __device__ inline void grad_write_sums(const float (&sum)[GRAD_PACKS][NOR
 
 // The columns of dx of a thread.
 template <typename T, typename R, bool ALIGNED>
-static __device__ inline void grad_write_dx(const kernel_norm_grad_args &p, const grad_place &place,
-                                            int64_t r, const grad_row<T, R> &row, grad_stats stats,
+static __device__ inline void grad_write_dx(const kernel_norm_grad_args &p,
+                                            const grad_columns &columns, int64_t r,
+                                            const grad_row<T, R> &row, grad_stats stats,
                                             const norm_pack<T> (&gain)[GRAD_PACKS], float2 means)
 {
-    R *dx = (R *)p.dx + r * p.cols + place.first_col;
+    R *dx = (R *)p.dx + r * p.cols + columns.first_col;
     GPU_UNROLL
     for (int k = 0; k < GRAD_PACKS; k++) {
         norm_pack<R> out;
         // Read only now, so that it takes no registers before.
         const norm_pack<R> old =
             ALIGNED ? row.old[k]
-                    : norm_load<false>(dx, place.column(k), p.accumulate_dx ? place.cols : 0);
+                    : norm_load<false>(dx, columns.column(k), p.accumulate_dx ? columns.cols : 0);
         GPU_UNROLL
         for (int j = 0; j < NORM_PACK; j++) {
             const float g = gpu_mul(gpu_to_float(row.dy[k].v[j]), gpu_to_float(gain[k].v[j]));
@@ -244,7 +245,7 @@ static __device__ inline void grad_write_dx(const kernel_norm_grad_args &p, cons
             if (p.accumulate_dx) v = gpu_add(v, gpu_to_float(old.v[j]));
             out.v[j] = gpu_from_float<R>(v);
         }
-        norm_store<ALIGNED>(dx, place.column(k), place.cols, out);
+        norm_store<ALIGNED>(dx, columns.column(k), columns.cols, out);
     }
 }
 
@@ -276,8 +277,8 @@ static __global__ void __launch_bounds__(GRAD_BLOCK, 1)
 {
     const int threads = s.warps * GPU_WARP;
     const int64_t first_col = (int64_t)blockIdx.y * GRAD_COLS, cols_left = p.cols - first_col;
-    const grad_place place = {threads, (int)threadIdx.x % threads,
-                              cols_left < GRAD_COLS ? (int)cols_left : GRAD_COLS, first_col};
+    const grad_columns columns = {threads, (int)threadIdx.x % threads,
+                                  cols_left < GRAD_COLS ? (int)cols_left : GRAD_COLS, first_col};
     const int64_t first = (int64_t)blockIdx.x * s.block_rows, last = first + s.block_rows;
     const int64_t end = last < p.rows ? last : p.rows;
     int64_t r = first + (int)threadIdx.x / threads;
@@ -286,11 +287,11 @@ static __global__ void __launch_bounds__(GRAD_BLOCK, 1)
     norm_pack<T> gain[GRAD_PACKS];
     GPU_UNROLL
     for (int k = 0; k < GRAD_PACKS; k++)
-        gain[k] = norm_load<ALIGNED>((const T *)p.gain + first_col, place.column(k),
-                                     p.dx ? place.cols : 0);
+        gain[k] = norm_load<ALIGNED>((const T *)p.gain + first_col, columns.column(k),
+                                     p.dx ? columns.cols : 0);
     if (ALIGNED)
         for (int i = 0; i < s.stages; i++)
-            grad_copy<T, R>(p, place, r + i * s.groups, r + i * s.groups < end,
+            grad_copy<T, R>(p, columns, r + i * s.groups, r + i * s.groups < end,
                             packs + i * s.stage_packs);
     grad_stats next = grad_read_stats(p, r, r < end);
     for (int turn = 0; r < last; r += s.groups, turn ^= 1) {
@@ -305,22 +306,23 @@ static __global__ void __launch_bounds__(GRAD_BLOCK, 1)
                 gpu_copy_wait<0>();
             row = grad_take<T, R>(p, stage);
         } else {
-            row = grad_read<T, R, false>(p, place, r, r < end);
+            row = grad_read<T, R, false>(p, columns, r, r < end);
         }
         const float2 of_thread = grad_add_row(row, stats, gain, sum);
         const int64_t ahead = r + s.stages * s.groups;
-        if (ALIGNED) grad_copy<T, R>(p, place, ahead, ahead < end, stage);
+        if (ALIGNED) grad_copy<T, R>(p, columns, ahead, ahead < end, stage);
         float2 of_row = {0, 0};
         if (OWN_MEANS)
             of_row = grad_row_means(p, of_thread, s.warps, turn);
         else if (means && r < end)
             of_row = means[r];
-        if (p.dx && r < end) grad_write_dx<T, R, ALIGNED>(p, place, r, row, stats, gain, of_row);
+        if (p.dx && r < end) grad_write_dx<T, R, ALIGNED>(p, columns, r, row, stats, gain, of_row);
     }
     gpu_copy_wait<0>();
-    if (p.dgain) grad_write_sums(sum.gain, place, s.groups, sums + blockIdx.x * p.cols + first_col);
+    if (p.dgain)
+        grad_write_sums(sum.gain, columns, s.groups, sums + blockIdx.x * p.cols + first_col);
     if (p.dbias)
-        grad_write_sums(sum.bias, place, s.groups,
+        grad_write_sums(sum.bias, columns, s.groups,
                         sums + (s.blocks + blockIdx.x) * p.cols + first_col);
 }
 

@@ -30,7 +30,7 @@ typedef struct cuda_stream {
     err failure; // the first since the last sync; code OK when none
 } cuda_stream;
 
-// What a process takes of a GPU's memory beside its allocations: the context, our kernels, and those of
+// The bytes of a GPU's memory that a process takes beside its allocations: the context, our kernels, and those of
 // cuBLASLt and cuDNN. An estimate, from no measurement of ours.
 static inline size_t cuda_own_bytes(void)
 {

@@ -87,7 +87,7 @@ static __device__ inline int32_t sum_before(int32_t x, int32_t *warp_total)
 }
 
 // The place of the first row of this block's tile whose digit is the thread's number.
-static __device__ inline int32_t first_place(const sort_pass &p, sort_shared *shared)
+static __device__ inline int32_t first_position(const sort_pass &p, sort_shared *shared)
 {
     int32_t total = 0, earlier = 0;
 #pragma unroll 8
@@ -129,11 +129,11 @@ static __global__ __launch_bounds__(SORT_THREADS) void sort_place_kernel(sort_pa
         if (valid && lower == 0) shared->count[warp][digit] = before + count_bits(lanes);
         __syncwarp();
     }
-    int32_t place = first_place(p, shared); // after its barrier the warps have counted
+    int32_t position = first_position(p, shared); // after its barrier the warps have counted
     for (int w = 0; w < SORT_WARPS; w++) {
         const int32_t count = shared->count[w][threadIdx.x];
-        shared->count[w][threadIdx.x] = place;
-        place += count;
+        shared->count[w][threadIdx.x] = position;
+        position += count;
     }
     __syncthreads();
     GPU_UNROLL

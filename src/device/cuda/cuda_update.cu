@@ -47,18 +47,19 @@ template <> constexpr bool UPDATE_HAS_LOW<update_no_low> = false;
 
 // The scalars of the formulas. `decay` is weight_decay of the segment, times lr where the weights decay
 // apart from the gradient.
-struct update_terms {
+struct update_factors {
     float grad_scale, decay, lr, step, beta1, rest1, beta2, rest2, root, eps;
     bool first;
 };
 
-static __device__ inline update_terms update_read_terms(const kernel_update_args &p, bool decays)
+static __device__ inline update_factors update_read_factors(const kernel_update_args &p,
+                                                            bool decays)
 {
     const kernel_step_group s = *p.group;
     const bool adam = p.rule == UPDATE_ADAMW || p.rule == UPDATE_ADAM;
     const bool decoupled = p.rule == UPDATE_ADAMW || p.rule == UPDATE_LION;
     const float weight_decay = decays ? p.weight_decay : 0;
-    update_terms t;
+    update_factors t;
     t.grad_scale = p.step ? (float)p.step->result.scale : 1;
     t.decay = decoupled ? gpu_mul(s.lr, weight_decay) : weight_decay;
     t.lr = s.lr;
@@ -75,7 +76,7 @@ static __device__ inline update_terms update_read_terms(const kernel_update_args
 
 // One element. m is the momentum of sgd also where no array keeps it.
 template <kernel_update_rule RULE, bool HAS_M>
-static __device__ inline void update_element(const update_terms &t, float &w, float g, float &m,
+static __device__ inline void update_element(const update_factors &t, float &w, float g, float &m,
                                              float &v)
 {
     g = gpu_mul(g, t.grad_scale);
@@ -109,7 +110,7 @@ template <typename LOW> struct update_arrays {
 
 // Elements first … last-1, N at once, where last - first is a multiple of N.
 template <kernel_update_rule RULE, bool HAS_M, typename LOW, int N>
-static __device__ inline void update_range(const update_terms &t, const update_arrays<LOW> &a,
+static __device__ inline void update_range(const update_factors &t, const update_arrays<LOW> &a,
                                            int first, int last)
 {
     constexpr bool HAS_V = RULE == UPDATE_ADAMW || RULE == UPDATE_ADAM;
@@ -149,7 +150,7 @@ static __device__ inline void store_low(const update_arrays<LOW> &a, int first, 
             gpu_store_floats(a.low + i, gpu_load_floats<N>(a.w + i));
 }
 
-// Where segment s, from its element `first` on, lies in the arrays of p.
+// Returns the addresses of segment s, from its element `first` on, in the arrays of p.
 template <typename LOW>
 static __device__ inline update_arrays<LOW>
 update_find_arrays(const kernel_update_args &p, const kernel_segment &s, int64_t first)
@@ -192,7 +193,7 @@ static __global__ __launch_bounds__(UPDATE_THREADS, 3) void update_kernel(kernel
         store_low<LOW, 1>(a, whole, piece.count);
         return;
     }
-    const update_terms t = update_read_terms(p, s.decays);
+    const update_factors t = update_read_factors(p, s.decays);
     update_range<RULE, HAS_M, LOW, UPDATE_WIDTH>(t, a, 0, whole);
     update_range<RULE, HAS_M, LOW, 1>(t, a, whole, piece.count);
 }

@@ -34,7 +34,7 @@ static __device__ inline void norm_store(T *row, int c, int cols, const norm_pac
     }
 }
 
-// Do rows of `cols` columns start at multiples of 16 bytes in this array?
+// Returns whether rows of `cols` columns start at multiples of 16 bytes in this array.
 static inline bool norm_is_aligned(const void *array, int64_t cols)
 {
     return cols % NORM_PACK == 0 && gpu_is_aligned16(array);

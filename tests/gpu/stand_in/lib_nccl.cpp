@@ -1,4 +1,4 @@
-// lib_nccl.cpp -- the calls of the stand-in of NCCL (device/cuda/cuda_nccl_abi.h), for ranks that are threads or
+// lib_nccl.cpp -- the calls of the stand-in of NCCL (device/cuda/libraries/cuda_nccl_abi.h), for ranks that are threads or
 // processes of one machine. It is as late as a non-blocking communicator may be: nothing is issued to a stream, joined or
 // split before the caller asks for the second time whether it is done. A call on a communicator that is not ready, was
 // ended, or is of another GPU ends the process with a line, as do arrays that overlap and calls that differ between

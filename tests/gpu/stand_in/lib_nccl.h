@@ -3,7 +3,7 @@
 #ifndef TRIREME_STAND_IN_LIB_NCCL_H
 #define TRIREME_STAND_IN_LIB_NCCL_H
 
-#include "device/cuda/cuda_nccl_abi.h"
+#include "device/cuda/libraries/cuda_nccl_abi.h"
 #include "runtime.h"
 
 #include <atomic>

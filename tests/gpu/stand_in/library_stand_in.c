@@ -1,8 +1,8 @@
 // library_stand_in.c -- finds the functions of the stand-in where cuda_library_dlopen.c finds those of real
 // libraries. TRIREME_STAND_IN_WITHOUT names libraries and functions that this machine shall
 // lack, such as "cuBLASLt,cuDNN".
-#include "device/cuda/cuda_library.h"
-#include "device/cuda/cuda_nccl_abi.h"
+#include "device/cuda/libraries/cuda_library.h"
+#include "device/cuda/libraries/cuda_nccl_abi.h"
 
 #include <cublasLt.h>
 #include <cudnn.h>

@@ -109,7 +109,7 @@ static void make_all_ready(engine *x, fiber_state state)
 static void fiber_main()
 {
     engine *x = engine_now;
-    fiber_entered(&x->scheduler);
+    fiber_entered(x->left);
     x->thread(x->call);
     fiber *f = &x->fibers[(size_t)x->running];
     f->state = FIBER_DONE;
@@ -117,7 +117,8 @@ static void fiber_main()
     __builtin_unreachable();
 }
 
-static void resume(engine *x, int number)
+// Goes from the running context to a fiber, which may start here.
+static void enter(engine *x, fiber_context *from, int number)
 {
     fiber *f = &x->fibers[(size_t)number];
     if (!f->stack.memory) {
@@ -127,8 +128,16 @@ static void resume(engine *x, int number)
         fiber_prepare(&f->context, &f->stack, fiber_main);
     }
     x->running = number;
+    x->left = from;
     stand_in_now.thread = f->thread;
-    fiber_switch(&x->scheduler, &f->context, false);
+    fiber_switch(from, &f->context, false);
+}
+
+// Runs fibers until one is done, or none is ready.
+static void resume(engine *x)
+{
+    enter(x, &x->scheduler, next_ready(x));
+    fiber *f = &x->fibers[(size_t)x->running];
     x->running = -1;
     if (f->state == FIBER_DONE) {
         x->stacks.push_back(f->stack);
@@ -137,9 +146,17 @@ static void resume(engine *x, int number)
     }
 }
 
+// The next fiber is entered from this one, which costs half of the way over the scheduler.
 void engine_wait(engine *x)
 {
-    fiber_switch(&x->fibers[(size_t)x->running].context, &x->scheduler, false);
+    const int self = x->running;
+    fiber_context *from = &x->fibers[(size_t)self].context;
+    if (x->ready_head == x->ready.size()) {
+        fiber_switch(from, &x->scheduler, false);
+        return;
+    }
+    const int next = next_ready(x);
+    if (next != self) enter(x, from, next);
 }
 
 void stand_in_yield()
@@ -212,7 +229,7 @@ static void run_block(engine *x, dim3 block)
     start_block(x, block);
     while (x->done < (int)x->fibers.size()) {
         if (x->ready_head < x->ready.size()) {
-            resume(x, next_ready(x));
+            resume(x);
         } else if (x->paused > 0) {
             x->paused = 0;
             x->ready.clear();

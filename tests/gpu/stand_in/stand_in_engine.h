@@ -40,6 +40,7 @@ struct engine {
     void (*thread)(const void *call);
     const void *call;
     fiber_context scheduler;
+    fiber_context *left;       // what the running fiber was entered from
     std::vector<fiber> fibers; // of the block, by their number in it
     std::vector<int> starts;   // the order in which they start, and go on after a barrier
     std::vector<int> ready;    // from ready_head on

@@ -22,6 +22,11 @@ static bool all_here(const engine *x, const fiber *self, int start)
     return true;
 }
 
+static int lanes_of(unsigned mask)
+{
+    return mask == 0xffffffffu ? STAND_IN_LANES : __builtin_popcount(mask);
+}
+
 static void meet(unsigned mask, void *operand, stand_in_site site, meeting finish)
 {
     engine *x = engine_now;
@@ -35,15 +40,15 @@ static void meet(unsigned mask, void *operand, stand_in_site site, meeting finis
     self->site = site;
     self->mask = mask;
     self->operand = operand;
-    if (++*waiting < __builtin_popcount(mask) || !all_here(x, self, start)) {
+    if (++*waiting < lanes_of(mask) || !all_here(x, self, start)) {
         engine_wait(x);
         return;
     }
-    void *operands[STAND_IN_LANES] = {};
+    void *operands[STAND_IN_LANES];
     for (int lane = 0; lane < STAND_IN_LANES; lane++)
         if (mask >> lane & 1) operands[lane] = x->fibers[(size_t)(start + lane)].operand;
     finish(operands, mask);
-    *waiting -= __builtin_popcount(mask);
+    *waiting -= lanes_of(mask);
     self->state = FIBER_READY;
     for (int i = 0; i < STAND_IN_LANES; i++) {
         const int lane = (x->order == ORDER_DEPTH) != x->descending ? STAND_IN_LANES - 1 - i : i;

@@ -3,8 +3,8 @@
 // for the driver. So an error in our graph is found where the CUDA toolkit is, without a GPU.
 //   check_cudnn FILE
 // Exit status 77 where this version of cuDNN takes no description of a device.
-#include "device/cuda/cuda_dnn_graph.h"
-#include "device/cuda/cuda_library.h"
+#include "device/cuda/libraries/cuda_dnn_graph.h"
+#include "device/cuda/libraries/cuda_library.h"
 
 #include <stdio.h>
 #include <string.h>

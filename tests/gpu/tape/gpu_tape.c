@@ -4,9 +4,9 @@
 // A line fails where the library refuses the call, has no algorithm or plan for it, or gives other numbers.
 #include "../stand_in/lib_product.h"
 #include "device/cpu/cpu.h"
-#include "device/cpu/ref.h"
-#include "device/cuda/cuda_blas.h"
-#include "device/cuda/cuda_dnn.h"
+#include "device/cpu/ref/ref.h"
+#include "device/cuda/libraries/cuda_blas.h"
+#include "device/cuda/libraries/cuda_dnn.h"
 #include "tape_nccl.h"
 
 #include <cublasLt.h>

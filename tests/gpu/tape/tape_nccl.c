@@ -2,7 +2,7 @@
 #include "tape_nccl.h"
 
 #include "device/collectives.h"
-#include "device/cuda/cuda_nccl_abi.h"
+#include "device/cuda/libraries/cuda_nccl_abi.h"
 #include "device/device.h"
 
 #include <stdio.h>

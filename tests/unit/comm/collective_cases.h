@@ -27,7 +27,10 @@ static double get(const void *p, dtype t, size_t i)
 // Fills p with the elements of rank `rank`.
 static void fill(void *p, dtype t, int rank, size_t count)
 {
-    for (size_t i = 0; i < count; i++) test_put(p, t, i, test_value(rank, i));
+    const size_t element = dtype_bytes(t), period = element * TEST_PERIOD;
+    for (size_t i = 0; i < count && i < TEST_PERIOD; i++) test_put(p, t, i, test_value(rank, i));
+    for (size_t i = TEST_PERIOD; i < count; i++)
+        memcpy((char *)p + i * element, (char *)p + i * element - period, element);
 }
 
 // Where comm.h divides a range of ranks: after the largest power of two below its length.
@@ -96,10 +99,11 @@ static status check(const test_rank *s, const char *what, const void *got, dtype
                     comm_reduce_op op, size_t first, size_t count, err *e)
 {
     const size_t element = dtype_bytes(t);
+    uint64_t want[TEST_PERIOD] = {0};
+    for (size_t i = 0; i < count && i < TEST_PERIOD; i++)
+        expect(&want[i], t, op, s->comm->size, first + i);
     for (size_t i = 0; i < count; i++) {
-        uint64_t want = 0;
-        expect(&want, t, op, s->comm->size, first + i);
-        if (memcmp((const char *)got + i * element, &want, element) != 0)
+        if (memcmp((const char *)got + i * element, &want[i % TEST_PERIOD], element) != 0)
             return err_set(e, E_INTERNAL, "%s of %zu %s, op %d: element %zu differs", what, count,
                            dtype_name(t), (int)op, i);
     }
@@ -183,6 +187,102 @@ done:
     return result;
 }
 
+// The elements of a shard from rank `from` to rank `to` are those of a rank of their own.
+static void fill_shard(void *p, size_t first, int from, int to, size_t count)
+{
+    for (size_t i = 0; i < count; i++) test_put(p, F32, first + i, test_value(from * 64 + to, i));
+}
+
+// What rank `from` has for rank `to`: nothing in between, too.
+static size_t uneven(int from, int to, size_t count)
+{
+    return count * (size_t)((from + 2 * to) % 4) / 3;
+}
+
+static status one_all_to_all(const test_rank *s, int place, size_t count, bool counts, err *e)
+{
+    status result = OK;
+    const int rank = s->comm->rank, size = s->comm->size;
+    const size_t bytes = (size_t)size * count * 4 + 4;
+    size_t in_counts[TEST_RANKS], out_counts[TEST_RANKS], sent = 0, received = 0;
+    void *in = NULL, *out = NULL, *want = calloc(1, bytes);
+    TRY(buffer(s, place, bytes, &in, e));
+    TRY(buffer(s, place, bytes, &out, e));
+    memset(out, 0, bytes);
+    for (int r = 0; r < size; r++) {
+        in_counts[r] = counts ? uneven(rank, r, count) : count;
+        out_counts[r] = counts ? uneven(r, rank, count) : count;
+        fill_shard(in, sent, rank, r, in_counts[r]);
+        fill_shard(want, received, r, rank, out_counts[r]);
+        sent += in_counts[r];
+        received += out_counts[r];
+    }
+    const comm_call call = {CALL_ALL_TO_ALL,
+                            .type = F32,
+                            .count = counts ? 0 : count,
+                            .in = in,
+                            .out = out,
+                            .in_counts = counts ? in_counts : NULL,
+                            .out_counts = counts ? out_counts : NULL};
+    TRY(comm_issue(s->comm, &call, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    if (memcmp(out, want, bytes) != 0) FAIL(E_INTERNAL, "all_to_all of %zu differs", count);
+done:
+    buffer_free(s, place, in, bytes);
+    buffer_free(s, place, out, bytes);
+    free(want);
+    return result;
+}
+
+// A gather, or a scatter, of shards from or to rank `root`.
+static status one_with_root(const test_rank *s, int place, comm_call_kind kind, size_t count,
+                            int root, bool in_place, err *e)
+{
+    status result = OK;
+    const bool is_root = s->comm->rank == root, gathers = kind == CALL_GATHER;
+    const size_t shard = count * 4, bytes = shard * (size_t)s->comm->size;
+    void *one = NULL, *all = NULL, *want = malloc(bytes + 1);
+    TRY(buffer(s, place, bytes, &all, e));
+    TRY(buffer(s, PRIVATE, shard, &one, e));
+    void *own = is_root && in_place ? (char *)all + shard * (size_t)root : one;
+    for (int r = 0; r < s->comm->size; r++) {
+        fill_shard(want, (size_t)r * count, r, root, count);
+        if (is_root && !gathers) fill_shard(all, (size_t)r * count, r, root, count);
+    }
+    if (gathers) fill_shard(own, 0, s->comm->rank, root, count);
+    const comm_call call = {kind,
+                            .type = F32,
+                            .peer = root,
+                            .count = count,
+                            .in = gathers ? own : all,
+                            .out = gathers ? all : own};
+    TRY(comm_issue(s->comm, &call, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    const bool same = gathers
+                          ? !is_root || memcmp(all, want, bytes) == 0
+                          : memcmp(own, (char *)want + shard * (size_t)s->comm->rank, shard) == 0;
+    if (!same) FAIL(E_INTERNAL, "%s of %zu differs", comm_call_row_of(kind)->name, count);
+done:
+    buffer_free(s, place, all, bytes);
+    free(one);
+    free(want);
+    return result;
+}
+
+static status made_of_messages(const test_rank *s, int place, size_t count, err *e)
+{
+    status result = OK;
+    const int last = s->comm->size - 1;
+    TRY(one_all_to_all(s, place, count, false, e));
+    TRY(one_all_to_all(s, place, count, true, e));
+    TRY(one_with_root(s, place, CALL_GATHER, count, last, false, e));
+    TRY(one_with_root(s, place, CALL_GATHER, count, 0, true, e));
+    TRY(one_with_root(s, place, CALL_SCATTER, count, last, true, e));
+    TRY(one_with_root(s, place, CALL_SCATTER, count, 0, false, e));
+done:
+    return result;
+}
+
 static inline status everything(const test_rank *s, err *e)
 {
     status result = OK;
@@ -201,6 +301,7 @@ static inline status everything(const test_rank *s, err *e)
             TRY(one_all_gather(s, place, n, F32, false, e));
             TRY(one_broadcast(s, place, n, s->comm->size - 1, e));
             TRY(one_broadcast(s, place, n, 0, e));
+            TRY(made_of_messages(s, place, n, e));
             TRY(comm_barrier(s->comm, e));
         }
     }
@@ -218,6 +319,7 @@ static status large(const test_rank *s, err *e)
         TRY(one_all_gather(s, place, 150001, F32, true, e));
         TRY(one_broadcast(s, place, 300001, 1, e));
     }
+    TRY(made_of_messages(s, PRIVATE, 300001, e)); // longer than what a send buffers
 done:
     return result;
 }

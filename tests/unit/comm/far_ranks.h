@@ -5,9 +5,10 @@
 
 #include "collective_cases.h"
 
-#include "comm/store_server.h"
-#include "comm/store_tcp.h"
+#include "rendezvous/store_server.h"
+#include "rendezvous/store_tcp.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -71,24 +72,24 @@ static status messages(const test_rank *s, err *e)
     enum { COUNT = 300000 };
     const int size = s->comm->size, rank = s->comm->rank, next = (rank + 1) % size,
               last = (rank + size - 1) % size;
+    const uint64_t before = s->comm->sent[next];
     float *to = malloc(COUNT * 4), *from = malloc(COUNT * 4), *want = malloc(COUNT * 4);
     fill(to, F32, rank, COUNT);
     fill(want, F32, last, COUNT);
     for (int i = 0; i < 3; i++) {
-        TRY(comm_group_begin(s->comm, e));
-        TRY(comm_send(s->comm, to, 12, next, s->stream, e));
-        TRY(comm_recv(s->comm, from, 12, last, s->stream, e));
-        TRY(comm_send(s->comm, to, 0, next, s->stream, e));
-        TRY(comm_send(s->comm, to + 3, (COUNT - 3) * 4, next, s->stream, e));
-        TRY(comm_recv(s->comm, from, 0, last, s->stream, e));
-        TRY(comm_recv(s->comm, from + 3, (COUNT - 3) * 4, last, s->stream, e));
-        TRY(comm_group_end(s->comm, e));
+        const comm_message m[] = {comm_message_to(s->comm, to, 12, next),
+                                  comm_message_from(s->comm, from, 12, last),
+                                  comm_message_to(s->comm, to, 0, next),
+                                  comm_message_to(s->comm, to + 3, (COUNT - 3) * 4, next),
+                                  comm_message_from(s->comm, from, 0, last),
+                                  comm_message_from(s->comm, from + 3, (COUNT - 3) * 4, last)};
+        TRY(comm_issue_group(m, 6, s->stream, e));
         TRY(s->device->ops->sync(s->stream, e));
         if (memcmp(from, want, COUNT * 4) != 0) FAIL(E_INTERNAL, "a message differs");
         memset(from, 0, COUNT * 4);
     }
-    TRY(comm_send_wait(s->comm, next, 9, s->stream, e));
-    if (comm_send_wait(s->comm, next, 10, s->stream, e) != E_INTERNAL)
+    TRY(comm_send_wait(s->comm, next, before + 9, s->stream, e));
+    if (comm_send_wait(s->comm, next, before + 10, s->stream, e) != E_INTERNAL)
         FAIL(E_INTERNAL, "ten were sent");
     if (rank > 0) TRY(comm_recv(s->comm, to, COUNT * 4, last, s->stream, e));
     if (next > 0) TRY(comm_send(s->comm, to, COUNT * 4, next, s->stream, e));
@@ -148,6 +149,13 @@ static void await_pipe(const int ends[2])
     close(ends[0]);
 }
 
+static int open_descriptors(void)
+{
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++) count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
 static status run_far(const far_ranks *f, const far_place *p, err *e)
 {
     status result = OK;
@@ -166,12 +174,16 @@ static status run_far(const far_ranks *f, const far_place *p, err *e)
                             .deadline_ms = OPEN_MS,
                             .world = s.world};
     if (f->before_last && p->rank == f->ranks - 1) await_pipe(f->last);
+    const int descriptors = open_descriptors();
     TRY(comm_open(f->communicator, o, &s.comm, e));
     TRY(f->fn(&s, e));
 done:
     if (result != OK && s.comm) comm_abort(s.comm, e);
     if (s.stream) d.ops->stream_close(s.stream);
     comm_close(s.comm);
+    if (result == OK && open_descriptors() != descriptors)
+        result = err_set(e, E_INTERNAL, "%d descriptors are open, not %d", open_descriptors(),
+                         descriptors);
     comm_store_close(store);
     if (result == OK && d.bytes_now)
         return err_set(e, E_INTERNAL, "%zu bytes are still counted", d.bytes_now);
@@ -187,7 +199,7 @@ static void open_hosts(const far_ranks *f, far_place *places)
         assert_int_equal(world_open(ranks, false, &w, &e), OK);
         w->first_rank = first;
         w->secret = FAR_SECRET;
-        assert_int_equal(world_record(w, 0, f->compares, &e), OK);
+        assert_int_equal(comm_recorder_open(w, 0, f->compares, &e), OK);
         for (int r = 0; r < ranks; r++)
             places[first + r] =
                 (far_place){.world = w, .rank = first + r, .local_rank = r, .local_size = ranks};

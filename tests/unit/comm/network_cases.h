@@ -1,4 +1,4 @@
-// network_cases.h -- the tests of a communicator of comm/network.h: every collective by every algorithm against the tree,
+// network_cases.h -- the tests of a communicator of comm/network/network.h: every collective by every algorithm against the tree,
 // splits, messages, and ranks that share no memory: each has a world of its own, and they meet in a TCP store. A test
 // program defines COMMUNICATOR before it includes this file.
 #ifndef TESTS_COMM_NETWORK_CASES_H
@@ -6,14 +6,15 @@
 
 #include "far_ranks.h"
 
-#include "comm/network.h"
-#include "comm/rendezvous.h"
+#include "comm/network/network_private.h"
+#include "rendezvous/rendezvous.h"
 
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/prctl.h>
 
 #include <cmocka.h>
 
@@ -106,6 +107,56 @@ static void test_messages_arrive_in_order(void **state)
     run(3, false, true, messages);
 }
 
+// A call that has ended has left the lock of its rank.
+static void expect_unlocked(const test_rank *s, const char *call)
+{
+    enum { LONG_S = 5 };
+    pthread_mutex_t *lock = &network_of(s->comm)->own->lock;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LONG_S;
+    if (pthread_mutex_timedlock(lock, &until) == 0) {
+        pthread_mutex_unlock(lock);
+        return;
+    }
+    fprintf(stderr, "rank %d: %s has left the lock locked\n", s->comm->rank, call);
+    kill(getppid(), SIGKILL); // the test and its ranks end: whatever comes would wait for the lock
+}
+
+static status calls_one_by_one(const test_rank *s, err *e)
+{
+    status result = OK;
+    const int other = 1 - s->comm->rank;
+    char to[64] = {0}, from[64];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    expect_unlocked(s, "comm_open");
+    TRY(one_all_reduce(s, PRIVATE, 100, F32, REDUCE_SUM, e));
+    expect_unlocked(s, "all_reduce");
+    TRY(one_all_gather(s, PRIVATE, 5, F32, false, e));
+    expect_unlocked(s, "all_gather");
+    TRY(comm_barrier(s->comm, e));
+    expect_unlocked(s, "barrier");
+    for (int turn = 0; turn < 2; turn++) {
+        if (turn == s->comm->rank)
+            TRY(comm_send(s->comm, to, sizeof to, other, s->stream, e));
+        else
+            TRY(comm_recv(s->comm, from, sizeof from, other, s->stream, e));
+        TRY(s->device->ops->sync(s->stream, e));
+        expect_unlocked(s, turn == s->comm->rank ? "send" : "recv");
+    }
+    TRY(comm_send_wait(s->comm, other, 1, s->stream, e));
+    TRY(s->device->ops->sync(s->stream, e));
+    expect_unlocked(s, "send_wait");
+done:
+    return result;
+}
+
+static void test_calls_leave_the_lock(void **state)
+{
+    (void)state;
+    run(2, false, false, calls_one_by_one);
+}
+
 // Values of several lengths, of which some do not fit in one value of a store; twice, so the keys are gone.
 static status tell_long_values(const test_rank *s, err *e)
 {
@@ -118,7 +169,7 @@ static status tell_long_values(const test_rank *s, err *e)
     for (int turn = 0; turn < 2; turn++) {
         memset(own, 'a' + rank + turn, sizeof own);
         const size_t bytes = 900 * (size_t)(rank + 1);
-        TRY(comm_rendezvous_tell(&meeting, own, bytes, OPEN_MS, &all, &block, e));
+        TRY(comm_rendezvous_all_gather(&meeting, own, bytes, OPEN_MS, &all, &block, e));
         if (block != 900 * (size_t)size) FAIL(E_INTERNAL, "blocks of %zu bytes", block);
         for (int r = 0; r < size; r++)
             for (size_t i = 0; i < 900 * (size_t)(r + 1); i++)
@@ -261,14 +312,19 @@ static void test_calls_that_differ_are_named(void **state)
                     "rank 1 calls all_reduce of 900 fp32 (sum) by "
                     "recursive_doubling"))
             fail_msg("%s", k.errors[r].text);
-    setenv("TRIREME_ALGO", "gather", 1); // it would not be chosen for either size
-    assert_int_equal(workers_run(&k), 2);
+    for (size_t a = 1; a < sizeof ALGORITHMS / sizeof *ALGORITHMS; a++) {
+        char line[160];
+        setenv("TRIREME_ALGO", ALGORITHMS[a],
+               1); // of which each would be chosen for one size at most
+        assert_int_equal(workers_run(&k), 2);
+        snprintf(line, sizeof line,
+                 "all_reduce of 200000 fp32 (sum) by %s while rank 1 calls all_reduce of 900 fp32 "
+                 "(sum) by %s",
+                 ALGORITHMS[a], ALGORITHMS[a]);
+        for (int r = 0; r < 2; r++)
+            if (!strstr(k.errors[r].text, line)) fail_msg("%s", k.errors[r].text);
+    }
     unsetenv("TRIREME_ALGO");
-    for (int r = 0; r < 2; r++)
-        if (!strstr(k.errors[r].text,
-                    "all_reduce of 200000 fp32 (sum) by gather while rank 1 calls "
-                    "all_reduce of 900 fp32 (sum) by gather"))
-            fail_msg("%s", k.errors[r].text);
     k.fn = differ_in_messages;
     assert_int_equal(workers_run(&k), 2);
     for (int r = 0; r < 2; r++)

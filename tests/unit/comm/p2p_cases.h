@@ -137,6 +137,36 @@ done:
     return result;
 }
 
+// Each rank has a shard for every other one.
+static status check_messages(rank_state *s, arrays *a, arrays *b, dtype t, size_t count, err *e)
+{
+    status result = OK;
+    device_stream *on = s->stream[STREAM_COMM];
+    const size_t bytes = count * dtype_bytes(t), ranks = (size_t)s->comm->size;
+    const int root = s->comm->size - 1;
+    comm_call call = {CALL_ALL_TO_ALL, .type = t, .count = count, .in = a->device,
+                      .out = b->device};
+    for (size_t r = 0; r < ranks; r++) {
+        fill(a->host + r * bytes, t, s->rank, count, r);
+        fill(a->want + r * bytes, t, (int)r, count, (uint64_t)s->rank);
+    }
+    TRY(device_upload(on, a->device, a->host, ranks * bytes, e));
+    TRY(comm_issue(s->comm, &call, on, e));
+    TRY(compare(s, a, b->device, ranks * bytes, "all_to_all", e));
+    // The root gathers the first shards, and scatters those.
+    call = (comm_call){CALL_GATHER,    .type = t,       .peer = root,
+                       .count = count, .in = a->device, .out = b->device};
+    TRY(comm_issue(s->comm, &call, on, e));
+    call.kind = CALL_SCATTER;
+    call.in = b->device;
+    call.out = a->device + ranks * bytes;
+    TRY(comm_issue(s->comm, &call, on, e));
+    fill(a->want, t, s->rank, count, 0);
+    TRY(compare(s, a, call.out, bytes, "gather and scatter", e));
+done:
+    return result;
+}
+
 static status collectives(rank_state *s, err *e)
 {
     status result = OK;
@@ -150,6 +180,8 @@ static status collectives(rank_state *s, err *e)
             if (COUNTS[n] * (size_t)s->comm->size >= ROOM) continue;
             TRY(check_reductions(s, &a, &b, TYPES[t], op, COUNTS[n], n % 2, e));
             TRY(check_copies(s, &a, &b, TYPES[t], COUNTS[n], n % 2, e));
+            if (COUNTS[n] * (size_t)(s->comm->size + 1) >= ROOM) continue;
+            TRY(check_messages(s, &a, &b, TYPES[t], COUNTS[n], e));
         }
 done:
     arrays_close(s, false, &b);
@@ -236,14 +268,13 @@ static status send_and_receive(rank_state *s, err *e)
     TRY(device_upload(on, a.device, a.host, 4000, e));
     // A ring, in which all messages start together: three to the same rank, one of them empty.
     for (int i = 0; i < 3; i++) {
-        TRY(comm_group_begin(s->comm, e));
-        TRY(comm_send(s->comm, a.device, 1200, next, on, e));
-        TRY(comm_recv(s->comm, a.device + 4000, 1200, last, on, e));
-        TRY(comm_send(s->comm, a.device, 0, next, on, e));
-        TRY(comm_send(s->comm, a.device + 1200, 2800, next, on, e));
-        TRY(comm_recv(s->comm, a.device, 0, last, on, e));
-        TRY(comm_recv(s->comm, a.device + 5200, 2800, last, on, e));
-        TRY(comm_group_end(s->comm, e));
+        const comm_message m[] = {comm_message_to(s->comm, a.device, 1200, next),
+                                  comm_message_from(s->comm, a.device + 4000, 1200, last),
+                                  comm_message_to(s->comm, a.device, 0, next),
+                                  comm_message_to(s->comm, a.device + 1200, 2800, next),
+                                  comm_message_from(s->comm, a.device, 0, last),
+                                  comm_message_from(s->comm, a.device + 5200, 2800, last)};
+        TRY(comm_issue_group(m, 6, on, e));
     }
     TRY(comm_send_wait(s->comm, next, 9, s->stream[STREAM_COMPUTE], e));
     TRY(s->device->ops->sync(s->stream[STREAM_COMPUTE], e));
@@ -274,10 +305,9 @@ static status record_and_replay(rank_state *s, err *e)
     TRY(comm_share(s->comm, e));
     TRY(ops->capture_begin(on, e));
     TRY(comm_all_reduce(s->comm, a.device, 900, F32, REDUCE_SUM, on, e));
-    TRY(comm_group_begin(s->comm, e));
-    TRY(comm_send(s->comm, a.device, 1200, other, on, e));
-    TRY(comm_recv(s->comm, a.device + 8000, 1200, other, on, e));
-    TRY(comm_group_end(s->comm, e));
+    const comm_message m[] = {comm_message_to(s->comm, a.device, 1200, other),
+                              comm_message_from(s->comm, a.device + 8000, 1200, other)};
+    TRY(comm_issue_group(m, 2, on, e));
     TRY(comm_all_reduce(s->comm, a.device, 900, F32, REDUCE_MAX, on, e));
     TRY(ops->capture_end(on, &r, e));
     for (uint64_t i = 0; i < 4; i++) {

@@ -4,8 +4,9 @@
 #define TRIREME_TESTS_COMM_P2P_RANKS_H
 
 #include "base/clock.h"
-#include "comm/p2p.h"
-#include "comm/world.h"
+#include "comm/p2p/p2p.h"
+#include "comm/recorder.h"
+#include "comm/registry.h"
 #include "device/kernels.h"
 #include "patience.h"
 
@@ -130,7 +131,7 @@ static void run_ranks(group_state *g, int ranks, rank_fn fn)
     g->fn = fn;
     assert_int_equal(test_world_open(ranks, !g->processes, &g->world, &e), OK);
     if (g->patience_ms > 0) comm_watchdog_set(g->world->watchdog, g->patience_ms);
-    assert_int_equal(world_record(g->world, 0, g->compares, &e), OK);
+    assert_int_equal(comm_recorder_open(g->world, 0, g->compares, &e), OK);
     for (int r = 0; r < ranks; r++) g->rank[r] = (rank_state){.all = g, .rank = r};
     if (g->processes)
         run_processes(g);

@@ -3,7 +3,8 @@
 #ifndef TESTS_COMM_RANKS_H
 #define TESTS_COMM_RANKS_H
 
-#include "comm/world.h"
+#include "comm/recorder.h"
+#include "comm/registry.h"
 #include "patience.h"
 #include "streams.h"
 
@@ -77,7 +78,7 @@ static inline int workers_run(workers *k)
     memset(k->errors, 0, sizeof k->errors);
     memset(&k->failure, 0, sizeof k->failure);
     if (test_world_open(k->ranks, k->as_threads, &k->world, &e) != OK ||
-        world_record(k->world, k->records, k->compares, &e) != OK)
+        comm_recorder_open(k->world, k->records, k->compares, &e) != OK)
         return -1;
     fflush(NULL);
     for (int r = 0; r < k->ranks; r++) {
@@ -109,17 +110,19 @@ static inline int workers_run(workers *k)
     }
     comm_failure_get(k->world->failure, NULL, &k->failure);
     if (k->prefix &&
-        comm_recorder_dump(k->world->recorder, 0, k->world->ranks, k->prefix, &e) != OK)
+        comm_recorder_dump(k->world->last_calls.recorder, 0, k->world->ranks, k->prefix, &e) != OK)
         bad = -1;
     world_close(k->world);
     return bad;
 }
 
+enum { TEST_PERIOD = 2003 }; // elements after which the values of a rank repeat
+
 // Element i of rank `rank`. The numbers are not exact in fp32 sums, so that another order of sums
 // gives other bits.
 static inline double test_value(int rank, size_t i)
 {
-    return (double)((i * 2654435761u + (size_t)rank * 40503u) % 2003u) / 7.0 - 100.0;
+    return (double)((i * 2654435761u + (size_t)rank * 40503u) % TEST_PERIOD) / 7.0 - 100.0;
 }
 
 // Sets element i of an array of type t.

@@ -98,11 +98,11 @@ static status exchange_in_groups(const test_rank *s, err *e)
         TRY(buffer(s, place, COUNT * 4, &from, e));
         fill(to, F32, s->comm->rank, COUNT);
         fill(want, F32, peer, COUNT);
-        TRY(comm_group_begin(s->comm, e));
-        if (peer < s->comm->rank) TRY(comm_recv(s->comm, from, COUNT * 4, peer, s->stream, e));
-        TRY(comm_send(s->comm, to, COUNT * 4, peer, s->stream, e));
-        if (peer > s->comm->rank) TRY(comm_recv(s->comm, from, COUNT * 4, peer, s->stream, e));
-        TRY(comm_group_end(s->comm, e));
+        const comm_message send = comm_message_to(s->comm, to, COUNT * 4, peer),
+                           recv = comm_message_from(s->comm, from, COUNT * 4, peer);
+        const bool first = peer < s->comm->rank;
+        const comm_message m[] = {first ? recv : send, first ? send : recv};
+        TRY(comm_issue_group(m, 2, s->stream, e));
         TRY(comm_send_wait(s->comm, peer, (uint64_t)place + 1, s->stream, e));
         TRY(s->device->ops->sync(s->stream, e));
         if (memcmp(from, want, COUNT * 4) != 0) FAIL(E_INTERNAL, "a message differs");

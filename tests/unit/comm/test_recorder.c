@@ -325,7 +325,7 @@ static status write_own(const test_rank *s, err *e)
         TRY(comm_all_reduce(s->comm, x, 2, NAMES[i].type, REDUCE_MAX, s->stream, e));
     TRY(s->device->ops->sync(s->stream, e));
     TRY(comm_barrier(s->comm, e));
-    if (s->comm->rank == 0) TRY(comm_recorder_dump(s->world->recorder, 0, 1, s->arg, e));
+    if (s->comm->rank == 0) TRY(comm_recorder_dump(s->world->last_calls.recorder, 0, 1, s->arg, e));
 done:
     return result;
 }
@@ -363,7 +363,7 @@ static status replay(const test_rank *s, err *e)
     comm_recorder_settle(s->comm);
     comm_recorder_replay(s->comm);
     TRY(sum(s, s->comm, e));
-    if (s->comm->rank == 0) TRY(comm_recorder_dump(s->world->recorder, 0, 1, s->arg, e));
+    if (s->comm->rank == 0) TRY(comm_recorder_dump(s->world->last_calls.recorder, 0, 1, s->arg, e));
 done:
     return result;
 }
@@ -398,8 +398,8 @@ static void test_a_run_without_calls_leaves_no_file(void **state)
     world *w = NULL;
     err e = {0};
     assert_int_equal(world_open(2, false, &w, &e), OK);
-    assert_int_equal(world_record(w, 4, false, &e), OK);
-    assert_int_equal(comm_recorder_dump(w->recorder, 0, 1, "/proc/none/rank_", &e), OK);
+    assert_int_equal(comm_recorder_open(w, 4, false, &e), OK);
+    assert_int_equal(comm_recorder_dump(w->last_calls.recorder, 0, 1, "/proc/none/rank_", &e), OK);
     world_close(w);
 }
 
@@ -434,7 +434,7 @@ static void test_a_stopped_rank_is_named(void **state)
         int how;
         alarm(200);
         assert_int_equal(world_open(2, false, &k.world, &e), OK);
-        assert_int_equal(world_record(k.world, 4, compares, &e), OK);
+        assert_int_equal(comm_recorder_open(k.world, 4, compares, &e), OK);
         comm_watchdog_set(k.world->watchdog, 1000);
         fflush(NULL);
         const pid_t child = fork();

@@ -1,8 +1,8 @@
 // Communicators are opened by name, ranks meet in a store to open and to split, and a world has more
 // than a few hundred ranks.
 #include "base/clock.h"
-#include "comm/rendezvous.h"
 #include "ranks.h"
+#include "rendezvous/rendezvous.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -78,9 +78,9 @@ static void test_the_opened_communicator_can_what_its_row_says(void **state)
         comm_description described;
         assert_int_equal(comm_describe("auto", ranks, false, true, &described, &e), OK);
         assert_int_equal(world_open(ranks, true, &w, &e), OK);
-        assert_int_equal(comm_open("none", world_options(w, 0, &d, 0), &c, &e), E_USAGE);
+        assert_int_equal(comm_open("none", comm_world_options(w, 0, &d, 0), &c, &e), E_USAGE);
         assert_null(c);
-        assert_int_equal(comm_open(described.name, world_options(w, 0, &d, 0), &c, &e), OK);
+        assert_int_equal(comm_open(described.name, comm_world_options(w, 0, &d, 0), &c, &e), OK);
         assert_string_equal(c->ops->name, described.name);
         assert_memory_equal(&c->can, &described.can, sizeof c->can);
         comm_close(c);
@@ -96,7 +96,7 @@ static void test_local_refuses_ranks_of_other_machines(void **state)
     comm *c = NULL;
     err e;
     assert_int_equal(world_open(2, true, &w, &e), OK);
-    comm_options o = world_options(w, 0, &d, 0);
+    comm_options o = comm_world_options(w, 0, &d, 0);
     o.size = 4;
     assert_int_equal(comm_open("local", o, &c, &e), E_USAGE);
     assert_non_null(strstr(e.text, "communicator local: ranks are on several machines"));
@@ -116,13 +116,13 @@ static void test_a_device_that_the_host_cannot_address_is_refused(void **state)
     comm *c = NULL;
     err e;
     assert_int_equal(world_open(2, true, &w, &e), OK);
-    assert_int_equal(comm_open("auto", world_options(w, 0, &d, 0), &c, &e), E_USAGE);
+    assert_int_equal(comm_open("auto", comm_world_options(w, 0, &d, 0), &c, &e), E_USAGE);
     assert_string_equal(e.text,
                         "communicator p2p: device far cannot share its memory; valid is cuda");
     assert_null(c);
-    assert_int_equal(comm_open("local", world_options(w, 0, &d, 0), &c, &e), E_USAGE);
+    assert_int_equal(comm_open("local", comm_world_options(w, 0, &d, 0), &c, &e), E_USAGE);
     assert_null(c);
-    assert_int_equal(comm_open("nccl", world_options(w, 0, &d, 0), &c, &e), E_USAGE);
+    assert_int_equal(comm_open("nccl", comm_world_options(w, 0, &d, 0), &c, &e), E_USAGE);
     assert_string_equal(e.text,
                         "communicator nccl: device far has no collectives of NCCL; valid is cuda");
     assert_null(c);
@@ -139,14 +139,14 @@ static void test_opening_has_a_deadline(void **state)
     err e;
     alarm(200);
     assert_int_equal(world_open(3, true, &w, &e), OK);
-    assert_int_equal(comm_open("auto", world_options(w, 1, &d, 200), &c, &e), E_PEER);
+    assert_int_equal(comm_open("auto", comm_world_options(w, 1, &d, 200), &c, &e), E_PEER);
     assert_string_equal(e.text, "rank 0 of 3 did not come within 0.2 s");
     assert_null(c);
     // A known failure ends the wait, also one without a deadline.
     err why = {0};
     err_set(&why, E_IO, "no such device");
     comm_failure_set(w->failure, 0, &why);
-    assert_int_equal(comm_open("auto", world_options(w, 1, &d, 0), &c, &e), E_PEER);
+    assert_int_equal(comm_open("auto", comm_world_options(w, 1, &d, 0), &c, &e), E_PEER);
     assert_string_equal(e.text, "rank 0: no such device");
     world_close(w);
 }

@@ -23,10 +23,9 @@ static status cross(const test_rank *s, err *e)
         memset(a, 0, LONG * 4);
         memset(b, 0, LONG * 4);
         if (s->comm->rank == 0) {
-            TRY(comm_group_begin(s->comm, e));
-            TRY(comm_send(s->comm, want, count * 4, 1, s->stream, e));
-            TRY(comm_send(other, want, count * 4, 1, second, e));
-            TRY(comm_group_end(s->comm, e));
+            const comm_message m[] = {comm_message_to(s->comm, want, count * 4, 1),
+                                      comm_message_to(other, want, count * 4, 1)};
+            TRY(comm_issue_group(m, 2, s->stream, e));
         } else {
             TRY(comm_recv(other, b, count * 4, 0, second, e));
             TRY(comm_recv(s->comm, a, count * 4, 0, s->stream, e));
@@ -154,6 +153,7 @@ static void test_a_run_has_no_open_port(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls_leave_the_lock), // before the tests that would wait for it
         cmocka_unit_test(test_the_last_message_of_a_rank_that_left_is_received),
         cmocka_unit_test(test_clients_without_the_secret_keep_no_rank_away),
         cmocka_unit_test(test_a_run_has_no_open_port),

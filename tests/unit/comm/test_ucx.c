@@ -49,6 +49,7 @@ static void test_ports_are_on_loopback(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_calls_leave_the_lock), // before the tests that would wait for it
         cmocka_unit_test(test_a_rank_that_is_killed_is_named_over_tcp),
         cmocka_unit_test(test_ports_are_on_loopback),
         NETWORK_CASES,

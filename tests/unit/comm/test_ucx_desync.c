@@ -4,7 +4,7 @@
 
 #include "far_ranks.h"
 
-#include "comm/network.h"
+#include "comm/network/network.h"
 
 #include <sched.h>
 

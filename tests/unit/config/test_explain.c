@@ -177,16 +177,27 @@ static void help_lists_every_key(void **state)
     }
     assert_non_null(strstr(t.chars, "model.rope_theta"));
     text_clear(&t);
+    assert_int_equal(job_help_topic("model.classes", &t, NULL), OK);
+    assert_non_null(strstr(t.chars, "default    mlp: none"));
+    assert_non_null(strstr(t.chars, "also       model.vocab\n"));
+    text_clear(&t);
+    assert_int_equal(job_help_topic("model.vocab", &t, NULL), OK);
+    assert_non_null(strstr(t.chars, "also       model.vocab_size\n"));
+    text_clear(&t);
+    assert_string_equal(job_help_find("model.n_layer"), "model.layers");
+    assert_null(job_help_find("model.factor"));
 }
 
 // A value of an enum without a word would end the list of words early.
 static void every_value_of_an_enum_has_a_word(void **state)
 {
     (void)state;
+    int families = 0;
+    while (MODEL_FAMILIES[families]) families++;
     const struct {
         const char *path;
         int values;
-    } all[] = {{"model.family", FAMILIES},
+    } all[] = {{"model.family", families},
                {"data.order", ORDERS},
                {"train.precision", PRECISION_WORDS},
                {"train.reduce_dtype", F16 + 1},

@@ -115,7 +115,7 @@ static void a_job_file_with_every_section_is_read(void **state)
         "launch: {ranks: 4, threads_per_rank: 2, as: threads, device: cpu}\n"
         "checks: {replicas_every: 10, nonfinite: skip, watchdog: 500ms, desync: off}\n",
         "");
-    assert_int_equal(j->model.config.family, FAMILY_LLAMA);
+    assert_ptr_equal(j->model.config.family, model_family_find("llama"));
     assert_int_equal(j->model.config.layers, 2);
     assert_int_equal(j->model.config.vocab, 1000);
     assert_int_equal(j->model.config.head_dim, 16);

@@ -62,8 +62,9 @@ static void every_key_is_stored(void **state)
     const scaler_options *s = &j->train.fp16;
     assert_true(s->loss_scale == 4 && s->initial_power == 10 && s->scale_window == 50);
     assert_true(s->hysteresis == 3 && s->consecutive_hysteresis && s->min_scale == 0.5);
-    assert_true(j->parallel.dp_shard == 2 && j->parallel.dp_replicate == 2);
-    assert_true(j->parallel.tp == 2 && j->parallel.pp == 2 && j->strategy.sequence_parallel);
+    assert_true(j->parallel.size[AXIS_DP_SHARD] == 2 && j->parallel.size[AXIS_DP_REPLICATE] == 2);
+    assert_true(j->parallel.size[AXIS_TP] == 2 && j->parallel.size[AXIS_PP] == 2 &&
+                j->strategy.sequence_parallel);
     assert_int_equal(j->strategy.pipeline.schedule, PIPE_ZB);
     assert_int_equal(j->parallel.splits, 2);
     assert_int_equal(j->strategy.reshard_after_forward, 0);
@@ -94,7 +95,7 @@ static void defaults_are_those_of_deepspeed_and_pytorch(void **state)
     assert_true(h->rank == 1 && h->start_step == 1000 && h->min_compression_rate == 2);
     assert_true(h->error_feedback && h->warm_start && h->epsilon == 0);
     assert_true(j->strategy.no_sync == NO_SYNC_AUTO && j->strategy.reshard_after_forward);
-    assert_int_equal(j->parallel.dp_shard, 0);
+    assert_int_equal(j->parallel.size[AXIS_DP_SHARD], 0);
     assert_int_equal(j->strategy.pipeline.schedule, PIPE_1F1B);
     assert_null(j->parallel.split);
     assert_true(j->strategy.offload.block_bytes == 1 << 20 && j->strategy.offload.depth == 8 &&
@@ -268,7 +269,7 @@ static void an_auto_micro_batch_fills_the_pipeline(void **state)
     };
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         job *j = good_job(SMALL, all[i].args);
-        int ranks = j->parallel.pp;
+        int ranks = j->parallel.size[AXIS_PP];
         assert_int_equal(job_solve_batch(j, ranks, all[i].limit, NULL), OK);
         assert_int_equal(j->train.micro_batch, all[i].micro);
         job_close(j);

@@ -4,7 +4,7 @@
 
 #include "scratch.h"
 
-#include "data/tokenizer_private.h"
+#include "data/tokenizer/tokenizer_private.h"
 
 #define GOLDEN_FOLDER TESTS_DIR "/golden/tokenizer/"
 

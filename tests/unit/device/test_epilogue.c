@@ -4,7 +4,7 @@
 #include "vec_check.h"
 
 #include "device/cpu/cpu_products.h"
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 
 typedef struct shape {
     int64_t m, n, k;

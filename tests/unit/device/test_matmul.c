@@ -1,7 +1,7 @@
 // test_matmul.c -- compares the products of the cpu device with the reference: every storage order,
 // strides, bias, accumulation, tiny and empty sizes, fp32, both forms of bf16, and fp16.
 #include "device/cpu/cpu_products.h"
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 #include "unit/device/harness.h"
 
 typedef struct sizes {

@@ -1,6 +1,6 @@
 // Tensor-parallel ranks, each with a shard of the vocabulary and of the heads, compute what one
 // rank computes from all of it, at every level of instructions.
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 #include "unit/device/harness.h"
 
 static cpu_context context;

@@ -1,7 +1,7 @@
 // test_step.c -- the numbers of a step in device memory: what K_CLIP computes from the sums, and that
 // the kernels follow it, at every level of instructions. The same calls give another result when the
 // struct has changed, so they can be issued again as they are.
-#include "device/cpu/ref.h"
+#include "device/cpu/ref/ref.h"
 #include "unit/device/harness.h"
 
 static cpu_context context;

@@ -17,7 +17,9 @@ static graph *open_graph(int ranks, bool sequence, bool splits_backward)
                              .type = F32,
                              .batch = 2,
                              .seq = 6,
-                             .tp = {.ranks = ranks, .rank = ranks - 1, .sequence = sequence},
+                             .position.mesh.size[AXIS_TP] = ranks,
+                             .position.coord[AXIS_TP] = ranks - 1,
+                             .position.sequence_parallel = sequence,
                              .splits_backward = splits_backward};
     graph *g = NULL;
     assert_int_equal(graph_open(&o, &g, NULL), OK);
@@ -119,11 +121,14 @@ static void test_a_replicated_weight_on_sharded_rows_has_partial_gradients(void 
         graph_value *h = build_linear(g, x, weight(g, 4, 4, ROLE_NONE, ROLE_EMBED), NULL);
         build_output(g, build_add(g, x, two_branches(g, h), 1, 1));
         finish(g);
-        assert_int_equal(g->param[0].shard_dim, -1);
-        assert_int_equal(g->param[0].grad_partial, sequence);
-        assert_int_equal(g->param[0].grad_full, !sequence);
-        assert_int_equal(g->param[1].shard_dim, 0);
-        assert_int_equal(g->param[3].shard_dim, 1);
+        const mesh_axes tp = MESH_AXIS(AXIS_TP);
+        assert_int_equal(g->param[0].grad_partial, sequence ? tp : 0);
+        assert_int_equal(g->param[0].grad_full & tp, sequence ? 0 : tp);
+        const mesh_axes over[][2] = {{0, 0}, {tp, 0}, {0, 0}, {0, tp}};
+        for (int p = 0; p < 4; p++)
+            for (int dim = 0; dim < 2 && p != 2; dim++)
+                assert_int_equal(graph_param_sharding(&g->position.mesh, &g->param[p], dim),
+                                 over[p][dim]);
         graph_close(g);
     }
 }

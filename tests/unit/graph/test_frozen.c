@@ -2,6 +2,7 @@
 // Those have the bits of a graph in which every parameter trains, and the graph saves no more than
 // that one does.
 #include "run_graph.h"
+#include "unit/graph_sent.h"
 
 #include <string.h>
 
@@ -324,7 +325,9 @@ static graph *open_sharded(bool sequence, unsigned frozen, bool input_needs_no_g
                              .type = F32,
                              .batch = 2,
                              .seq = 6,
-                             .tp = {.ranks = 2, .rank = 1, .sequence = sequence},
+                             .position.mesh.size[AXIS_TP] = 2,
+                             .position.coord[AXIS_TP] = 1,
+                             .position.sequence_parallel = sequence,
                              .input_needs_no_grad = input_needs_no_grad};
     graph *g = NULL;
     err e;
@@ -342,7 +345,7 @@ static graph *open_sharded(bool sequence, unsigned frozen, bool input_needs_no_g
 static double sent_in_backward(bool sequence, unsigned frozen, bool input_needs_no_grad)
 {
     graph *g = open_sharded(sequence, frozen, input_needs_no_grad);
-    const double bytes = graph_sent_bytes(g, GRAPH_TP, &g->backward, 0, g->backward.count);
+    const double bytes = graph_sent_bytes(g, AXIS_TP, &g->backward);
     graph_close(g);
     return bytes;
 }

@@ -203,7 +203,8 @@ static void test_conversions_keep_the_sharding_of_rows(void **state)
                              .type = BF16,
                              .batch = 2,
                              .seq = 6,
-                             .tp = {.ranks = 2, .sequence = true}};
+                             .position.mesh.size[AXIS_TP] = 2,
+                             .position.sequence_parallel = true};
     graph *g = NULL;
     int conversions = 0;
     assert_int_equal(graph_open(&o, &g, NULL), OK);
@@ -215,8 +216,8 @@ static void test_conversions_keep_the_sharding_of_rows(void **state)
         for (int i = 0; i < lists[k]->count; i++) {
             if (lists[k]->node[i]->op != OP_CONVERT) continue;
             conversions++;
-            assert_int_equal(lists[k]->node[i]->in[0]->sharding.rows, GRAPH_TP);
-            assert_int_equal(lists[k]->node[i]->out[0]->sharding.rows, GRAPH_TP);
+            assert_int_equal(lists[k]->node[i]->in[0]->sharding.rows, MESH_AXIS(AXIS_TP));
+            assert_int_equal(lists[k]->node[i]->out[0]->sharding.rows, MESH_AXIS(AXIS_TP));
         }
     // Of x and of y, each in the forward and its gradient; x is recomputed for the gradient of the gain.
     assert_int_equal(conversions, 5);

@@ -81,14 +81,14 @@ static void test_a_damaged_end_names_this_node(void **state)
 {
     (void)state;
     const net_secret secret = {.key = "of the agents"};
-    const agent_meeting m = {.id = "", .silent_ms = LONG_MS};
+    const agent_rendezvous m = {.id = "", .silent_ms = LONG_MS};
     net_address local;
     store_server *server = NULL;
     comm_store *other = NULL;
     err e;
     alarm(200);
     assert_int_equal(net_address_resolve("127.0.0.1", 0, &local, &e), OK);
-    agent_group g = {.meeting = &m, .secret = secret, .host = "here"};
+    agent_group g = {.rendezvous = &m, .secret = secret, .host = "here"};
     assert_int_equal(store_server_open(&local, &secret, &server, &g.address, &e), OK);
     for (int i = 0; i < RECORDS; i++) {
         // A round of its own: the end of the last connection writes into that of its round, some time later.

@@ -348,7 +348,7 @@ static status open_and_close(world *w, int rank, int ranks, void *arg, err *e)
     launch_page *p = arg;
     device d = {.ops = &test_device_ops};
     comm *c = NULL;
-    TRY(comm_open("auto", world_options(w, rank, &d, 0), &c, e));
+    TRY(comm_open("auto", comm_world_options(w, rank, &d, 0), &c, e));
     if (c->size != ranks || c->rank != rank) FAIL(E_INTERNAL, "rank %d of %d", c->rank, c->size);
     atomic_fetch_add(&p->opened, 1);
 done:

@@ -94,7 +94,7 @@ static void a_rank_that_another_one_blames_is_named_with_it(void **state)
     size_t bytes = 0;
     worker_failure f = FAILED;
     text out = {0};
-    f.told_by = 1 + 0;
+    f.reported_by = 1 + 0;
     f.pid = 0;
     assert_int_equal(worker_failure_pack(&f, packed, &bytes, NULL), OK);
     assert_int_equal(worker_failure_unpack(packed, bytes, &f, NULL), OK);
@@ -102,7 +102,7 @@ static void a_rank_that_another_one_blames_is_named_with_it(void **state)
     worker_failure_report("train.py", &f, 1, &out);
     assert_non_null(strstr(out.chars, "  exitcode  : <N/A> (pid: 0), says rank 0\n"));
     text_clear(&out);
-    f.told_by = 0;
+    f.reported_by = 0;
     assert_int_equal(worker_failure_pack(&f, packed, &bytes, NULL), OK);
     assert_int_equal(worker_failure_unpack(packed, bytes, &f, NULL), E_IO);
 }
@@ -132,6 +132,9 @@ static void the_output_of_a_worker_is_its_message(void **state)
     worker_failure f = FAILED;
     worker_failure_take_output(&f, "later\n", 6, false);
     assert_string_equal(f.what, FAILED.what);
+    strcpy(f.what, "x");
+    worker_failure_take_output(&f, "later\n", 6, false);
+    assert_string_equal(f.what, "x");
     char longer[2 * WHAT_BYTES];
     memset(longer, 'x', sizeof longer);
     longer[WHAT_BYTES + 100] = '\n';

@@ -12,8 +12,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "comm/trace.h"
-#include "comm/world.h"
+#include "comm/registry.h"
 #include "graph/execute.h"
 #include "model/model.h"
 #include "patience.h"
@@ -34,7 +33,7 @@ typedef enum rig_backward {
 
 typedef struct rig_options {
     model_config config;
-    model_options model; // the rig sets tp.ranks and cp.ranks, from `ranks` and `cp`, and the rank
+    model_options model; // the rig sets the mesh, from `ranks` and `cp`, and the rank
     int ranks;           // of tensor parallelism
     int cp;              // ranks of context parallelism; 0 means 1
     rig_backward backward;
@@ -113,10 +112,10 @@ static void rig_params(rig_rank *r)
     void *weight[RIG_PARAMS];
     for (int p = 0; p < m->params; p++) {
         size_t local = (size_t)(m->param[p].shard_rows * m->param[p].shard_cols);
-        int tp_rank = r->o->take_shard_0 ? 0 : r->rank % r->o->ranks;
+        const int coord[AXES] = {[AXIS_TP] = r->o->take_shard_0 ? 0 : m->position.coord[AXIS_TP]};
         float *full = rig_draw_full(r, p),
               *shard = malloc((size_t)m->param[p].count * sizeof *shard);
-        model_param_take_shard(m, p, tp_rank, full, shard);
+        model_param_take_shard(m, p, coord, full, shard);
         weight[p] = rig_alloc(r, local * dtype_bytes(m->param[p].type));
         dtype_convert(weight[p], m->param[p].type, shard, F32, local);
         r->grad[p] = rig_alloc(r, local * sizeof(float));
@@ -141,9 +140,9 @@ static void rig_params(rig_rank *r)
 static void rig_batch(rig_rank *r)
 {
     const model *m = r->m;
-    graph_cp cp = m->cp;
-    if (r->o->take_other_tokens) cp.rank = (cp.rank + 1) % rig_cp_ranks(r->o);
-    const kernel_tokens t = graph_tokens(m->seq, &cp);
+    const int cp = rig_cp_ranks(r->o), rank = m->position.coord[AXIS_CP];
+    const kernel_tokens t =
+        graph_tokens(m->seq, cp, r->o->take_other_tokens ? (rank + 1) % cp : rank);
     const int64_t all = m->batch * m->seq, rows = m->batch * t.seq;
     const uint32_t vocab = (uint32_t)r->o->config.vocab;
     const rng_key key = rng_key_make(3, RNG_MOCK, 0, 0);
@@ -184,8 +183,8 @@ static graph_run rig_context(rig_rank *r, int b)
 {
     graph_run x = {.g = r->m->block[b].g,
                    .stream = r->on,
-                   .tp = r->m->tp.ranks > 1 ? r->tp : NULL,
-                   .cp = r->m->cp.ranks > 1 ? r->cp : NULL,
+                   .comm = {[AXIS_TP] = r->m->position.mesh.size[AXIS_TP] > 1 ? r->tp : NULL,
+                            [AXIS_CP] = r->m->position.mesh.size[AXIS_CP] > 1 ? r->cp : NULL},
                    .weight = r->weight[b],
                    .gradient = r->gradient[b],
                    .grad_written = r->grad_written[b],
@@ -254,17 +253,19 @@ static status rig_run(rig_rank *r, err *e)
     status result = OK;
     model_options o = r->o->model;
     const device_options options = {.threads = 1};
-    o.tp.ranks = r->o->ranks, o.tp.rank = r->rank % r->o->ranks;
-    o.cp.ranks = rig_cp_ranks(r->o), o.cp.rank = r->rank / r->o->ranks;
+    const int tp = r->rank % r->o->ranks, cp = r->rank / r->o->ranks;
+    int *size = o.position.mesh.size, *coord = o.position.coord;
+    size[AXIS_TP] = r->o->ranks, coord[AXIS_TP] = tp;
+    size[AXIS_CP] = rig_cp_ranks(r->o), coord[AXIS_CP] = cp;
     o.splits_backward = r->o->backward != RIG_ONE_CALL;
     TRY(device_open("cpu", &options, &r->device, e));
     o.needs = r->device->needs;
     TRY(comm_open("auto", test_world_options(r->world, r->rank, r->device), &r->all, e));
-    TRY(comm_split(r->all, o.cp.rank, o.tp.rank, &r->tp, e));
-    TRY(comm_split(r->all, o.tp.rank, o.cp.rank, &r->cp, e));
-    TRY(trace_comm_open(r->cp, &r->cp, e));
+    TRY(comm_split(r->all, cp, tp, &r->tp, e));
+    TRY(comm_split(r->all, tp, cp, &r->cp, e));
+    TRY(comm_count_calls(r->cp, e));
     TRY(r->device->ops->stream_open(r->device, STREAM_COMPUTE, false, &r->on, e));
-    TRY(model_open(model_family_find(r->o->config.family), &r->o->config, &o, &r->m, e));
+    TRY(model_open(r->o->config.family, &r->o->config, &o, &r->m, e));
     rig_params(r);
     rig_memory(r);
     for (int b = 0; b < r->m->blocks; b++) {
@@ -273,8 +274,7 @@ static status rig_run(rig_rank *r, err *e)
     }
     if (o.mode == GRAPH_TRAIN) TRY(rig_run_backward(r, e));
     TRY(r->device->ops->sync(r->on, e));
-    for (int k = 0; k < TRACE_KINDS; k++)
-        r->sent_cp += (uint64_t)trace_comm_counts(r->cp)->kind[k].bytes;
+    for (int k = 0; k < CALL_KINDS; k++) r->sent_cp += (uint64_t)r->cp->counts->kind[k].bytes;
 done:
     return result;
 }
@@ -333,9 +333,9 @@ static void rig_collect(const rig_rank *ranks, int count, rig_result *out)
         snprintf(out->name[p], PARAM_NAME_BYTES, "%s", q->name);
         for (int k = 0; k < count; k++) {
             float *grad = rig_sum_cp(ranks, k, p);
-            if (q->tp_sharded)
-                model_param_put_shard(m, p, k, grad, full);
-            else if (q->tp_partial)
+            if (q->sharded)
+                model_param_put_shard(m, p, (const int[AXES]){[AXIS_TP] = k}, grad, full);
+            else if (q->partial & MESH_AXIS(AXIS_TP))
                 for (int64_t i = 0; i < q->count; i++) full[i] += grad[i];
             else if (k == 0)
                 memcpy(full, grad, (size_t)q->count * sizeof *full);
@@ -404,7 +404,7 @@ static inline bool rig_same_bits(const rig_result *a, const rig_result *b)
 static inline rig_options rig_gpt2(void)
 {
     rig_options o = {.ranks = 1, .seed = 11};
-    model_config_defaults(FAMILY_GPT2, &o.config);
+    model_config_defaults(model_family_find("gpt2"), &o.config);
     o.config.layers = 2, o.config.hidden = 16, o.config.heads = 4, o.config.kv_heads = 4;
     o.config.head_dim = 4, o.config.ffn = 24, o.config.vocab = 37, o.config.max_seq = 12;
     o.config.dropout.embed = o.config.dropout.attention = o.config.dropout.residual = 0.2;
@@ -415,11 +415,22 @@ static inline rig_options rig_gpt2(void)
 static inline rig_options rig_llama(void)
 {
     rig_options o = rig_gpt2();
-    model_config_defaults(FAMILY_LLAMA, &o.config);
+    model_config_defaults(model_family_find("llama"), &o.config);
     o.config.layers = 2, o.config.hidden = 16, o.config.heads = 4, o.config.kv_heads = 2;
     o.config.head_dim = 6, o.config.ffn = 22, o.config.vocab = 41, o.config.max_seq = 16;
     o.config.dropout.attention = 0.2;
     o.config.attention_bias = o.config.mlp_bias = true;
+    return o;
+}
+
+static inline rig_options rig_mlp(void)
+{
+    rig_options o = rig_gpt2();
+    json_t *features = json_integer(8);
+    model_config_defaults(model_family_find("mlp"), &o.config);
+    if (model_config_set(&o.config, "features", features, NULL) != OK) abort();
+    json_decref(features);
+    o.config.layers = 2, o.config.hidden = 8, o.config.vocab = 4;
     return o;
 }
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "comm/world.h"
+#include "comm/registry.h"
 #include "graph/execute.h"
 #include "patience.h"
 #include "store/safetensors.h"
@@ -103,7 +103,8 @@ static status open_block(const rank_run *x, graph **out, err *e)
                              .type = F32,
                              .batch = c->batch,
                              .seq = c->tokens,
-                             .cp = {.ranks = x->ranks, .rank = x->rank}};
+                             .position.mesh.size[AXIS_CP] = x->ranks,
+                             .position.coord[AXIS_CP] = x->rank};
     TRY(graph_open(&o, out, e));
     graph_value *qkv = build_input(*out, (c->heads + 2 * c->kv_heads) * c->head_dim);
     build_output(*out, build_attention(*out, qkv, c->heads, c->kv_heads, c->head_dim, c->scale, 0));
@@ -129,7 +130,7 @@ static status attend(rank_run *x, device *d, comm *cp, device_stream *on, err *e
         TRY(comm_alloc(cp, d, bytes[i], &memory[i], e)); // other ranks read keys and values
         memset(memory[i], 0xff, bytes[i]); // NaN: nothing is read before it is written
     }
-    graph_run run = {.g = g, .stream = on, .cp = x->ranks > 1 ? cp : NULL};
+    graph_run run = {.g = g, .stream = on, .comm[AXIS_CP] = x->ranks > 1 ? cp : NULL};
     for (int i = 0; i < REGIONS; i++) run.base[i] = memory[i];
     take_rows(x, c->qkv, cols, graph_run_ptr(&run, g->input));
     TRY(graph_run_forward(&run, e));

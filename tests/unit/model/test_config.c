@@ -1,7 +1,8 @@
 // test_config.c -- config.json is read as HuggingFace reads it, unsupported values are refused by name,
 // and a written config.json reads back as the same model.
 #include "base/file.h"
-#include "model/config.h"
+#include "model/model.h"
+#include "model/schema.h"
 #include "own_text.h"
 
 #include <setjmp.h>
@@ -60,7 +61,7 @@ static void missing_fields_have_the_defaults_of_huggingface(void **state)
     read_good("{\"model_type\": \"gpt2\", \"model_max_length\": 1000000000000000019884624838656, "
               "\"scale\": NaN, \"limits\": [1e999, -Infinity]}",
               &c);
-    assert_int_equal(c.family, FAMILY_GPT2);
+    assert_ptr_equal(c.family, model_family_find("gpt2"));
     assert_int_equal(c.layers, 12);
     assert_int_equal(c.hidden, 768);
     assert_int_equal(c.kv_heads, 12);
@@ -261,7 +262,7 @@ static void fields_are_set_by_either_name(void **state)
     (void)state;
     model_config c;
     err e = {0};
-    model_config_defaults(FAMILY_GPT2, &c);
+    model_config_defaults(model_family_find("gpt2"), &c);
     assert_int_equal(set(&c, "layers", "4", &e), OK);
     assert_int_equal(set(&c, "n_embd", "64", &e), OK);
     assert_int_equal(set(&c, "heads", "8", &e), OK);
@@ -273,7 +274,7 @@ static void fields_are_set_by_either_name(void **state)
     assert_int_equal(c.head_dim, 8);
     assert_int_equal(c.act, ACT_RELU);
     assert_int_equal(c.eos, -1); // 50256 is not in a vocabulary of 512
-    model_config_defaults(FAMILY_LLAMA, &c);
+    model_config_defaults(model_family_find("llama"), &c);
     assert_int_equal(set(&c, "rope", "\"llama3\"", &e), OK);
     assert_int_equal(set(&c, "rope_factor", "8", &e), OK);
     assert_int_equal(set(&c, "rope_scaling", "{\"type\":\"linear\",\"factor\":2.0}", &e), OK);
@@ -285,7 +286,7 @@ static void unknown_fields_are_refused_with_a_suggestion(void **state)
     (void)state;
     model_config c;
     err e = {0};
-    model_config_defaults(FAMILY_GPT2, &c);
+    model_config_defaults(model_family_find("gpt2"), &c);
     assert_int_equal(set(&c, "hiden", "64", &e), E_USAGE);
     assert_non_null(strstr(e.text, "did you mean hidden?"));
     assert_int_equal(set(&c, "kv_heads", "4", &e), E_USAGE); // gpt2 has none
@@ -296,7 +297,7 @@ static void unknown_fields_are_refused_with_a_suggestion(void **state)
 
 static void same_model(const model_config *a, const model_config *b)
 {
-    assert_int_equal(a->family, b->family);
+    assert_ptr_equal(a->family, b->family);
     assert_true(a->layers == b->layers && a->hidden == b->hidden && a->heads == b->heads);
     assert_true(a->kv_heads == b->kv_heads && a->head_dim == b->head_dim && a->ffn == b->ffn);
     assert_true(a->vocab == b->vocab && a->max_seq == b->max_seq && a->act == b->act);
@@ -314,7 +315,7 @@ static void same_model(const model_config *a, const model_config *b)
     assert_true(a->bos == b->bos && a->eos == b->eos && a->pad == b->pad);
     assert_int_equal(a->more_eos_count, b->more_eos_count);
     assert_memory_equal(a->more_eos, b->more_eos, sizeof a->more_eos);
-    assert_true(a->mlp.features == b->mlp.features && a->mlp.loss == b->mlp.loss);
+    assert_memory_equal(a->own, b->own, sizeof a->own);
 }
 
 static void a_written_config_reads_back_as_the_same_model(void **state)
@@ -345,6 +346,66 @@ static void a_written_config_reads_back_as_the_same_model(void **state)
     }
 }
 
+// A field of one family does not exist for another, and a family refuses what it does not support itself.
+static void each_family_refuses_for_itself(void **state)
+{
+    (void)state;
+    model_config c;
+    refuse("{\"model_type\":\"gpt2\",\"sliding_window\":4096}", "sliding_window: found 4096");
+    refuse("{" LLAMA ",\"layer_types\":[3]}", "layer_types: found 3, valid is full_attention");
+    read_good("{" LLAMA ",\"layer_types\":[\"full_attention\"],\"n_layer\":9}", &c);
+    assert_int_equal(c.layers, 2);
+    read_good("{\"model_type\":\"trireme_mlp\",\"features\":5,\"classes\":2,\"sliding_window\":4}",
+              &c);
+}
+
+static void check_row(const model_family *of, const model_field *f)
+{
+    const model_field *rows[MODEL_FIELDS];
+    char key[64];
+    snprintf(key, sizeof key, "model.%s", f->name);
+    assert_string_equal(f->key, key);
+    assert_true(f->help && f->help[0] && f->file[0]);
+    assert_ptr_equal(model_field_find(of, f->name), f);
+    assert_ptr_equal(model_field_named(of, f->name), f);
+    if (f->type <= FIELD_REAL && f->value != 0)
+        assert_true(f->value >= f->low && f->value <= f->high);
+    for (int i = model_fields_list(of, rows) - 1; i >= 0; i--)
+        if (rows[i] != f) assert_int_not_equal(rows[i]->member, f->member);
+    // Help's words are words of the field.
+    for (const char *word = f->words ? f->words->valid : ""; *word;) {
+        char one[32];
+        int value;
+        const size_t bytes = strcspn(word, ", ");
+        snprintf(one, sizeof one, "%.*s", (int)bytes, word);
+        json_t *given = json_string(one);
+        if (strcmp(one, "and") != 0) assert_true(model_word_find(f->words, given, &value));
+        json_decref(given);
+        word += bytes + strspn(word + bytes, ", ");
+    }
+}
+
+static void the_table_of_every_family_is_sound(void **state)
+{
+    (void)state;
+    const model_field *all[MODEL_FIELDS];
+    const int count = model_fields_list(NULL, all);
+    for (int i = 0; MODEL_FAMILIES[i]; i++) {
+        const model_field *rows[MODEL_FIELDS];
+        const int own = model_fields_list(MODEL_FAMILIES[i], rows);
+        assert_ptr_equal(model_family_find(MODEL_FAMILIES[i]->name), MODEL_FAMILIES[i]);
+        assert_string_equal(MODEL_FAMILY_NAMES[i], MODEL_FAMILIES[i]->name);
+        // A family's order is that of all families, each of which has a field once.
+        for (int k = 0, at = 0; k < own; k++, at++) {
+            check_row(MODEL_FAMILIES[i], rows[k]);
+            while (at < count && strcmp(all[at]->name, rows[k]->name) != 0) at++;
+            assert_true(at < count);
+        }
+    }
+    assert_string_equal(all[0]->name, "features");
+    assert_string_equal(all[count - 1]->name, "pad");
+}
+
 static void the_golden_folders_are_read(void **state)
 {
     (void)state;
@@ -373,6 +434,8 @@ int main(void)
         cmocka_unit_test(fields_are_set_by_either_name),
         cmocka_unit_test(unknown_fields_are_refused_with_a_suggestion),
         cmocka_unit_test(a_written_config_reads_back_as_the_same_model),
+        cmocka_unit_test(each_family_refuses_for_itself),
+        cmocka_unit_test(the_table_of_every_family_is_sound),
         cmocka_unit_test(the_golden_folders_are_read),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);

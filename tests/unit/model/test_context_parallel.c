@@ -1,6 +1,7 @@
 // test_context_parallel.c -- the loss of models under context parallelism, and every gradient summed
 // over its ranks, equal those of one rank.
 #include "rig.h"
+#include "unit/graph_sent.h"
 
 enum { CONFIGS = 2, SEQ = 16 };
 
@@ -30,14 +31,14 @@ static void compare(rig_options o, int cp, int tp, double tolerance)
 {
     char what[96];
     rig_result one, many;
-    const bool sequence = o.model.tp.sequence;
+    const bool sequence = o.model.position.sequence_parallel;
     const rig_backward backward = o.backward;
-    o.model.tp.sequence = false, o.backward = RIG_ONE_CALL;
+    o.model.position.sequence_parallel = false, o.backward = RIG_ONE_CALL;
     rig(&o, &one);
-    o.model.tp.sequence = sequence, o.backward = backward, o.ranks = tp, o.cp = cp;
+    o.model.position.sequence_parallel = sequence, o.backward = backward, o.ranks = tp, o.cp = cp;
     snprintf(what, sizeof what, "%s, cp %d, tp %d%s, recompute %d, backward %d",
-             model_family_name(o.config.family), cp, tp, sequence ? ", sequence" : "",
-             o.model.recompute, o.backward);
+             o.config.family->name, cp, tp, sequence ? ", sequence" : "", o.model.recompute,
+             o.backward);
     rig(&o, &many);
     check_equal(what, &one, &many, tolerance);
     rig_clear(&one);
@@ -68,7 +69,7 @@ static void test_tensor_parallel_ranks_equal_one(void **state)
         for (int sequence = 0; sequence < 2; sequence++)
             for (int recompute = 0; recompute < RECOMPUTES; recompute++) {
                 rig_options o = config_of(i);
-                o.model.tp.sequence = sequence;
+                o.model.position.sequence_parallel = sequence;
                 o.model.recompute = (recompute_mode)recompute;
                 compare(o, 2, 2, 1e-5);
             }
@@ -130,9 +131,8 @@ static model *open_rank(rig_options o, int ranks, int rank)
 {
     model *m;
     err e;
-    o.model.cp = (graph_cp){.ranks = ranks, .rank = rank};
-    if (model_open(model_family_find(o.config.family), &o.config, &o.model, &m, &e) != OK)
-        fail_msg("%s", e.text);
+    o.model.position.mesh.size[AXIS_CP] = ranks, o.model.position.coord[AXIS_CP] = rank;
+    if (model_open(o.config.family, &o.config, &o.model, &m, &e) != OK) fail_msg("%s", e.text);
     return m;
 }
 
@@ -142,7 +142,7 @@ static void test_every_token_has_one_rank_and_early_ones_are_paired_with_late_on
     for (int ranks = 1; ranks <= 4; ranks++) {
         int owners[24] = {0};
         for (int rank = 0; rank < ranks; rank++) {
-            const kernel_tokens t = graph_tokens(24, &(graph_cp){.ranks = ranks, .rank = rank});
+            const kernel_tokens t = graph_tokens(24, ranks, rank);
             int64_t work = 0;
             assert_int_equal(t.seq, 24 / ranks);
             for (int64_t i = 0; i < t.seq; i++) {
@@ -201,9 +201,9 @@ static void test_bytes_sent_have_a_closed_form(void **state)
         double planned = 0;
         for (int b = 0; b < m->blocks; b++) {
             const graph *g = m->block[b].g;
-            planned += graph_sent_bytes(g, GRAPH_CP, &g->forward, 0, g->forward.count) +
-                       graph_sent_bytes(g, GRAPH_CP, &g->backward, 0, g->backward.count);
-            assert_true(graph_sent_bytes(g, GRAPH_TP, &g->backward, 0, g->backward.count) == 0);
+            planned += graph_sent_bytes(g, AXIS_CP, &g->forward) +
+                       graph_sent_bytes(g, AXIS_CP, &g->backward);
+            assert_true(graph_sent_bytes(g, AXIS_TP, &g->backward) == 0);
         }
         // A layer gathers keys and values twice, and reduce-scatters their gradients once.
         const double kv = (double)(o.model.batch * SEQ * 2 * o.config.kv_heads * o.config.head_dim *
@@ -220,9 +220,8 @@ static void refused(rig_options o, int ranks, const char *line)
 {
     model *m;
     err e = {0};
-    o.model.cp.ranks = ranks;
-    assert_int_equal(model_open(model_family_find(o.config.family), &o.config, &o.model, &m, &e),
-                     E_USAGE);
+    o.model.position.mesh.size[AXIS_CP] = ranks;
+    assert_int_equal(model_open(o.config.family, &o.config, &o.model, &m, &e), E_USAGE);
     assert_string_equal(e.text, line);
 }
 
@@ -235,9 +234,7 @@ static void test_what_cannot_be_sharded_is_named(void **state)
             "of 6");
     o.model.mode = GRAPH_DECODE, o.model.batch = 1;
     refused(o, 2, "model graph: a decoding graph cannot be sharded over parallel.cp");
-    o = config_of(0);
-    model_config_defaults(FAMILY_MLP, &o.config);
-    o.config.layers = 2, o.config.mlp.features = 8, o.config.hidden = 8, o.config.vocab = 4;
+    o = rig_mlp();
     o.model.seq = 1;
     refused(o, 2, "mlp: parallel.cp 2: this model has no sequences; valid: 1");
 }

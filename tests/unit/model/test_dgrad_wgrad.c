@@ -17,7 +17,7 @@ static void compare(rig_options o)
         o.backward = (rig_backward)how;
         rig(&o, &two_calls);
         if (!rig_same_bits(&one_call, &two_calls))
-            fail_msg("%s, recompute %d, %s: differs by %.3g", model_family_name(o.config.family),
+            fail_msg("%s, recompute %d, %s: differs by %.3g", o.config.family->name,
                      o.model.recompute,
                      how == RIG_DGRAD_WGRAD ? "one block at a time" : "all blocks",
                      rig_worst(&one_call, &two_calls));
@@ -46,7 +46,7 @@ static void test_dgrad_and_wgrad_of_a_sharded_graph_give_its_bits(void **state)
         for (int sequence = 0; sequence < 2; sequence++)
             for (int recompute = 0; recompute < RECOMPUTES; recompute++) {
                 rig_options o = config_of(i);
-                o.ranks = 2, o.model.tp.sequence = sequence;
+                o.ranks = 2, o.model.position.sequence_parallel = sequence;
                 o.model.recompute = (recompute_mode)recompute;
                 compare(o);
             }
@@ -79,7 +79,7 @@ static void test_wgrad_computes_gradients_of_parameters_only(void **state)
         model *m;
         err e;
         o.model.recompute = (recompute_mode)recompute, o.model.splits_backward = true;
-        assert_int_equal(model_open(&llama_family, &o.config, &o.model, &m, &e), OK);
+        assert_int_equal(model_open(model_family_find("llama"), &o.config, &o.model, &m, &e), OK);
         assert_int_equal(m->block[0].g->split.dgrad_nodes,
                          0); // the first block has no input gradient
         const graph *g = m->block[1].g;
@@ -103,7 +103,7 @@ static void test_a_graph_that_is_not_split_saves_nothing_for_wgrad(void **state)
     rig_options o = rig_llama();
     model *m;
     err e;
-    assert_int_equal(model_open(&llama_family, &o.config, &o.model, &m, &e), OK);
+    assert_int_equal(model_open(model_family_find("llama"), &o.config, &o.model, &m, &e), OK);
     assert_int_equal(m->block[1].g->bytes.saved_for_wgrad, 0);
     assert_false(m->block[1].g->split.saves_output_grad);
     model_close(m);

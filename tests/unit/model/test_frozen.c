@@ -34,8 +34,7 @@ static model *open_frozen(rig_options o, const frozen_set *f)
     model *m;
     err e;
     freeze(&o, f);
-    if (model_open(model_family_find(o.config.family), &o.config, &o.model, &m, &e) != OK)
-        fail_msg("%s", e.text);
+    if (model_open(o.config.family, &o.config, &o.model, &m, &e) != OK) fail_msg("%s", e.text);
     return m;
 }
 
@@ -88,8 +87,9 @@ static void compare(rig_options o, const rig_result *all, const frozen_set *f, u
         rig_result some;
         o.backward = ways[i];
         snprintf(what, sizeof what, "%s, %d ranks%s, recompute %d, frozen %x, backward %d",
-                 model_family_name(o.config.family), o.ranks,
-                 o.model.tp.sequence ? ", sequence" : "", o.model.recompute, mask, i);
+                 o.config.family->name, o.ranks,
+                 o.model.position.sequence_parallel ? ", sequence" : "", o.model.recompute, mask,
+                 i);
         freeze(&o, f);
         rig(&o, &some);
         check_same(all, &some, what);
@@ -134,7 +134,7 @@ static void test_trained_parameters_of_a_sharded_model_get_its_bits(void **state
             for (int sequence = 0; sequence < 2; sequence++) {
                 rig_options o = config_of(i);
                 o.model.recompute = (recompute_mode)recompute;
-                o.ranks = 2, o.model.tp.sequence = sequence;
+                o.ranks = 2, o.model.position.sequence_parallel = sequence;
                 compare_all_parts(o);
             }
 }
@@ -238,11 +238,11 @@ static void test_frozen_parameters_are_known_and_not_called_unused(void **state)
     model_close(m);
     // Under sequence parallelism the ranks would have to sum the gradient of a norm.
     rig_options o = rig_gpt2();
-    o.model.tp = (graph_tp){.ranks = 2, .sequence = true};
+    o.model.position.mesh.size[AXIS_TP] = 2, o.model.position.sequence_parallel = true;
     m = open_frozen(o, &f);
     for (int p = 0; p < m->params; p++)
         if (strstr(m->param[p].name, "ln_1"))
-            assert_int_equal(m->param[p].tp_partial, !m->param[p].frozen);
+            assert_int_equal(m->param[p].partial, m->param[p].frozen ? 0 : MESH_AXIS(AXIS_TP));
     model_close(m);
 }
 
@@ -265,8 +265,7 @@ static void refused(rig_options o, const frozen_set *f, const char *line)
     model *m;
     err e = {0};
     freeze(&o, f);
-    assert_int_equal(model_open(model_family_find(o.config.family), &o.config, &o.model, &m, &e),
-                     E_USAGE);
+    assert_int_equal(model_open(o.config.family, &o.config, &o.model, &m, &e), E_USAGE);
     assert_string_equal(e.text, line);
 }
 

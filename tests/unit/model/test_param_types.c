@@ -29,8 +29,7 @@ static model *open_types(const rig_options *o)
 {
     model *m;
     err e;
-    if (model_open(model_family_find(o->config.family), &o->config, &o->model, &m, &e) != OK)
-        fail_msg("%s", e.text);
+    if (model_open(o->config.family, &o->config, &o->model, &m, &e) != OK) fail_msg("%s", e.text);
     return m;
 }
 
@@ -57,7 +56,7 @@ static void test_pieces_of_two_types_are_named(void **state)
     const rig_options o = with_types(rig_llama(), &f);
     model *m;
     err e = {0};
-    assert_int_equal(model_open(&llama_family, &o.config, &o.model, &m, &e), E_USAGE);
+    assert_int_equal(model_open(model_family_find("llama"), &o.config, &o.model, &m, &e), E_USAGE);
     assert_string_equal(e.text, "groups: model.layers.1.self_attn.q_proj.weight is bf16, "
                                 "model.layers.1.self_attn.k_proj.weight is fp32, but they are one "
                                 "parameter; valid: one precision for both");
@@ -91,7 +90,7 @@ static void test_two_ranks_are_near_one(void **state)
             rig_options o = with_types(i % 2 ? rig_gpt2() : rig_llama(), SETS[i / 2]);
             rig_result one, two;
             rig(&o, &one);
-            o.ranks = 2, o.model.tp.sequence = sequence;
+            o.ranks = 2, o.model.position.sequence_parallel = sequence;
             rig(&o, &two);
             assert_true(fabs(one.loss - two.loss) <= 5e-3 * fabs(one.loss));
             for (int p = 0; p < one.params; p++)

@@ -33,9 +33,9 @@ static void compare(rig_options o, int ranks, bool sequence, double tolerance)
     char what[96];
     rig_result full, sharded;
     rig(&o, &full);
-    o.ranks = ranks, o.model.tp.sequence = sequence;
-    snprintf(what, sizeof what, "%s, %d ranks%s, recompute %d", model_family_name(o.config.family),
-             ranks, sequence ? ", sequence" : "", o.model.recompute);
+    o.ranks = ranks, o.model.position.sequence_parallel = sequence;
+    snprintf(what, sizeof what, "%s, %d ranks%s, recompute %d", o.config.family->name, ranks,
+             sequence ? ", sequence" : "", o.model.recompute);
     rig(&o, &sharded);
     check_equal(what, &full, &sharded, tolerance);
     rig_clear(&full);
@@ -135,9 +135,8 @@ static model *open_rank(rig_options o, int ranks, int rank)
 {
     model *m;
     err e;
-    o.model.tp = (graph_tp){.ranks = ranks, .rank = rank};
-    if (model_open(model_family_find(o.config.family), &o.config, &o.model, &m, &e) != OK)
-        fail_msg("%s", e.text);
+    o.model.position.mesh.size[AXIS_TP] = ranks, o.model.position.coord[AXIS_TP] = rank;
+    if (model_open(o.config.family, &o.config, &o.model, &m, &e) != OK) fail_msg("%s", e.text);
     return m;
 }
 
@@ -157,21 +156,23 @@ static void test_shards_hold_the_elements_of_the_full_parameter(void **state)
             int64_t elements = 0;
             model_param_init(m, p, 9, 0, m->param[p].count, on, full);
             for (int rank = 0; rank < 2; rank++) {
+                const int coord[AXES] = {[AXIS_TP] = rank};
                 int64_t count =
-                    model_param_shard_rows(m, p, rank) * model_param_shard_cols(m, p, rank);
-                model_param_take_shard(m, p, rank, full, shard);
+                    model_param_shard_rows(m, p, coord) * model_param_shard_cols(m, p, coord);
+                model_param_take_shard(m, p, coord, full, shard);
                 for (int64_t first = 0; first < count; first += 5)
-                    model_param_init_shard(m, p, rank, 9, first,
+                    model_param_init_shard(m, p, coord, 9, first,
                                            count - first < 5 ? count - first : 5, on,
                                            drawn + first);
                 assert_memory_equal(shard, drawn, (size_t)count * sizeof(float));
-                model_param_put_shard(m, p, rank, shard, back);
+                model_param_put_shard(m, p, coord, shard, back);
                 elements += count;
             }
             assert_memory_equal(full, back, bytes);
             assert_int_equal(elements,
-                             m->param[p].tp_sharded ? m->param[p].count : 2 * m->param[p].count);
-            assert_int_equal(m->param[p].shard_rows, model_param_shard_rows(m, p, 1));
+                             m->param[p].sharded ? m->param[p].count : 2 * m->param[p].count);
+            assert_int_equal(m->param[p].shard_rows,
+                             model_param_shard_rows(m, p, m->position.coord));
             free(full);
             free(shard);
             free(drawn);
@@ -191,7 +192,7 @@ static void test_queries_keys_and_values_are_sharded_each_by_itself(void **state
         if (strcmp(m->param[p].name, "transformer.h.0.attn.c_attn.bias") != 0) continue;
         float full[48], shard[24];
         for (int i = 0; i < 48; i++) full[i] = (float)i;
-        model_param_take_shard(m, p, 1, full, shard);
+        model_param_take_shard(m, p, (const int[AXES]){[AXIS_TP] = 1}, full, shard);
         for (int i = 0; i < 24; i++) assert_true(shard[i] == (float)(i / 8 * 16 + 8 + i % 8));
     }
     const model_limits limits = model_get_limits(m);
@@ -217,9 +218,8 @@ static void refused(rig_options o, int ranks, const char *line)
 {
     model *m;
     err e = {0};
-    o.model.tp.ranks = ranks;
-    assert_int_equal(model_open(model_family_find(o.config.family), &o.config, &o.model, &m, &e),
-                     E_USAGE);
+    o.model.position.mesh.size[AXIS_TP] = ranks;
+    assert_int_equal(model_open(o.config.family, &o.config, &o.model, &m, &e), E_USAGE);
     assert_string_equal(e.text, line);
 }
 
@@ -240,13 +240,11 @@ static void test_sizes_that_do_not_divide_are_named(void **state)
     o.config.vocab = 5;
     refused(o, 4, "gpt2: a vocabulary of 5 has no shard for each of parallel.tp 4");
     o = rig_gpt2();
-    o.model.tp.sequence = true, o.model.batch = 1, o.model.seq = 9;
+    o.model.position.sequence_parallel = true, o.model.batch = 1, o.model.seq = 9;
     refused(o, 2,
             "gpt2: with parallel.sequence_parallel the 9 tokens of a micro-batch must divide over "
             "parallel.tp 2");
-    o = rig_gpt2();
-    model_config_defaults(FAMILY_MLP, &o.config);
-    o.config.layers = 2, o.config.mlp.features = 8, o.config.hidden = 8, o.config.vocab = 4;
+    o = rig_mlp();
     refused(o, 2, "no parameter of mlp can be sharded over parallel.tp 2; valid: 1");
 }
 

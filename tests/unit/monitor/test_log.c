@@ -62,22 +62,32 @@ static log_file *opened(void)
     return l;
 }
 
+static status add_step(log_file *l, const event_step *s)
+{
+    return log_event(l, &(event){.kind = EVENT_STEP, .step = *s}, &e);
+}
+
+static status add_eval(log_file *l, int64_t step, double loss)
+{
+    return log_event(l, &(event){.kind = EVENT_EVAL, .eval = {step, loss, true}}, &e);
+}
+
 static void a_step_reads_back_to_the_same_bits(void **state)
 {
-    monitor_step s = {.step = 7,
-                      .steps = 9,
-                      .loss = 1.0 / 3.0,
-                      .grad_norm = 1e-300,
-                      .lr = 0.1 + 0.2,
-                      .tokens = 1024,
-                      .seconds = 0.1f,
-                      .tokens_per_s = 10240.33f,
-                      .mfu = NAN};
+    event_step s = {.step = 7,
+                    .steps = 9,
+                    .loss = 1.0 / 3.0,
+                    .grad_norm = 1e-300,
+                    .lr = 0.1 + 0.2,
+                    .tokens = 1024,
+                    .seconds = 0.1f,
+                    .tokens_per_s = 10240.33f,
+                    .mfu = NAN};
     log_file *l = opened();
     json_t *line;
 
     (void)state;
-    assert_int_equal(log_step(l, &s, &e), OK);
+    assert_int_equal(add_step(l, &s), OK);
     line = parse_line(0);
     assert_string_equal(json_string_value(json_object_get(line, "event")), "step");
     assert_true(number(line, "step") == 7 && number(line, "tokens") == 1024);
@@ -94,12 +104,12 @@ static void a_step_reads_back_to_the_same_bits(void **state)
 
 static void numbers_that_json_lacks_are_null_beside_their_text(void **state)
 {
-    monitor_step s = {.step = 1, .loss = NAN, .grad_norm = INFINITY, .lr = -INFINITY};
+    event_step s = {.step = 1, .loss = NAN, .grad_norm = INFINITY, .lr = -INFINITY};
     log_file *l = opened();
     json_t *line;
 
     (void)state;
-    assert_int_equal(log_step(l, &s, &e), OK);
+    assert_int_equal(add_step(l, &s), OK);
     line = parse_line(0);
     assert_true(json_is_null(json_object_get(line, "loss")));
     assert_string_equal(json_string_value(json_object_get(line, "loss_text")), "nan");
@@ -112,25 +122,30 @@ static void numbers_that_json_lacks_are_null_beside_their_text(void **state)
 static void every_event_is_an_object_on_a_line_of_its_own(void **state)
 {
     static const char *const events[] = {"start", "eval", "save", "error", "end"};
-    const monitor_axis mesh[] = {{"dp", 2}, {"tp", 1}};
-    monitor_start start = {.version = "0.1.0",
-                           .mesh = mesh,
-                           .axes = 2,
-                           .ranks = 2,
-                           .threads_per_rank = -1,
-                           .params = 124439808,
-                           .plan_bytes_per_rank = 5000000000,
-                           .resumed_from = -1,
-                           .note = "a slower way"};
+    const event_axis mesh[] = {{"dp", 2}, {"tp", 1}};
+    event_start start = {.version = "0.1.0",
+                         .mesh = mesh,
+                         .axes = 2,
+                         .ranks = 2,
+                         .threads_per_rank = -1,
+                         .params = 124439808,
+                         .plan_bytes_per_rank = 5000000000,
+                         .resumed_from = -1,
+                         .note = "a slower way"};
+    // A note is no line.
+    const event others[] = {
+        {.kind = EVENT_SAVE, .save = {3, "out/checkpoints/step-00000003", 77, 0.5f}},
+        {.kind = EVENT_NOTE, .note = "the peak is measured"},
+        {.kind = EVENT_ERROR, .error = {1, "rank 1: \"quoted\"\\ \x01 \xff"}},
+        {.kind = EVENT_END, .end = {3, "failed", 1.5f}}};
     log_file *l = opened();
     json_t *line;
 
     (void)state;
-    assert_int_equal(log_start(l, &start, &e), OK);
-    assert_int_equal(log_eval(l, 3, 2.0, exp(2.0), &e), OK);
-    assert_int_equal(log_save(l, 3, "out/checkpoints/step-00000003", 77, 0.5f, &e), OK);
-    assert_int_equal(log_error(l, 3, 1, "rank 1: \"quoted\"\\ \x01 \xff", &e), OK);
-    assert_int_equal(log_end(l, 3, "failed", 1.5f, &e), OK);
+    assert_int_equal(log_event(l, &(event){.kind = EVENT_START, .start = start}, &e), OK);
+    assert_int_equal(add_eval(l, 3, 2.0), OK);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(log_event(l, &others[i], &e), OK);
     log_close(l);
     for (int i = 0; i < 5; i++) {
         line = parse_line(i);
@@ -197,9 +212,9 @@ static void opening_keeps_the_old_lines(void **state)
     (void)state;
     write_raw("{\"old\":1}\n");
     l = opened();
-    assert_int_equal(log_eval(l, 3, 1.0, 2.0, &e), OK);
+    assert_int_equal(add_eval(l, 3, 0.0), OK);
     log_close(l);
-    expect_raw("{\"old\":1}\n{\"event\":\"eval\",\"step\":3,\"loss\":1,\"perplexity\":2}\n");
+    expect_raw("{\"old\":1}\n{\"event\":\"eval\",\"step\":3,\"loss\":0,\"perplexity\":1}\n");
 }
 
 static void a_path_that_cannot_be_opened_is_named(void **state)
@@ -218,7 +233,7 @@ static void a_full_disk_is_an_error_that_names_the_file(void **state)
 
     (void)state;
     assert_int_equal(log_open("/dev/full", &l, &e), OK);
-    assert_int_equal(log_eval(l, 1, 1.0, 1.0, &e), E_IO);
+    assert_int_equal(add_eval(l, 1, 1.0), E_IO);
     assert_non_null(strstr(e.text, "/dev/full"));
     log_close(l);
 }

@@ -12,17 +12,17 @@
 
 #include <cmocka.h>
 
-static const monitor_step sample = {.step = 120,
-                                    .steps = 1000,
-                                    .loss = 3.21449,
-                                    .grad_norm = 0.911,
-                                    .lr = 3e-4,
-                                    .tokens = 512,
-                                    .seconds = 0.1f,
-                                    .tokens_per_s = 12345.0f,
-                                    .mfu = 0.712f};
+static const event_step sample = {.step = 120,
+                                  .steps = 1000,
+                                  .loss = 3.21449,
+                                  .grad_norm = 0.911,
+                                  .lr = 3e-4,
+                                  .tokens = 512,
+                                  .seconds = 0.1f,
+                                  .tokens_per_s = 12345.0f,
+                                  .mfu = 0.712f};
 
-static void expect_line(const monitor_step *s, double left_s, int columns, const char *line)
+static void expect_line(const event_step *s, double left_s, int columns, const char *line)
 {
     text t = {0};
     progress_format(s, left_s, columns, &t);
@@ -55,7 +55,7 @@ static void a_narrow_line_omits_the_less_important_fields(void **state)
 
 static void unknown_values_are_omitted(void **state)
 {
-    monitor_step s = sample;
+    event_step s = sample;
 
     (void)state;
     s.mfu = NAN;
@@ -100,7 +100,7 @@ static char *run(progress_mode mode, int steps)
     p.columns = 80;
     p.started_s = 100.0;
     for (int i = 1; i <= steps; i++) {
-        monitor_step s = sample;
+        event_step s = sample;
         s.step = i;
         s.steps = steps;
         progress_step(&p, &s, 100.0 + 0.1 * i);
@@ -165,7 +165,7 @@ static void a_stopped_run_shows_its_newest_step_at_the_end(void **state)
     size_t bytes;
     progress p;
     FILE *f = open_memstream(&out, &bytes);
-    monitor_step s = sample;
+    event_step s = sample;
 
     (void)state;
     progress_open(&p, f, PROGRESS_AUTO); // not a terminal
@@ -185,7 +185,7 @@ static progress run_into_pipe(int fd[2], const char *note)
 {
     progress p;
     FILE *f = fdopen(fd[1], "w");
-    monitor_step s = sample;
+    event_step s = sample;
     signal(SIGPIPE, SIG_IGN);
     progress_open(&p, f, PROGRESS_PLAIN);
     for (s.step = 1; s.step <= 30; s.step++) {

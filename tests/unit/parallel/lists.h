@@ -3,7 +3,7 @@
 #ifndef TRIREME_TESTS_PARALLEL_LISTS_H
 #define TRIREME_TESTS_PARALLEL_LISTS_H
 
-#include "parallel/schedule.h"
+#include "parallel/calls.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -61,6 +61,7 @@ static plan_group_options lists_group(const lists_of *x, bool second)
 {
     const char *name = second ? x->second_policy : x->policy;
     plan_group_options o = {.dp = {*policy_find("ddp"), *policy_find(name ? name : "ddp")},
+                            .over = POLICY_AXES,
                             .frozen = second && x->frozen,
                             .has_m = true,
                             .has_v = true};
@@ -70,6 +71,21 @@ static plan_group_options lists_group(const lists_of *x, bool second)
         o.tier[t] = x->apart ? TIER_HOST : TIER_FILE;
     if (second && x->second_files) o.tier[PLAN_WEIGHTS] = TIER_FILE;
     return o;
+}
+
+// Passes make no calls, and blocks give each other 32 elements.
+static void lists_make(lists *l, const lists_of *x, int stage, const plan_options *o,
+                       const plan_param *params, int count)
+{
+    calls_block calls[LISTS_BLOCKS];
+    err e = {0};
+    for (int b = 0; b < o->blocks; b++)
+        calls[b] = (calls_block){.input = {BF16, 32}, .output = {BF16, 32}};
+    if (plan_make(o, params, count, &l->plan[stage], &e) != OK ||
+        schedule_make(l->plan[stage], x->evaluate ? PASS_EVAL : PASS_TRAIN, &l->list[stage], &e) !=
+            OK ||
+        calls_list(&l->list[stage], l->plan[stage], calls, &e) != OK)
+        fail_msg("%s", e.text);
 }
 
 static void lists_open(lists *l, const lists_of *x)
@@ -126,9 +142,7 @@ static void lists_open(lists *l, const lists_of *x)
         fail_msg("%s", e.text);
     for (int i = 0; i < x->stages; i++) {
         o.rank = mesh_rank(&o.mesh, (const int[AXES]){i});
-        if (plan_make(&o, params, count + extra, &l->plan[i], &e) != OK ||
-            schedule_make(l->plan[i], x->evaluate ? PASS_EVAL : PASS_TRAIN, &l->list[i], &e) != OK)
-            fail_msg("%s", e.text);
+        lists_make(l, x, i, &o, params, count + extra);
         l->plan_of[i] = l->plan[i];
         l->of[i] = &l->list[i];
     }

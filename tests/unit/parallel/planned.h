@@ -21,8 +21,9 @@ typedef struct planned_param {
     int64_t rows, cols;
     int block, also;
     bool tp_sharded, tp_partial;
-    int group;       // of planned.group
-    unsigned writes; // as in plan_use
+    mesh_axes sharded, partial; // where neither of these two is set
+    int group;                  // of planned.group
+    unsigned writes;            // as in plan_use
 } planned_param;
 
 // A parameter group after the first, which has the members of `planned`. NULL: ddp.
@@ -31,7 +32,8 @@ typedef struct planned_group {
     bool frozen;
     dtype compute;
     memory_tier tier[PLAN_STATES];
-    bool no_moments; // the rule has no state
+    bool no_moments;                // the rule has no state
+    mesh_axes level[POLICY_LEVELS]; // of its process groups; zeros: those of all other groups
 } planned_group;
 
 // Zeros are: one rank, ddp, fp32, one micro-batch, two numbers of optimizer state a weight, buckets
@@ -54,6 +56,7 @@ typedef struct planned {
     int first_backward;
     bool no_moments; // the rule of the first group has no state
     const int *split;
+    strategy_hook hook;
     double cost[PLANNED_BLOCKS];
 } planned;
 
@@ -66,11 +69,13 @@ static plan_group_options planned_group_options(const planned_group *g)
 {
     plan_group_options o = {.dp = {*policy_find(g->outer ? g->outer : "ddp"),
                                    *policy_find(g->inner ? g->inner : "ddp")},
+                            .over = POLICY_AXES,
                             .compute = g->compute,
                             .frozen = g->frozen,
                             .has_m = !g->no_moments,
                             .has_v = !g->no_moments};
     memcpy(o.tier, g->tier, sizeof o.tier);
+    if (g->level[LEVEL_INNER]) memcpy(o.over.level, g->level, sizeof g->level);
     return o;
 }
 
@@ -100,6 +105,7 @@ static status planned_make(const planned *x, plan **out, err *e)
                      .reshard_after_forward = x->reshard,
                      .bucket_bytes = x->bucket_bytes ? x->bucket_bytes : 4,
                      .reduce_dtype = F32,
+                     .hook = x->hook,
                      .pipeline = {.schedule = x->chunks > 1 ? PIPE_INTERLEAVED : PIPE_1F1B,
                                   .virtual_stages = at_least_1(x->chunks),
                                   .chunk_blocks = x->split}},
@@ -122,8 +128,8 @@ static status planned_make(const planned *x, plan **out, err *e)
                                  .cols = q->cols ? q->cols : 1,
                                  .group = q->group,
                                  .decays = q->cols > 0,
-                                 .tp_sharded = q->tp_sharded,
-                                 .tp_partial = q->tp_partial};
+                                 .sharded = q->tp_sharded ? MESH_AXIS(AXIS_TP) : q->sharded,
+                                 .partial = q->tp_partial ? MESH_AXIS(AXIS_TP) : q->partial};
         use[o.uses++] = (plan_use){.param = i, .block = q->block, .writes = q->writes};
         if (q->also && q->also != q->block)
             use[o.uses++] = (plan_use){.param = i, .block = q->also, .writes = q->writes};

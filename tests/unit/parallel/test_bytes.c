@@ -64,6 +64,7 @@ static bytes_of_state plan_of(const bytes_model *m, int replicate, int shard, co
     err e = {0};
     const int size[AXES] = {1, replicate, shard, 1, 1};
     const plan_group_options group = {.dp = {*policy_find(outer), *policy_find(inner)},
+                                      .over = POLICY_AXES,
                                       .compute = compute,
                                       .has_m = true,
                                       .has_v = true};

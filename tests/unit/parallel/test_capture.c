@@ -75,7 +75,8 @@ static void expect_reason(const lists_of *x, bool comm_records, schedule_instr_k
             found = found || strcmp(y->why, why) == 0;
     }
     for (int i = 0; i < l.list[0].count; i++) {
-        const char *host = instr_needs_host(l.plan[0], &l.list[0], &l.list[0].instr[i]);
+        const char *host =
+            instr_row_of(l.list[0].instr[i].kind)->needs_host(l.plan[0], &l.list[0].instr[i]);
         if (l.list[0].instr[i].kind == kind && host) found = found || strcmp(host, why) == 0;
     }
     if (!found) fail_msg("no %s is in no segment because %s", instr_name(kind), why);

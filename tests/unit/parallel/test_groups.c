@@ -1,5 +1,6 @@
 // test_groups.c -- plans of several parameter groups: their buckets, bytes, traffic and lines; and process
 // groups of flattened axes.
+#include "parallel/calls.h"
 #include "parallel/traffic.h"
 
 #include "unit/parallel/planned.h"
@@ -86,12 +87,12 @@ static void test_groups_have_their_own_optimizer_state_and_type(void **state)
 // Bytes of a step of two micro-batches over a process group; blocks send nothing.
 static double sent(const planned *x, int group)
 {
-    static const traffic_block none[PLANNED_BLOCKS];
     err e = {0};
     schedule s;
     plan *p = planned_open(x);
-    if (schedule_make(p, PASS_TRAIN, &s, &e) != OK) fail_msg("%s", e.text);
-    traffic_count(p, &s, none, 0);
+    if (schedule_make(p, PASS_TRAIN, &s, &e) != OK || calls_list(&s, p, NULL, &e) != OK)
+        fail_msg("%s", e.text);
+    traffic_count(p, &s);
     const double bytes = p->sent_bytes[group];
     schedule_clear(&s);
     plan_free(p);
@@ -141,6 +142,41 @@ static void test_parameters_are_sharded_over_flattened_axes(void **state)
         plan_free(p);
     }
     for (int i = 0; i < 4; i++) assert_int_equal(seen[i], 2); // a shard and its replica
+}
+
+// The second group is sharded over dp_shard alone. The ranks of cp have its parameters, and first sum their
+// gradients; or each of them computes with another shard.
+static void test_a_group_has_process_groups_of_its_own(void **state)
+{
+    (void)state;
+    const mesh_axes cp = MESH_AXIS(AXIS_CP), shard = MESH_AXIS(AXIS_DP_SHARD);
+    planned x = planned_blocks(2, 8, 4);
+    x.shard = x.cp = 2, x.inner = "zero3", x.groups = 1;
+    x.group[0] = (planned_group){.inner = "zero3", .level = {[LEVEL_INNER] = shard}};
+    x.param[1].group = 1;
+    for (int sharded = 0; sharded < 2; sharded++) {
+        x.param[0].partial = cp;
+        x.param[1].partial = sharded ? 0 : cp, x.param[1].sharded = sharded ? cp : 0;
+        for (x.rank = 0; x.rank < 4; x.rank++) {
+            plan *p = planned_open(&x);
+            bool used[PROCESS_GROUPS] = {false};
+            int group[PROCESS_GROUPS];
+            const plan_row *own = &p->row[1];
+            for (int i = plan_process_groups(p, group) - 1; i >= 0; i--) used[group[i]] = true;
+            assert_true(used[cp] && used[shard] && used[cp | shard]);
+            assert_int_equal(p->group[0].redistribute.unshard.step[0].group, cp | shard);
+            assert_int_equal(p->group[1].redistribute.unshard.step[0].group, shard);
+            assert_int_equal(plan_local_shard(p, own, p->group[1].weight, p->coord).count,
+                             8 * 4 / 2);
+            assert_true(p->row[0].partial == 0 && p->row[0].copies == 0);
+            assert_int_equal(own->partial, sharded ? 0 : cp);
+            assert_int_equal(own->counted, sharded || p->coord[AXIS_CP] == 0);
+            plan_free(p);
+        }
+    }
+    x.param[1].sharded = shard;
+    plan *p = NULL;
+    assert_int_equal(planned_make(&x, &p, NULL), E_INTERNAL);
 }
 
 static void test_groups_in_use_are_listed_by_name(void **state)
@@ -206,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_groups_have_their_own_optimizer_state_and_type),
         cmocka_unit_test(test_each_group_sends_its_own_closed_form),
         cmocka_unit_test(test_parameters_are_sharded_over_flattened_axes),
+        cmocka_unit_test(test_a_group_has_process_groups_of_its_own),
         cmocka_unit_test(test_groups_in_use_are_listed_by_name),
         cmocka_unit_test(test_each_group_is_printed),
     };

@@ -1,6 +1,6 @@
 // test_mesh.c -- coordinates of ranks: tp varies fastest, every rank has other coordinates, and the
 // sizes of the axes must multiply to the number of ranks.
-#include "parallel/mesh.h"
+#include "base/mesh.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,7 +73,7 @@ static void test_process_groups_are_flattened_axes(void **state)
     assert_string_equal(mesh_group_name(&m, sharded, name), "dp_shard_cp");
     for (int rank = 0; rank < m.ranks; rank++) {
         int coord[AXES];
-        for (int a = 0; a < AXES; a++) coord[a] = mesh_coord(&m, rank, (axis)a);
+        mesh_coords(&m, rank, coord);
         const int index = mesh_group_index(&m, coord, sharded);
         assert_int_equal(index, 2 * coord[AXIS_DP_SHARD] + coord[AXIS_CP]);
         // tp varies faster than both axes, so that neighbours in the group are 2 ranks apart.

@@ -323,7 +323,7 @@ static void test_the_norm_counts_every_parameter_once_over_tensor_parallel_ranks
         assert_true(p->row[0].counted);
         assert_int_equal(p->row[1].counted, x.rank == 0);
         assert_int_equal(p->row[2].counted, x.rank == 0);
-        assert_true(p->row[1].tp_partial && !p->row[2].tp_partial);
+        assert_true(p->row[1].partial == MESH_AXIS(AXIS_TP) && p->row[2].partial == 0);
         plan_free(p);
     }
 }

@@ -14,7 +14,7 @@ enum { MICROS = 16 };
 
 static bool is_message(const schedule_instr *x)
 {
-    const instr_meeting m = instr_row_of(x->kind)->peers.meeting;
+    const instr_rendezvous m = instr_row_of(x->kind)->peers.meeting;
     return m == MEETS_RECEIVER || m == MEETS_SENDER;
 }
 

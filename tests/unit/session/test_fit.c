@@ -91,7 +91,7 @@ static session_inputs open_to_plan(job *j)
 {
     session_inputs in;
     err e = {.code = OK};
-    if (session_inputs_open_to_plan(j, &in, &e) != OK) fail_msg("%s", e.text);
+    if (session_inputs_open_to_plan(j, NULL, &in, &e) != OK) fail_msg("%s", e.text);
     return in;
 }
 
@@ -295,7 +295,7 @@ static void a_sequence_that_does_not_fit_is_split(void **state)
     for (int cp = 2; cp <= 4; cp *= 2) {
         const fit_search l = search(j, &in, last - 1);
         assert_true(l.fits);
-        assert_int_equal(l.changed.parallel.cp, cp);
+        assert_int_equal(l.changed.parallel.size[AXIS_CP], cp);
         text t = {0};
         fit_search_print(j, &l, &t);
         assert_memory_equal(t.chars, cp == 2 ? "--parallel.cp 2 needs" : "--parallel.cp 4 needs",
@@ -305,10 +305,11 @@ static void a_sequence_that_does_not_fit_is_split(void **state)
         last = l.estimate.total;
     }
     // There is no fifth rank, and a given dp_shard gives its ranks.
-    assert_int_equal(search(j, &in, 1).changed.parallel.cp, 4);
-    j->parallel.dp_shard = 4;
+    assert_int_equal(search(j, &in, 1).changed.parallel.size[AXIS_CP], 4);
+    j->parallel.size[AXIS_DP_SHARD] = 4;
     const fit_search l = search(j, &in, estimate_of(j, &in).total - 1);
-    assert_true(l.changed.parallel.cp == 2 && l.changed.parallel.dp_shard == 2);
+    assert_true(l.changed.parallel.size[AXIS_CP] == 2 &&
+                l.changed.parallel.size[AXIS_DP_SHARD] == 2);
     session_inputs_close(&in);
     job_close(j);
 }

@@ -63,6 +63,10 @@ static void every_pattern_matches_a_tensor(void **state)
                  "--groups[0].match: found model.layers.*.mpl.up*, which matches no tensor of the "
                  "model; the nearest is model.layers.0.mlp.up_proj.weight",
                  NULL);
+    check_inputs("gpt2", "[{match: xq}]",
+                 "--groups[0].match: found xq, which matches no tensor of the model; the nearest "
+                 "is transformer.ln_f.bias",
+                 NULL);
     check_inputs("llama", "[{match: 'self_attn'}]",
                  "--groups[0].match: found self_attn, which matches no tensor of the model; did "
                  "you mean *self_attn*?",
@@ -158,7 +162,8 @@ static void the_trainer_gets_the_jobs_groups(void **state)
 {
     (void)state;
     job *j = open_job("gpt2", "[{match: '*.bias', lr_scale: 2}, {match: '*', optimizer: sgd}]");
-    session_inputs in = {.family = &gpt2_family, .config = &j->model.config, .seq_len = 8};
+    session_inputs in = {
+        .family = model_family_find("gpt2"), .config = &j->model.config, .seq_len = 8};
     trainer_options o;
     assert_int_equal(session_options(j, &in, 2, &o, NULL), OK);
     assert_int_equal(o.groups.count, 3);

@@ -77,7 +77,7 @@ static void try_job(const arguments *a, bool plan_it, const char *arg)
     for (int i = 0; i < a->count; i++) argv[i] = (char *)a->items[i];
     status s = job_open(NULL, a->count, argv, &j, &e);
     if (s == OK)
-        s = plan_it ? session_inputs_open_to_plan(j, &in, &e)
+        s = plan_it ? session_inputs_open_to_plan(j, NULL, &in, &e)
                     : session_inputs_open_to_explain(j, &in, &e);
     if (s == OK)
         s = plan_it ? session_plan(j, &in, &(session_plan_options){.json = true}, &out, &e)
@@ -143,17 +143,9 @@ static void every_field_of_a_model_takes_any_number(void **state)
         char *argv[ARGS];
         for (int i = 0; i < base.count; i++) argv[i] = (char *)base.items[i];
         if (job_open(NULL, base.count, argv, &j, &e) != OK) fail_msg("%s", e.text);
-        for (int i = 0;; i++) {
-            text shown = {0}, from = {0};
-            const char *name;
-            char path[64];
-            const bool more = model_field_at(j, i, &name, &shown, &from);
-            text_clear(&shown);
-            text_clear(&from);
-            if (!more) break;
-            snprintf(path, sizeof path, "model.%s", name);
-            try_numbers(base, path);
-        }
+        const model_field *fields[MODEL_FIELDS];
+        const int count = model_fields_list(j->model.config.family, fields);
+        for (int i = 0; i < count; i++) try_numbers(base, fields[i]->key);
         job_close(j);
     }
 }

@@ -23,7 +23,7 @@ static job *options_of(const char *const *arg, int ranks, trainer_options *out)
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++) argv[argc++] = (char *)fixed[i];
     for (; *arg; arg++) argv[argc++] = (char *)*arg;
     if (job_open(NULL, argc, argv, &j, &e) != OK) fail_msg("%s", e.text);
-    in.family = model_family_find(j->model.config.family);
+    in.family = j->model.config.family;
     in.config = &j->model.config;
     if (session_options(j, &in, ranks, out, &e) != OK) fail_msg("%s", e.text);
     return j;

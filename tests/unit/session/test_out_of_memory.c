@@ -5,12 +5,14 @@
 // The linker wraps malloc and its kin (--wrap), so that calls in Trireme's objects fail and calls
 // in shared libraries (jansson, libyaml, the C library) do not. Only the thread that runs
 // the operation fails: its allocations have the same order every time.
+#include "infer/evaluate.h"
+#include "infer/predict.h"
 #include "session/session.h"
 
 #include "base/file.h"
 #include "ckpt/ckpt.h"
+#include "infer/decoder.h"
 #include "own_text.h"
-#include "train/decoder.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -257,11 +259,11 @@ static status do_evaluate(run *r, err *e)
 {
     status result = OK;
     double loss, tokens;
-    const trainer_predict_options o = {.what = PREDICT_CLASSES};
+    const infer_predict_options o = {.what = PREDICT_CLASSES};
     int32_t ids[64] = {1, 2, 3}, classes[64];
-    TRY(trainer_evaluate(r->session.trainer, 1, &loss, &tokens, e));
+    TRY(infer_evaluate(r->session.trainer, 1, &loss, &tokens, e));
     text_addf(&r->out, "%.17g %.17g", loss, tokens);
-    TRY(trainer_predict(r->session.trainer, &o, ids, 4, classes, e));
+    TRY(infer_predict(r->session.trainer, &o, ids, 4, classes, e));
     for (int i = 0; i < 64; i++) text_addf(&r->out, " %d", classes[i]);
     TRY(text_check(&r->out, e));
 done:
@@ -311,7 +313,7 @@ static status do_generate(run *r, err *e)
     TRY(ckpt_locate(folder, &found, NULL, e));
     TRY(model_config_read(found, &c, e));
     TRY(safetensors_open_folder(found, &weights, e));
-    TRY(decoder_open(r->session.device, model_family_find(c.family), &c, F32, weights, 8, &x, e));
+    TRY(decoder_open(r->session.device, c.family, &c, F32, weights, 8, &x, e));
     for (int i = 0; i < 4; i++) {
         TRY(decoder_feed(x, &id, 1, &logits, e));
         const sample_options o = {.temperature = 1, .top_p = 0.9, .top_k = 8, .seed = 3};

@@ -78,7 +78,7 @@ static memory_estimate estimate_with(const char *const *arg)
     memory_estimate n;
     memory_estimate_base base;
     err e = {.code = OK};
-    if (session_inputs_open_to_plan(j, &in, &e) != OK ||
+    if (session_inputs_open_to_plan(j, NULL, &in, &e) != OK ||
         memory_estimate_read_base(j, &base, &e) != OK ||
         memory_estimate_of(j, &in, j->launch.ranks, &base, &n, &e) != OK)
         fail_msg("%s", e.text);
@@ -115,7 +115,7 @@ static fit_search search(uint64_t budget, uint64_t host)
     fit_search l;
     memory_estimate_base base;
     err e = {.code = OK};
-    if (session_inputs_open_to_plan(j, &in, &e) != OK ||
+    if (session_inputs_open_to_plan(j, NULL, &in, &e) != OK ||
         memory_estimate_read_base(j, &base, &e) != OK)
         fail_msg("%s", e.text);
     base.host_budget = host;
@@ -169,7 +169,7 @@ static void plan_and_explain_show_both_memories(void **state)
     session_inputs in;
     text out = {0};
     err e = {.code = OK};
-    assert_int_equal(session_inputs_open_to_plan(j, &in, &e), OK);
+    assert_int_equal(session_inputs_open_to_plan(j, NULL, &in, &e), OK);
     assert_int_equal(session_plan(j, &in, &(session_plan_options){.json = false}, &out, &e), OK);
     assert_non_null(strstr(out.chars, "on the host"));
     assert_non_null(strstr(out.chars, "zero3, optimizer on host"));

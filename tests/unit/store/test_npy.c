@@ -1,4 +1,4 @@
-// npy_head writes the bytes that numpy.save writes.
+// npy_header writes the bytes that numpy.save writes.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 static void check(dtype type, int dims, const int64_t *dim, const char *literal)
 {
     text out = {0};
-    assert_int_equal(npy_head(type, dims, dim, &out, NULL), OK);
+    assert_int_equal(npy_header(type, dims, dim, &out, NULL), OK);
     assert_int_equal(out.bytes % 64, 0);
     assert_memory_equal(out.chars, "\x93NUMPY\x01\x00", 8);
     const size_t length =
@@ -42,7 +42,7 @@ static void types_that_numpy_lacks_are_refused(void **state)
 {
     (void)state;
     text out = {0};
-    assert_int_equal(npy_head(BF16, 1, (int64_t[]){7}, &out, NULL), E_INTERNAL);
+    assert_int_equal(npy_header(BF16, 1, (int64_t[]){7}, &out, NULL), E_INTERNAL);
     assert_int_equal(out.bytes, 0);
 }
 
@@ -51,7 +51,7 @@ static void a_text_that_failed_is_an_error(void **state)
     (void)state;
     text out = {0};
     text_fail(&out);
-    assert_int_equal(npy_head(F32, 1, (int64_t[]){7}, &out, NULL), E_MEMORY);
+    assert_int_equal(npy_header(F32, 1, (int64_t[]){7}, &out, NULL), E_MEMORY);
 }
 
 int main(void)

@@ -62,7 +62,7 @@ static inline const safetensors_tensor *golden_tensor(const golden *g, const cha
 
 static inline void golden_open_data(golden *g)
 {
-    bool vectors = g->config.family == FAMILY_MLP;
+    bool vectors = g->config.family->reads_vectors;
     const safetensors_tensor *x = golden_tensor(g, vectors ? "x" : "tokens"),
                              *y = golden_tensor(g, vectors ? "y" : "labels");
     golden_data *d = &g->data;
@@ -124,10 +124,10 @@ static inline optim_config golden_optimizer(kernel_update_rule rule)
 static inline trainer_options golden_options(golden *g, kernel_update_rule rule, dtype precision,
                                              int64_t micro)
 {
-    bool vectors = g->config.family == FAMILY_MLP;
+    bool vectors = g->config.family->reads_vectors;
     trainer_options o = {.device = g->device,
                          .comm = g->comm,
-                         .family = model_family_find(g->config.family),
+                         .family = g->config.family,
                          .config = &g->config,
                          .strategy = {.dp = {*policy_find("ddp"), *policy_find("ddp")},
                                       .no_sync = NO_SYNC_TRUE,

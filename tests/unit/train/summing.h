@@ -1,14 +1,13 @@
 // summing.h -- for tests of gradient reduction: runs steps of known gradients on every rank of a
-// mesh. Ranks are threads. Each has the plan of a small model and calls compress_redistribute as a
-// trainer does.
+// mesh. Ranks are threads. Each has the plan of a small model and issues the calls of its reductions as
+// a trainer does.
 #ifndef TRIREME_TESTS_TRAIN_SUMMING_H
 #define TRIREME_TESTS_TRAIN_SUMMING_H
 
 #include "base/rng.h"
-#include "comm/world.h"
+#include "comm/registry.h"
 #include "patience.h"
-#include "train/compress.h"
-#include "train/redistribute.h"
+#include "train/calls.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -97,6 +96,7 @@ static status summer_plan(summer *s, err *e)
     const char *const inner = x->inner ? x->inner : "ddp";
     plan_group_options group[2] = {
         {.dp = {.outer = *policy_find(x->outer ? x->outer : "ddp"), .inner = *policy_find(inner)},
+         .over = POLICY_AXES,
          .compute = F32,
          .has_m = true,
          .has_v = true}};
@@ -168,7 +168,6 @@ static status summer_open(summer *s, err *e)
     const compress_options o = {.plan = p,
                                 .device = s->device,
                                 .comm = s->all,
-                                .groups = s->along,
                                 .scale = s->x->scale != 0 ? s->x->scale : 1,
                                 .seed = 11};
     TRY(compress_open(&o, &s->compressor, e));
@@ -180,14 +179,6 @@ done:
     return result;
 }
 
-static status summer_move(summer *s, const plan_redistribution *m, int b, float *array,
-                          uint64_t step, err *e)
-{
-    if (m->count == 0) return OK;
-    if (s->compressor) return compress_redistribute(s->compressor, m, b, array, step, s->on, e);
-    return redistribute_bucket(s->plan, m, b, NULL, array, F32, s->along, s->on, e);
-}
-
 // The addresses of a bucket in the slot and in the array.
 static float *whole_of(const summer *s, int bucket)
 {
@@ -196,6 +187,15 @@ static float *whole_of(const summer *s, int bucket)
 static float *kept_of(const summer *s, int bucket)
 {
     return s->kept + s->plan->bucket[bucket].start[ARRAY_GRADIENTS] / sizeof(float);
+}
+
+static status summer_move(summer *s, const plan_redistribution *m, int b, float *array,
+                          uint64_t step, err *e)
+{
+    const calls_run r = {s->along, s->compressor, s->on, b, step};
+    const calls_use use = {.type = F32, .array = array == kept_of(s, b) ? IN_SHARDS : IN_BUCKET};
+    schedule_call c[CALLS_MOST];
+    return calls_issue(&r, c, calls_reduce(s->plan, m, b, use, c), array, NULL, e);
 }
 
 static bool is_frozen(const plan *p, int bucket)

@@ -3,7 +3,9 @@
 // the whole sequence. Ranks are threads.
 #include "golden.h"
 
-#include "comm/world.h"
+#include "comm/registry.h"
+#include "infer/evaluate.h"
+#include "infer/predict.h"
 #include "patience.h"
 #include "train/trainer_private.h"
 
@@ -34,10 +36,10 @@ typedef struct run {
     char problem[400]; // the first failure
 } run;
 
-static const trainer_predict_options whats[WHATS] = {{.what = PREDICT_LOGITS},
-                                                     {.what = PREDICT_LOGITS, .last = true},
-                                                     {.what = PREDICT_CLASSES},
-                                                     {.what = PREDICT_VECTORS}};
+static const infer_predict_options whats[WHATS] = {{.what = PREDICT_LOGITS},
+                                                   {.what = PREDICT_LOGITS, .last = true},
+                                                   {.what = PREDICT_CLASSES},
+                                                   {.what = PREDICT_VECTORS}};
 
 static status predict_all(trainer *t, const golden *g, results *out, err *e)
 {
@@ -47,11 +49,11 @@ static status predict_all(trainer *t, const golden *g, results *out, err *e)
     for (int i = 0; i < SAMPLES; i++)
         memcpy(inputs + i * seq, g->data.inputs + i * g->data.input_row, (size_t)seq * 4);
     for (int k = 0; k < WHATS; k++) {
-        trainer_prediction_shape x;
-        TRY(trainer_predict_shape(t, &whats[k], &x, e));
+        infer_prediction_shape x;
+        TRY(infer_predict_shape(t, &whats[k], &x, e));
         out->bytes[k] = (size_t)(SAMPLES * x.positions * x.cols) * 4;
         out->predicted[k] = malloc(out->bytes[k]);
-        TRY(trainer_predict(t, &whats[k], inputs, SAMPLES, out->predicted[k], e));
+        TRY(infer_predict(t, &whats[k], inputs, SAMPLES, out->predicted[k], e));
     }
 done:
     free(inputs);
@@ -66,7 +68,7 @@ static void clear(results *x)
 static status work(golden *g, trainer *t, results *out, err *e)
 {
     status result = OK;
-    TRY(trainer_evaluate(t, 0, &out->evaluated, &out->tokens, e));
+    TRY(infer_evaluate(t, 0, &out->evaluated, &out->tokens, e));
     TRY(predict_all(t, g, out, e));
     for (int i = 0; i < STEPS; i++) {
         trainer_step_result s;

@@ -83,7 +83,7 @@ static void check_steps(const char *name, kernel_update_rule rule, const char *p
     snprintf(norms, sizeof norms, "%snorms", prefix);
     snprintf(finals, sizeof finals, "%sfinal.", prefix);
     golden_open(&g, name, 1);
-    trainer_options o = golden_options(&g, rule, F32, g.config.family == FAMILY_MLP ? 16 : 3);
+    trainer_options o = golden_options(&g, rule, F32, g.config.family->reads_vectors ? 16 : 3);
     CHECK(trainer_open(&o, &t, e));
     for (int s = 0; s < STEPS; s++) {
         trainer_step_result r;

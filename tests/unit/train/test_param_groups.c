@@ -11,8 +11,7 @@
 
 static model *open_llama(void)
 {
-    static const model_config config = {.family = FAMILY_LLAMA,
-                                        .layers = 2,
+    static const model_config config = {.layers = 2,
                                         .hidden = 16,
                                         .heads = 2,
                                         .kv_heads = 2,
@@ -26,7 +25,7 @@ static model *open_llama(void)
     const model_options o = {.mode = GRAPH_TRAIN, .type = F32, .batch = 1, .seq = 8};
     model *m = NULL;
     err e = {0};
-    if (model_open(&llama_family, &config, &o, &m, &e) != OK) fail_msg("%s", e.text);
+    if (model_open(model_family_find("llama"), &config, &o, &m, &e) != OK) fail_msg("%s", e.text);
     return m;
 }
 

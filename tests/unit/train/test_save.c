@@ -1,6 +1,6 @@
 // test_save.c -- the ranks of any layout write a checkpoint together: its tensors are those that
 // trainer_read_state brings to rank 0, and its files have the same bytes whichever ranks do not see the folder and
-// send their shards. This program decides who sees it, in place of ckpt_place_find.
+// send their shards. This program decides who sees it, in place of ckpt_location_find.
 #include "equiv/workers.h"
 
 #include "base/file.h"
@@ -18,11 +18,14 @@ static _Thread_local struct {
     int rank;
 } own;
 
-status __real_ckpt_place_find(const char *out, const ckpt_place *place, char **folder, err *e);
-status __wrap_ckpt_place_find(const char *out, const ckpt_place *place, char **folder, err *e);
-status __wrap_ckpt_place_find(const char *out, const ckpt_place *place, char **folder, err *e)
+status __real_ckpt_location_find(const char *out, const ckpt_location *location, char **folder,
+                                 err *e);
+status __wrap_ckpt_location_find(const char *out, const ckpt_location *location, char **folder,
+                                 err *e);
+status __wrap_ckpt_location_find(const char *out, const ckpt_location *location, char **folder,
+                                 err *e)
 {
-    const status result = __real_ckpt_place_find(out, place, folder, e);
+    const status result = __real_ckpt_location_find(out, location, folder, e);
     if (own.all->blind >> own.rank & 1) {
         free(*folder);
         *folder = NULL;

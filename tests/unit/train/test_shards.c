@@ -7,7 +7,7 @@
 // their shards begin elsewhere. The test joins PyTorch's shards and compares this rank's rows.
 #include "golden.h"
 
-#include "comm/world.h"
+#include "comm/registry.h"
 #include "patience.h"
 #include "train/trainer_private.h"
 

@@ -2,6 +2,7 @@
 // needs, the plan counts every byte, and the bits are those of a device that needs none.
 #include "golden.h"
 
+#include "infer/evaluate.h"
 #include "unit/spy_device.h"
 
 enum { STEPS = 4, MOST = 1 << 16 };
@@ -26,7 +27,7 @@ static void run(const char *name, dtype precision, bool spied, outcome *out)
     golden_open(&g, name, 1);
     if (spied) spy_watch(g.device);
     trainer_options o =
-        golden_options(&g, UPDATE_ADAMW, precision, g.config.family == FAMILY_MLP ? 8 : 1);
+        golden_options(&g, UPDATE_ADAMW, precision, g.config.family->reads_vectors ? 8 : 1);
     o.valid = o.train;
     CHECK(trainer_open(&o, &t, e));
     check_bytes(&g, t);
@@ -36,7 +37,7 @@ static void run(const char *name, dtype precision, bool spied, outcome *out)
         out->loss[s] = r.loss, out->norm[s] = r.grad_norm;
     }
     double loss;
-    CHECK(trainer_evaluate(t, 0, &loss, NULL, e));
+    CHECK(infer_evaluate(t, 0, &loss, NULL, e));
     assert_true(trainer_get_model(t)->param[0].count <= MOST);
     CHECK(trainer_read_state(t, STATE_WEIGHT, 0, out->weight, e));
     trainer_close(t);

@@ -1,0 +1,301 @@
+// bench_kernels_rows.c -- the rows of `trireme bench kernels`, and the calls of attention, loss and parameters.
+// It does not measure, and does not print.
+#include "cmd/bench/bench_kernels.h"
+
+#include "base/dtype.h"
+
+#include <math.h>
+#include <stdio.h>
+
+const bench_model BENCH_MODELS[] = {
+    {"gpt2", 1024, 768, 12, 12, 64, 3072, 50257, false},
+    {"llama", 2048, 2048, 32, 8, 64, 8192, 128256, true},
+};
+const int BENCH_MODEL_COUNT = sizeof BENCH_MODELS / sizeof *BENCH_MODELS;
+
+// ---- Attention
+
+static kernel_attention_args attention_of(bench_arena *m, const bench_sizes *q)
+{
+    const bench_model *x = q->model;
+    const int64_t width = (x->heads + 2 * x->kv_heads) * x->head_dim,
+                  element = (int64_t)dtype_bytes(q->type);
+    char *qkv = bench_array(m, q->tokens * width, q->type);
+    return (kernel_attention_args){.batch = q->tokens / x->seq,
+                                   .tk = x->seq,
+                                   .heads = x->heads,
+                                   .kv_heads = x->kv_heads,
+                                   .head_dim = x->head_dim,
+                                   .queries = bench_tokens(q),
+                                   .q_stride = width,
+                                   .k_stride = width,
+                                   .v_stride = width,
+                                   .o_stride = x->heads * x->head_dim,
+                                   .k_batch = x->seq * width,
+                                   .v_batch = x->seq * width,
+                                   .q = qkv,
+                                   .k = qkv + x->heads * x->head_dim * element,
+                                   .v = qkv + (x->heads + x->kv_heads) * x->head_dim * element,
+                                   .o = bench_array(m, q->tokens * x->heads * x->head_dim, q->type),
+                                   .lse = bench_array(m, q->tokens * x->heads, F32),
+                                   .scale = 1 / sqrtf((float)x->head_dim),
+                                   .causal = true,
+                                   .type = q->type};
+}
+
+// Two products forward and five backward, of half the scores each.
+static void set_attention(const bench_sizes *q, bench_call *c, int products, int arrays)
+{
+    const bench_model *x = q->model;
+    c->flops = (double)products * (double)(q->tokens * x->heads * x->head_dim) * (double)x->seq;
+    c->bytes = arrays * bench_bytes(q->tokens * x->heads * x->head_dim, q->type);
+    snprintf(c->shape, sizeof c->shape, "B%lld H%lld T%lld D%lld", (long long)(q->tokens / x->seq),
+             (long long)x->heads, (long long)x->seq, (long long)x->head_dim);
+}
+
+static void describe_attention(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    c->call.u.attention = attention_of(m, q);
+    set_attention(q, c, 2, 4);
+}
+
+// The query of one new token for each sequence, as in generation.
+static void describe_decode(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    const bench_model *x = q->model;
+    kernel_attention_args *a = &c->call.u.attention;
+    *a = attention_of(m, q);
+    a->queries = kernel_tokens_from(1, x->seq - 1);
+    set_attention(q, c, 4, 2);
+    c->flops /= (double)x->seq;
+    c->bytes = 2 * bench_bytes(q->tokens * x->kv_heads * x->head_dim, q->type);
+    snprintf(c->shape, sizeof c->shape, "B%lld H%lld T1 of %lld D%lld", (long long)a->batch,
+             (long long)x->heads, (long long)x->seq, (long long)x->head_dim);
+}
+
+static void describe_attention_grad(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    const bench_model *x = q->model;
+    const kernel_attention_args f = attention_of(m, q);
+    char *d_qkv = bench_array(m, q->tokens * f.q_stride, q->type);
+    c->call.u.attention_grad =
+        (kernel_attention_grad_args){.fwd = f,
+                                     .d_o = bench_array(m, q->tokens * f.o_stride, q->type),
+                                     .dq = d_qkv,
+                                     .dk = d_qkv + ((const char *)f.k - (const char *)f.q),
+                                     .dv = d_qkv + ((const char *)f.v - (const char *)f.q),
+                                     .delta = bench_array(m, q->tokens * x->heads, F32)};
+    set_attention(q, c, 5, 8);
+}
+
+// ---- Loss
+
+enum { LOSS_ROWS = 8192, LOGITS_ALIGN = 64 };
+
+static void describe_cross_entropy(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    const int64_t rows = q->tokens < LOSS_ROWS ? q->tokens : LOSS_ROWS, cols = q->model->vocab;
+    const int64_t stride = (cols + LOGITS_ALIGN - 1) / LOGITS_ALIGN * LOGITS_ALIGN;
+    void *logits = bench_array(m, rows * stride, q->type);
+    const int32_t *labels = bench_ids(m, q);
+    const bool stats = c->call.kind == K_CROSS_ENTROPY_STATS;
+    if (stats)
+        c->call.u.cross_entropy_stats =
+            (kernel_cross_entropy_stats_args){.rows = rows,
+                                              .cols = cols,
+                                              .logits = logits,
+                                              .stride = stride,
+                                              .labels = labels,
+                                              .stats = bench_array(m, 3 * rows, F32),
+                                              .scale = 1,
+                                              .ignore = IGNORED_LABEL,
+                                              .type = q->type};
+    else
+        c->call.u.cross_entropy = (kernel_cross_entropy_args){.rows = rows,
+                                                              .cols = cols,
+                                                              .logits = logits,
+                                                              .stride = stride,
+                                                              .labels = labels,
+                                                              .loss_sum = bench_array(m, 2, F32),
+                                                              .count = bench_array(m, 2, F32),
+                                                              .scale = 1,
+                                                              .ignore = IGNORED_LABEL,
+                                                              .gradient = true,
+                                                              .type = q->type};
+    c->bytes = bench_bytes(rows * cols, q->type) * (stats ? 1 : 2);
+    bench_set_shape(c, rows, cols);
+}
+
+static void describe_square_error(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    const int64_t rows = q->tokens, cols = q->model->cols, count = rows * cols;
+    void *x = bench_array(m, count, q->type);
+    c->call.u.square_error = (kernel_square_error_args){.rows = rows,
+                                                        .cols = cols,
+                                                        .x = x,
+                                                        .target = bench_array(m, count, F32),
+                                                        .dx = x,
+                                                        .loss_sum = bench_array(m, 2, F32),
+                                                        .type = q->type};
+    c->bytes = 2 * bench_bytes(count, q->type) + bench_bytes(count, F32);
+    bench_set_shape(c, rows, cols);
+}
+
+// ---- Parameters
+
+enum { MATRICES = 4 }; // of a block; each has a vector beside it
+enum {
+    FLAT_ARRAYS = 8,   // matrices of an MLP that a flat array is as large as
+    REDUCE_ARRAYS = 4, // and an array of each of REDUCE_RANKS ranks
+    REDUCE_RANKS = 4,
+};
+
+// A segment table of the matrices and vectors of a block, and their elements.
+static const kernel_segment *segments_of(bench_arena *m, const bench_sizes *q, int64_t *segments,
+                                         int64_t *count)
+{
+    const bench_model *x = q->model;
+    const int64_t sizes[2 * MATRICES] = {
+        x->cols * 3 * x->cols, x->cols, x->cols * x->cols,  x->cols,
+        x->inner * x->cols,    x->cols, x->inner * x->cols, x->inner};
+    kernel_segment table[2 * MATRICES];
+    int64_t offset = 0;
+    *segments = 2 * MATRICES;
+    for (int i = 0; i < *segments; i++) {
+        const int64_t n = sizes[i];
+        table[i] = (kernel_segment){n, offset, offset, offset, i % 2 == 0};
+        offset += n;
+    }
+    *count = offset;
+    return bench_upload(m, table, sizeof table);
+}
+
+static void set_segments(bench_call *c, int64_t count, int64_t segments)
+{
+    snprintf(c->shape, sizeof c->shape, "%lld, %lld segments", (long long)count,
+             (long long)segments);
+}
+
+static void describe_sum_squares(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    kernel_sum_squares_args *a = &c->call.u.sum_squares;
+    a->segment = segments_of(m, q, &a->segments, &a->count);
+    a->x = bench_array(m, a->count, F32);
+    a->sum = bench_array(m, 2, F32);
+    a->type = F32;
+    c->bytes = bench_bytes(a->count, F32);
+    set_segments(c, a->count, a->segments);
+}
+
+// AdamW with a rounded copy of the weights, where they are not F32.
+static void describe_update(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    static const kernel_step_group group = {.lr = 1e-4f, .beta1 = 0.9f, .c1 = 0.5f, .c2 = 0.5f};
+    kernel_update_args *a = &c->call.u.update;
+    a->segment = segments_of(m, q, &a->segments, &a->count);
+    a->w = bench_array(m, a->count, F32);
+    a->m = bench_array(m, a->count, F32);
+    a->v = bench_array(m, a->count, F32);
+    a->g = bench_array(m, a->count, F32);
+    if (q->type != F32) a->low = bench_array(m, a->count, q->type);
+    a->low_type = q->type;
+    a->rule = UPDATE_ADAMW;
+    a->beta2 = 0.95f, a->eps = 1e-8f, a->weight_decay = 0.1f;
+    a->group = bench_upload(m, &group, sizeof group);
+    c->bytes = 7 * bench_bytes(a->count, F32) + (a->low ? bench_bytes(a->count, q->type) : 0);
+    set_segments(c, a->count, a->segments);
+}
+
+static void describe_clip(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    static const kernel_step step = {.loss_scale = 1, .sums = {1, 1, 1, 0, 1}};
+    (void)q;
+    c->call.u.clip = (kernel_clip_args){bench_upload(m, &step, sizeof step), 1};
+    c->bytes = sizeof step;
+    snprintf(c->shape, sizeof c->shape, "1");
+}
+
+// Flat arrays, which are larger than a cache.
+static void describe_flat(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    const int64_t count = FLAT_ARRAYS * q->model->inner * q->model->cols;
+    float *x = bench_array(m, count, F32);
+    c->bytes = bench_bytes(count, F32);
+    bench_set_shape(c, FLAT_ARRAYS * q->model->inner, q->model->cols);
+    if (c->call.kind == K_FILL) c->call.u.fill = (kernel_fill_args){x, count * (int64_t)sizeof *x};
+    if (c->call.kind == K_INIT)
+        c->call.u.init = (kernel_init_args){.count = count, .y = x, .std = 1, .normal = true};
+    if (c->call.kind == K_DIGEST)
+        c->call.u.digest = (kernel_digest_args){
+            .bytes = count * (int64_t)sizeof *x, .x = x, .digest = bench_array(m, 2, F32)};
+    if (c->call.kind != K_CONVERT) return;
+    c->call.u.convert = (kernel_convert_args){.count = count,
+                                              .src = x,
+                                              .dst = bench_array(m, count, q->type),
+                                              .src_type = F32,
+                                              .dst_type = q->type};
+    c->bytes += bench_bytes(count, q->type);
+}
+
+// The sum of the arrays of ranks, which all lie on this device.
+static void describe_reduce(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    kernel_reduce_args *a = &c->call.u.reduce;
+    const int64_t rows = REDUCE_ARRAYS * q->model->inner;
+    a->count = rows * q->model->cols;
+    a->ranks = REDUCE_RANKS;
+    a->outs = 1;
+    a->type = q->type;
+    a->op = REDUCE_SUM;
+    for (int i = 0; i < a->ranks; i++) a->in[i] = bench_array(m, a->count, a->type);
+    a->out[0] = bench_array(m, a->count, a->type);
+    c->bytes = (REDUCE_RANKS + 1) * bench_bytes(a->count, a->type);
+    snprintf(c->shape, sizeof c->shape, "%lld x %lld, %d ranks", (long long)rows,
+             (long long)q->model->cols, REDUCE_RANKS);
+}
+
+// The factor of a matrix of the MLP, of PowerSGD's rank 4. Every column is read and written once more than
+// there are columns before it, but all fits in a cache.
+static void describe_orthogonalize(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    const int64_t rows = q->model->inner, cols = 4;
+    c->call.u.orthogonalize = (kernel_orthogonalize_args){
+        .rows = rows, .cols = cols, .x = bench_array(m, rows * cols, F32), .eps = 1e-8f};
+    c->bytes = 2 * bench_bytes(rows * cols, F32);
+    bench_set_shape(c, rows, cols);
+}
+
+const bench_kernel_row BENCH_ROWS[] = {
+    {K_MATMUL, bench_forward, true, true},
+    {K_MATMUL, bench_dgrad, true, true},
+    {K_MATMUL, bench_wgrad, true, true},
+    {K_BIAS_GRAD, bench_bias_grad, true, false},
+    {K_EMBEDDING, bench_embedding, true, true},
+    {K_EMBEDDING_GRAD, bench_embedding_grad, true, true},
+    {K_NORM, bench_norm, true, true},
+    {K_NORM_GRAD, bench_norm_grad, true, true},
+    {K_ROPE, bench_rope, false, true},
+    {K_ATTENTION, describe_attention, true, true},
+    {K_ATTENTION, describe_decode, true, true},
+    {K_ATTENTION_GRAD, describe_attention_grad, true, true},
+    {K_ACTIVATION, bench_activation, true, false},
+    {K_ACTIVATION_GRAD, bench_activation, true, false},
+    {K_GLU, bench_glu, false, true},
+    {K_GLU_GRAD, bench_glu, false, true},
+    {K_ADD, bench_add, true, true},
+    {K_DROPOUT, bench_dropout, true, false},
+    {K_INIT, describe_flat, true, true},
+    {K_CROSS_ENTROPY, describe_cross_entropy, true, true},
+    {K_CROSS_ENTROPY_STATS, describe_cross_entropy, true, true},
+    {K_SQUARE_ERROR, describe_square_error, true, false},
+    {K_SUM_SQUARES, describe_sum_squares, true, true},
+    {K_CLIP, describe_clip, true, false},
+    {K_UPDATE, describe_update, true, true},
+    {K_CONVERT, describe_flat, true, true},
+    {K_COPY_ROWS, bench_copy_rows, true, true},
+    {K_FILL, describe_flat, true, true},
+    {K_DIGEST, describe_flat, true, true},
+    {K_REDUCE, describe_reduce, true, true},
+    {K_ORTHOGONALIZE, describe_orthogonalize, true, false},
+};
+const int BENCH_ROW_COUNT = sizeof BENCH_ROWS / sizeof *BENCH_ROWS;

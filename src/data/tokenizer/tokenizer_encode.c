@@ -1,0 +1,213 @@
+// tokenizer_encode.c -- text to ids: it finds added tokens, splits the rest into words and merges the
+// byte pairs of each word. A cache holds the ids of words, because text repeats its words. Data
+// preparation (one workspace per thread) and generation call it. It does not know files.
+#include "base/alloc.h"
+#include "data/tokenizer/bpe_bytes.h"
+#include "data/tokenizer/bpe_merge.h"
+#include "data/tokenizer/tokenizer_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CACHE_WORDS = 1 << 16, CACHE_WORD_BYTES = 64 };
+
+typedef struct tokenizer_ids {
+    int32_t *items;
+    size_t count, room;
+} tokenizer_ids;
+
+typedef struct tokenizer_id_span {
+    uint32_t offset, count; // in tokenizer_workspace.cached
+} tokenizer_id_span;
+
+struct tokenizer_workspace {
+    const tokenizer *tokenizer;
+    tokenizer_splitter_workspace *split;
+    bpe_merger merger;
+    tokenizer_ids ids; // of the current text
+    char *spelling;    // of the current word
+    size_t spelling_room;
+    bpe_strings words;        // the words in the cache
+    tokenizer_id_span *spans; // [words.count] the ids of each word
+    size_t span_room;
+    tokenizer_ids cached; // the ids of all words in the cache
+};
+
+void tokenizer_workspace_close(tokenizer_workspace *w)
+{
+    if (!w) return;
+    tokenizer_splitter_workspace_close(w->split);
+    bpe_merger_close(&w->merger);
+    free(w->ids.items);
+    free(w->spelling);
+    bpe_strings_close(&w->words);
+    free(w->spans);
+    free(w->cached.items);
+    free(w);
+}
+
+status tokenizer_workspace_open(const tokenizer *t, tokenizer_workspace **out, err *e)
+{
+    status result = OK;
+    tokenizer_workspace *w = NULL;
+    TRY(alloc_zeroed(&w, 1, sizeof *w, "a tokenizer", e));
+    w->tokenizer = t;
+    TRY(tokenizer_splitter_workspace_open(t->split, &w->split, e));
+    *out = w;
+    w = NULL;
+done:
+    tokenizer_workspace_close(w);
+    return result;
+}
+
+static status ids_room(tokenizer_ids *ids, size_t more, err *e)
+{
+    return alloc_grow(&ids->items, &ids->room, ids->count + more, sizeof *ids->items, "a tokenizer",
+                      e);
+}
+
+// Sets *id to the id of a word that is one token of the model's vocabulary, else to -1.
+static status single_token(tokenizer_workspace *w, const char *string, size_t bytes, int32_t *id,
+                           err *e)
+{
+    status result = OK;
+    TRY(alloc_grow(&w->spelling, &w->spelling_room, 2 * bytes, 1, "a tokenizer", e));
+    int64_t number =
+        bpe_strings_find(&w->tokenizer->names, w->spelling, bpe_spell(string, bytes, w->spelling));
+    *id = number < 0 || (size_t)number >= w->tokenizer->model_names
+              ? -1
+              : w->tokenizer->name_ids[number];
+done:
+    return result;
+}
+
+// Appends the ids of one word, without the cache.
+static status encode_bytes(tokenizer_workspace *w, const char *string, size_t bytes, err *e)
+{
+    status result = OK;
+    const tokenizer *t = w->tokenizer;
+    int32_t single = -1;
+    bool after_unknown = false;
+    TRY(ids_room(&w->ids, bytes, e));
+    int32_t *ids = w->ids.items + w->ids.count;
+    size_t count = 0;
+    if (t->ignore_merges) TRY(single_token(w, string, bytes, &single, e));
+    if (single >= 0) {
+        ids[count++] = single;
+    } else {
+        for (size_t i = 0; i < bytes; i++) {
+            int32_t id = t->byte_id[(uint8_t)string[i]];
+            bool unknown = id < 0;
+            if (unknown) id = after_unknown && t->fuse_unknown ? -1 : t->unknown;
+            if (id >= 0) ids[count++] = id;
+            after_unknown = unknown;
+        }
+        TRY(bpe_merge(&w->merger, &t->merges, ids, &count, e));
+    }
+    w->ids.count += count;
+done:
+    return result;
+}
+
+static status cache_add(tokenizer_workspace *w, const char *string, size_t bytes, size_t count,
+                        err *e)
+{
+    status result = OK;
+    uint32_t number;
+    if (w->words.count == CACHE_WORDS) {
+        bpe_strings_empty(&w->words);
+        w->cached.count = 0;
+    }
+    TRY(ids_room(&w->cached, count, e));
+    TRY(alloc_grow(&w->spans, &w->span_room, w->words.count + 1, sizeof *w->spans, "a tokenizer",
+                   e));
+    TRY(bpe_strings_add(&w->words, string, bytes, &number, e));
+    w->spans[number] = (tokenizer_id_span){(uint32_t)w->cached.count, (uint32_t)count};
+    if (count > 0)
+        memcpy(w->cached.items + w->cached.count, w->ids.items + w->ids.count - count,
+               count * sizeof(int32_t));
+    w->cached.count += count;
+done:
+    return result;
+}
+
+static status encode_word(void *arg, const char *string, size_t bytes, err *e)
+{
+    status result = OK;
+    tokenizer_workspace *w = arg;
+    if (bytes > CACHE_WORD_BYTES) {
+        TRY(encode_bytes(w, string, bytes, e));
+        goto done;
+    }
+    int64_t number = bpe_strings_find(&w->words, string, bytes);
+    if (number < 0) {
+        size_t before = w->ids.count;
+        TRY(encode_bytes(w, string, bytes, e));
+        TRY(cache_add(w, string, bytes, w->ids.count - before, e));
+    } else {
+        tokenizer_id_span span = w->spans[number];
+        TRY(ids_room(&w->ids, span.count, e));
+        for (uint32_t i = 0; i < span.count; i++)
+            w->ids.items[w->ids.count++] = w->cached.items[span.offset + i];
+    }
+done:
+    return result;
+}
+
+static status add_id(tokenizer_workspace *w, int32_t id, err *e)
+{
+    status result = OK;
+    TRY(ids_room(&w->ids, 1, e));
+    w->ids.items[w->ids.count++] = id;
+done:
+    return result;
+}
+
+static status encode_raw_text(void *arg, int32_t id, const char *string, size_t bytes, err *e)
+{
+    tokenizer_workspace *w = arg;
+    return id >= 0 ? add_id(w, id, e)
+                   : tokenizer_splitter_run(w->split, string, bytes, encode_word, w, e);
+}
+
+static status encode_text(void *arg, int32_t id, const char *string, size_t bytes, err *e)
+{
+    tokenizer_workspace *w = arg;
+    return id >= 0 ? add_id(w, id, e)
+                   : tokenizer_added_run(w->tokenizer->normalized, string, bytes, encode_raw_text,
+                                         w, e);
+}
+
+static status encode_between(tokenizer_workspace *w, const tokenizer_special_ids *before,
+                             const tokenizer_special_ids *after, const char *string, size_t bytes,
+                             const int32_t **ids, size_t *count, err *e)
+{
+    status result = OK;
+    size_t bad;
+    if (!text_is_utf8(string, bytes, &bad))
+        FAIL(E_USAGE, "the text is not valid UTF-8 at byte %zu", bad);
+    w->ids.count = 0;
+    TRY(ids_room(&w->ids, 1, e)); // so that *ids is never NULL
+    for (size_t i = 0; i < before->count; i++) TRY(add_id(w, before->id[i], e));
+    TRY(tokenizer_added_run(w->tokenizer->raw, string, bytes, encode_text, w, e));
+    for (size_t i = 0; i < after->count; i++) TRY(add_id(w, after->id[i], e));
+    *ids = w->ids.items;
+    *count = w->ids.count;
+done:
+    return result;
+}
+
+status tokenizer_encode(tokenizer_workspace *w, const char *string, size_t bytes,
+                        const int32_t **ids, size_t *count, err *e)
+{
+    static const tokenizer_special_ids none = {.count = 0};
+    return encode_between(w, &none, &none, string, bytes, ids, count, e);
+}
+
+status tokenizer_encode_with_special_tokens(tokenizer_workspace *w, const char *string,
+                                            size_t bytes, const int32_t **ids, size_t *count,
+                                            err *e)
+{
+    const tokenizer *t = w->tokenizer;
+    return encode_between(w, &t->before, &t->after, string, bytes, ids, count, e);
+}

@@ -1,0 +1,178 @@
+// tokenizer_load.c -- opens a tokenizer from a tokenizer.json and the settings beside it. Commands
+// and data preparation call it. tokenizer_train.c also calls tokenizer_parse with the JSON that it
+// has made, so that a trained tokenizer behaves as the file that is saved. tokenizer_model.c reads
+// the vocabulary and the merges.
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "data/tokenizer/tokenizer_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const tokenizer_side_file_names[TOKENIZER_SIDE_FILES] = {
+    "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja"};
+
+void tokenizer_close(tokenizer *t)
+{
+    if (!t) return;
+    free(t->entries);
+    bpe_strings_close(&t->names);
+    free(t->name_ids);
+    text_clear(&t->decoded);
+    bpe_pairs_close(&t->merges);
+    tokenizer_splitter_close(t->split);
+    tokenizer_added_close(t->raw);
+    tokenizer_added_close(t->normalized);
+    free(t->json);
+    for (int i = 0; i < TOKENIZER_SIDE_FILES; i++) free(t->files[i].content);
+    free(t->end_of_text);
+    free(t);
+}
+
+static const char *type_of(const json_t *object)
+{
+    const char *type = json_string_value(json_object_get(object, "type"));
+    return type ? type : "no type";
+}
+
+// Refuses a normalizer, because it would change the text and so the ids.
+static status check_normalizer(const json_t *normalizer, err *e)
+{
+    const json_t *list = json_object_get(normalizer, "normalizers");
+    if (!normalizer || json_is_null(normalizer) ||
+        (json_is_array(list) && json_array_size(list) == 0))
+        return OK;
+    const char *type = type_of(json_array_size(list) ? json_array_get(list, 0) : normalizer);
+    return err_set(e, E_USAGE, "normalizer is %s, which is not supported; only null is", type);
+}
+
+static status check_decoder(const json_t *decoder, err *e)
+{
+    if (!decoder || json_is_null(decoder) || strcmp(type_of(decoder), "ByteLevel") == 0) return OK;
+    return err_set(e, E_USAGE,
+                   "decoder is %s, which is not supported; valid are ByteLevel and null",
+                   type_of(decoder));
+}
+
+static status read_root(tokenizer *t, const json_t *root, err *e)
+{
+    status result = OK;
+    if (!json_is_object(root))
+        FAIL(E_USAGE, "this is no tokenizer: the file must be a JSON object");
+    const json_t *model = json_object_get(root, "model");
+    // For a SentencePiece file the error about byte_fallback says most, so it comes first.
+    if (json_is_true(json_object_get(model, "byte_fallback")))
+        TRY(tokenizer_read_model(t, model, e));
+    TRY(check_normalizer(json_object_get(root, "normalizer"), e));
+    TRY(tokenizer_splitter_open(json_object_get(root, "pre_tokenizer"), &t->split, e));
+    TRY(check_decoder(json_object_get(root, "decoder"), e));
+    TRY(tokenizer_read_model(t, model, e));
+    TRY(tokenizer_read_added(t, json_object_get(root, "added_tokens"), e));
+    TRY(tokenizer_read_post(t, json_object_get(root, "post_processor"), e));
+    tokenizer_set_hash(t, root);
+done:
+    return result;
+}
+
+// Makes an error one line when it quotes a token with line ends.
+static void flatten(err *e)
+{
+    for (char *c = e ? e->text : ""; *c; c++) {
+        if ((unsigned char)*c < ' ') *c = ' ';
+    }
+}
+
+status tokenizer_parse(const char *json, size_t bytes, tokenizer **out, err *e)
+{
+    status result = OK;
+    json_error_t broken;
+    json_t *root = NULL;
+    tokenizer *t = NULL;
+    TRY(alloc_zeroed(&t, 1, sizeof *t, "a tokenizer", e));
+    root = json_load_python(json, bytes, JSON_REJECT_DUPLICATES, &broken);
+    if (!root) FAIL(E_USAGE, "line %d: broken JSON: %s", broken.line, broken.text);
+    TRY(read_root(t, root, e));
+    TRY(alloc_array(&t->json, bytes + 1, 1, "a tokenizer", e));
+    memcpy(t->json, json, bytes);
+    t->json[bytes] = 0;
+    t->json_bytes = bytes;
+    *out = t;
+    t = NULL;
+done:
+    if (result != OK) flatten(e);
+    json_decref(root);
+    tokenizer_close(t);
+    return result;
+}
+
+// Reads eos_token of the settings: a string, or an object with the string in `content`.
+static status read_settings(tokenizer *t, err *e)
+{
+    status result = OK;
+    const tokenizer_side_file *config = &t->files[TOKENIZER_SIDE_CONFIG];
+    json_error_t broken;
+    json_t *root = NULL;
+    if (!config->content) goto done;
+    root = json_load_python(config->content, config->bytes, JSON_ALLOW_NUL, &broken);
+    if (!root) FAIL(E_USAGE, "line %d: broken JSON: %s", broken.line, broken.text);
+    const json_t *end = json_object_get(root, "eos_token");
+    const char *name =
+        json_string_value(json_is_object(end) ? json_object_get(end, "content") : end);
+    if (name) TRY(text_copy(name, &t->end_of_text, e));
+done:
+    json_decref(root);
+    return result;
+}
+
+// Reads the settings beside a file tokenizer.json (in a model's folder) or P.tokenizer.json (beside
+// the shards P).
+static status read_side_files(tokenizer *t, const char *path, err *e)
+{
+    status result = OK;
+    text side_file = {0};
+    const char *own = tokenizer_file_name(0);
+    size_t bytes = strlen(path), start = bytes - strlen(own);
+    if (bytes < strlen(own) || strcmp(path + start, own) != 0 ||
+        (start > 0 && path[start - 1] != '/' && path[start - 1] != '.'))
+        goto done;
+    for (int i = 0; i < TOKENIZER_SIDE_FILES; i++) {
+        text_clear(&side_file);
+        text_add_bytes(&side_file, path, start);
+        text_add(&side_file, tokenizer_side_file_names[i]);
+        TRY(text_check(&side_file, e));
+        if (!file_exists(side_file.chars)) continue;
+        TRY(file_read_small(side_file.chars, FILE_MOST_TABLE, &t->files[i].content,
+                            &t->files[i].bytes, e));
+        if (i != TOKENIZER_SIDE_CONFIG) continue;
+        result = read_settings(t, e);
+        if (result != OK) {
+            err_prefix(e, "%s: ", side_file.chars);
+            goto done;
+        }
+    }
+done:
+    text_clear(&side_file);
+    return result;
+}
+
+status tokenizer_load(const char *path, tokenizer **out, err *e)
+{
+    status result = OK;
+    char *json = NULL;
+    size_t bytes;
+    tokenizer *t = NULL;
+    TRY(file_read_small(path, FILE_MOST_TABLE, &json, &bytes, e));
+    result = tokenizer_parse(json, bytes, &t, e);
+    if (result != OK) {
+        err_prefix(e, "%s: ", path);
+        goto done;
+    }
+    TRY(read_side_files(t, path, e));
+    *out = t;
+    t = NULL;
+done:
+    free(json);
+    tokenizer_close(t);
+    return result;
+}

@@ -1,0 +1,70 @@
+// tokenizer_private.h -- the members of a tokenizer, for the files that build it and encode with it.
+#ifndef TRIREME_DATA_TOKENIZER_PRIVATE_H
+#define TRIREME_DATA_TOKENIZER_PRIVATE_H
+
+#include "data/tokenizer/bpe_table.h"
+#include "data/tokenizer/tokenizer.h"
+#include "data/tokenizer/tokenizer_added.h"
+#include "data/tokenizer/tokenizer_split.h"
+
+#include <jansson.h>
+
+// One id. An id without a name is unused: no text encodes to it, and it decodes to nothing.
+typedef struct tokenizer_entry {
+    uint32_t name;         // number of its spelling in `names`, + 1; 0: the id is unused
+    bool added;            // the name is plain text, not a spelling of bytes
+    bool special;          // decoding can skip it
+    size_t decoded_offset; // [decoded_offset, + decoded_bytes) of `decoded` is what it decodes to
+    uint32_t decoded_bytes;
+} tokenizer_entry;
+
+// A file beside tokenizer.json that belongs to it: settings, chat template.
+typedef struct tokenizer_side_file {
+    char *content; // NULL when there is no such file
+    size_t bytes;
+} tokenizer_side_file;
+enum { TOKENIZER_SIDE_CONFIG, TOKENIZER_SIDE_FILES = TOKENIZER_FILES - 1 };
+extern const char *const tokenizer_side_file_names[TOKENIZER_SIDE_FILES];
+
+// Ids that the post-processor adds on one side of every text.
+enum { SPECIAL_IDS = 32 };
+typedef struct tokenizer_special_ids {
+    int32_t id[SPECIAL_IDS];
+    size_t count;
+} tokenizer_special_ids;
+
+struct tokenizer {
+    int32_t vocab;
+    tokenizer_entry *entries; // [vocab]
+    bpe_strings names;        // spellings of the vocabulary, and contents of added tokens
+    int32_t *name_ids;        // [names.count] the id of each name
+    size_t name_id_room;
+    size_t entry_room;
+    size_t model_names;   // the first model_names names are the model's vocabulary
+    text decoded;         // the bytes of all entries, one after the other
+    bpe_pairs merges;     // values of bpe_merge_value
+    int32_t byte_id[256]; // -1: the vocabulary lacks that byte
+    int32_t unknown;      // the id of such a byte; -1: the byte is dropped
+    bool fuse_unknown;    // adjacent unknown bytes become one id
+    bool ignore_merges;   // a word that is in the vocabulary is one token
+    tokenizer_splitter *split;
+    tokenizer_added_set *raw;            // matched first, in the whole text
+    tokenizer_added_set *normalized;     // matched in the text between those of `raw`
+    tokenizer_special_ids before, after; // of the post-processor
+    uint64_t hash;
+    char *json; // [json_bytes] the file
+    size_t json_bytes;
+    tokenizer_side_file files[TOKENIZER_SIDE_FILES];
+    char *end_of_text; // eos_token of the settings; NULL when they have none
+};
+
+// Builds a tokenizer from the text of a tokenizer.json, which it copies. E_USAGE names the field.
+status tokenizer_parse(const char *json, size_t bytes, tokenizer **out, err *e);
+
+// The steps of tokenizer_parse.
+status tokenizer_read_model(tokenizer *t, const json_t *model, err *e); // vocabulary and merges
+status tokenizer_read_added(tokenizer *t, const json_t *added, err *e); // added tokens
+status tokenizer_read_post(tokenizer *t, const json_t *post, err *e);   // the post-processor
+void tokenizer_set_hash(tokenizer *t, const json_t *root);              // the last step
+
+#endif

@@ -1,0 +1,383 @@
+// run.c -- see run.h. claim.c has what happens to the run's folder before its ranks start.
+#include "session/run.h"
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "infer/evaluate.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static int64_t steps_done(const session_rank *r)
+{
+    return (int64_t)trainer_steps_done(r->session.trainer);
+}
+
+// Ranks without sinks report to nobody.
+static status report(const session_rank *r, const event *ev, err *e)
+{
+    return event_emit(&r->sinks, ev, e);
+}
+
+// ---- The log
+
+static status open_log(const session_run *run, log_file **out, err *e)
+{
+    status result = OK;
+    char *path = NULL;
+    TRY(file_join(run->job->train.out, "log.jsonl", &path, e));
+    TRY(log_open(path, out, e));
+    if (run->log_copy) log_copy_to(*out, run->log_copy);
+done:
+    free(path);
+    return result;
+}
+
+static status report_start(const session_rank *r, err *e)
+{
+    status result = OK;
+    const session_run *run = r->run;
+    const job *j = run->job;
+    const trainer *t = r->session.trainer;
+    const plan *p = trainer_get_plan(t);
+    text policy_name = {0}, note = {0};
+    const char *notes[] = {run->inputs.fit, trainer_note(t)};
+    for (int i = 0; i < 2; i++)
+        if (notes[i]) text_addf(&note, "%s%s", note.bytes ? "; " : "", notes[i]);
+    event_axis axes[AXES];
+    plan_print_policy(p, &policy_name);
+    TRY(text_check(&note, e));
+    TRY(text_check(&policy_name, e));
+    for (int a = 0; a < AXES; a++) axes[a] = (event_axis){axis_name((axis)a), p->o.mesh.size[a]};
+    const event_start start = {.version = TRIREME_VERSION,
+                               .model = run->inputs.family->name,
+                               .policy = policy_name.chars,
+                               .precision = job_precision_name(j),
+                               .device = j->launch.device,
+                               .launched_as = j->launch.as_threads ? "threads" : "processes",
+                               .mesh = axes,
+                               .axes = AXES,
+                               .ranks = r->session.comm->size,
+                               .threads_per_rank = j->launch.threads_per_rank,
+                               .params = (int64_t)model_param_count(trainer_get_model(t)),
+                               .plan_bytes_per_rank = (int64_t)plan_bytes(p),
+                               .steps = j->train.steps,
+                               .tokens_per_step = j->train.global_batch * run->inputs.seq_len,
+                               .resumed_from = r->resumed ? (int64_t)r->resumed->step : -1,
+                               .checkpoint = run->resume.folder,
+                               .note = note.chars};
+    TRY(report(r, &(event){.kind = EVENT_START, .start = start}, e));
+done:
+    text_clear(&policy_name);
+    text_clear(&note);
+    return result;
+}
+
+static status report_eval(const session_rank *r, double loss, err *e)
+{
+    const bool tokens = r->run->inputs.valid->shape.input_type == I32;
+    const event ev = {.kind = EVENT_EVAL, .eval = {steps_done(r), loss, tokens}};
+    return report(r, &ev, e);
+}
+
+// Continues the history in train.out from the checkpoint that this run resumed from, or moves an earlier run's files there
+// to log-1.jsonl, checkpoints-1, ….
+static status own_folder(session_rank *r, err *e)
+{
+    status result = OK;
+    const session_run *run = r->run;
+    tokenizer *t = NULL;
+    const bool own = r->resumed && r->resumed->is_own;
+    if (r->sinks.count) log_close(r->log); // it may be one of the files that are moved
+    r->sinks.count = 0;
+    if (run->inputs.data_tokenizer) TRY(tokenizer_load(run->inputs.data_tokenizer, &t, e));
+    TRY(session_run_own_folder(run, own ? r->resumed->folder : NULL, t, NULL, e));
+done:
+    tokenizer_close(t);
+    return result;
+}
+
+status session_rank_begin(session_rank *r, err *e)
+{
+    status result = OK;
+    const session_run *run = r->run;
+    if (r->rank > 0 || r->owns_folder) return OK;
+    if (!run->claimed) TRY(own_folder(r, e));
+    r->owns_folder = true;
+    TRY(open_log(run, &r->log, e));
+    *run->has_log = true;
+    event_sinks_add(&r->sinks, (event_sink){log_event, log_close, r->log});
+    for (int i = 0; i < run->sinks.count; i++) event_sinks_add(&r->sinks, run->sinks.items[i]);
+    TRY(report_start(r, e));
+    if (r->has_eval) TRY(report_eval(r, r->eval_loss, e));
+    r->has_eval = false;
+done:
+    return result;
+}
+
+// ---- Steps
+
+// Returns whether the matmul peak is measured after this step: first after step 3, so that the first steps are shown
+// soon, then at growing intervals, because the machine may have been busy at the earlier measurements.
+static bool is_time_to_measure(const session_rank *r)
+{
+    enum { FIRST = 3, TIMES = 4 };
+    const uint64_t step = (uint64_t)steps_done(r) - (r->resumed ? r->resumed->step : 0);
+    uint64_t next = FIRST;
+    while (next < step) next *= TIMES;
+    return r->run->measures_mfu && next == step;
+}
+
+static status measure(session_rank *r, err *e)
+{
+    char note[160];
+    device *d = r->session.device;
+    if (!is_time_to_measure(r)) return OK;
+    r->matmul_rate = fmax(r->matmul_rate, device_matmul_rate(d, job_dtype(r->run->job), 0.05));
+    if (r->matmul_rate <= 0 || r->explained_mfu) return OK;
+    r->explained_mfu = true;
+    snprintf(note, sizeof note,
+             "mfu: a step's FLOP/s as a share of the matmul peak of %s, which is "
+             "measured during the run; where a step was faster, of the fastest step",
+             d->is_host_memory ? "these cores" : "this device");
+    return report(r, &(event){.kind = EVENT_NOTE, .note = note}, e);
+}
+
+// The mfu: FLOP/s of the step as a share of the matmul peak, which is the larger of the measured rate and the fastest step
+// of this run.
+static double mfu_of(session_rank *r, const trainer_step_result *s)
+{
+    const double rate = trainer_flops(r->session.trainer) / s->seconds;
+    if (r->matmul_rate <= 0) return NAN;
+    r->matmul_rate = fmax(r->matmul_rate, rate);
+    return rate / r->matmul_rate;
+}
+
+static status report_step(session_rank *r, const trainer_step_result *s, err *e)
+{
+    const session_run *run = r->run;
+    const event_step step = {.step = (int64_t)s->step,
+                             .steps = run->job->train.steps,
+                             .loss = s->loss,
+                             .grad_norm = s->grad_norm,
+                             .lr = s->lr,
+                             .tokens = (int64_t)s->tokens,
+                             .seconds = (float)s->seconds,
+                             .tokens_per_s = (float)(s->tokens / s->seconds),
+                             .mfu = (float)mfu_of(r, s),
+                             .loss_scale = s->loss_scale,
+                             .skipped = s->skipped,
+                             .unit = run->inputs.train->shape.input_type == I32 ? NULL : "samples"};
+    return report(r, &(event){.kind = EVENT_STEP, .step = step}, e);
+}
+
+status session_rank_step(session_rank *r, trainer_step_result *out, err *e)
+{
+    status result = OK;
+    TRY(session_rank_begin(r, e));
+    TRY(trainer_step(r->session.trainer, comm_stop_requested(r->world->stop), out, e));
+    r->interrupted = r->interrupted || out->stop;
+    if (out->exhausted) goto done;
+    if (r->rank == 0 && r->run->claimed) TRY(session_run_check_folder(r->run, e));
+    TRY(measure(r, e));
+    TRY(report_step(r, out, e));
+done:
+    return result;
+}
+
+status session_rank_evaluate(session_rank *r, int64_t batches, double *loss, err *e)
+{
+    status result = OK;
+    TRY(infer_evaluate(r->session.trainer, batches, loss, NULL, e));
+    r->has_eval = !r->owns_folder;
+    r->eval_loss = *loss;
+    if (!r->has_eval) TRY(report_eval(r, *loss, e));
+done:
+    return result;
+}
+
+// ---- Checkpoints
+
+status session_rank_save(session_rank *r, err *e)
+{
+    status result = OK;
+    const session_run *run = r->run;
+    const double begin = clock_seconds();
+    char *folder = NULL;
+    TRY(session_rank_begin(r, e));
+    TRY(session_save(&r->session, run->job, &run->inputs, run->config_json, &folder, e));
+    const event ev = {.kind = EVENT_SAVE,
+                      .save = {.step = steps_done(r),
+                               .path = folder,
+                               .bytes = (int64_t)trainer_saved_bytes(r->session.trainer),
+                               .seconds = (float)(clock_seconds() - begin)}};
+    TRY(report(r, &ev, e));
+done:
+    free(folder);
+    return result;
+}
+
+static status resume_from(session_rank *r, const session_checkpoint *c, err *e)
+{
+    r->resumed = c;
+    return trainer_resume(r->session.trainer, c->folder, e);
+}
+
+status session_rank_resume(session_rank *r, const char *folder, err *e)
+{
+    status result = OK;
+    session_checkpoint found = {.folder = NULL};
+    // Only rank 0 reads all bytes of a folder that the program names; its error ends the run.
+    TRY(session_run_find_checkpoint(r->run, folder, r->rank == 0, NULL, &found, e));
+    if (!found.folder) goto done;
+    free(r->found.folder);
+    r->found = found;
+    found.folder = NULL;
+    r->has_eval = r->owns_folder = false;
+    TRY(resume_from(r, &r->found, e));
+done:
+    free(found.folder);
+    return result;
+}
+
+// ---- The run of a rank
+
+static event end_of(const session_run *r, int64_t step, const char *reason)
+{
+    return (event){.kind = EVENT_END, .end = {step, reason, (float)(clock_seconds() - r->began)}};
+}
+
+static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
+{
+    status result = OK;
+    const session_run *run = arg;
+    event_sinks unused = run->sinks;
+    session_rank r = {.run = run, .world = w, .rank = rank};
+    (void)ranks;
+    TRY(session_open(run->job, &run->inputs, w, rank, &r.session, e));
+    if (run->resume.folder) TRY(resume_from(&r, &run->resume, e));
+    result = run->main(&r, run->arg, e);
+    if (result == OK || result == E_INTERRUPTED) {
+        err why = {.code = OK};
+        const bool interrupted = r.interrupted || result == E_INTERRUPTED;
+        const event end = end_of(run, steps_done(&r), interrupted ? "interrupted" : "done");
+        if (report(&r, &end, &why) != OK) result = why.code, *e = why;
+    }
+done:
+    if (rank == 0) event_sinks_close(r.sinks.count ? &r.sinks : &unused);
+    if (result != OK && result != E_INTERRUPTED) session_abort(&r.session, e);
+    free(r.found.folder);
+    session_close(&r.session);
+    return result;
+}
+
+status session_run_ranks(session_run *r, err *e)
+{
+    status result = OK;
+    const job *j = r->job;
+    text prefix = {0};
+    job_record_prefix(j, &prefix);
+    TRY(text_check(&prefix, e));
+    const launch_options o = {.ranks = j->launch.ranks,
+                              .as_threads = j->launch.as_threads,
+                              .own_terminal = r->own_terminal,
+                              .record = {.calls = r->trains ? (int)j->checks.record_calls : 0,
+                                         .compares = r->trains && j->checks.desync,
+                                         .prefix = prefix.chars,
+                                         .within = j->checks.record_prefix ? NULL : j->train.out}};
+    void *shared =
+        mmap(NULL, sizeof *r->has_log, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED) FAIL(E_MEMORY, "the ranks of a run: out of memory");
+    r->has_log = shared;
+    TRY(join_run(&r->join, &o, run_rank, r, e));
+done:
+    text_clear(&prefix);
+    return result;
+}
+
+// ---- The starting process
+
+// The decision of rank 0's process. The folder of the checkpoint follows it; no byte: there is none.
+typedef struct run_decision {
+    uint64_t resume_step;
+    bool is_done;
+} run_decision;
+
+status session_run_broadcast(const session_run *r, err *e)
+{
+    status result = OK;
+    text data = {0};
+    const run_decision decided = {.resume_step = r->resume.step, .is_done = r->is_done};
+    text_add_bytes(&data, (const char *)&decided, sizeof decided);
+    if (r->resume.folder) text_add(&data, r->resume.folder);
+    TRY(text_check(&data, e));
+    TRY(join_broadcast(&r->join, r->job, !r->is_done, data.chars, data.bytes, e));
+done:
+    text_clear(&data);
+    return result;
+}
+
+static status open_received(void *arg, job *j, const text *data, err *e)
+{
+    status result = OK;
+    session_run *r = arg;
+    run_decision decided;
+    if (data->bytes < sizeof decided) FAIL(E_IO, "what rank 0 has sent is damaged");
+    memcpy(&decided, data->chars, sizeof decided);
+    r->is_done = decided.is_done;
+    r->resume.step = decided.resume_step;
+    if (r->is_done) goto done;
+    TRY(session_inputs_open_to_plan(j, r->own, &r->inputs, e));
+    if (data->bytes > sizeof decided)
+        TRY(text_copy(data->chars + sizeof decided, &r->resume.folder, e));
+done:
+    return result;
+}
+
+status session_run_receive(session_run *r, err *e)
+{
+    status result = OK;
+    text data = {0};
+    TRY(join_receive(&r->join, open_received, r, &r->job, &data, e));
+    if (!r->job) FAIL(E_IO, "what rank 0 has sent is damaged");
+done:
+    text_clear(&data);
+    return result;
+}
+
+// Returns whether this process may write the failure to log.jsonl, which else is another run's or gone.
+static bool may_log(const session_run *r, const err *why)
+{
+    if (why->code == E_INTERRUPTED) return false;
+    if (!r->claimed) return r->has_log && *r->has_log;
+    return why->code != E_USAGE && session_run_check_folder(r, NULL) == OK;
+}
+
+// An unwritable log must not hide the failure.
+static void log_failure(const session_run *r, const err *why)
+{
+    log_file *l = NULL;
+    const event failure = {.kind = EVENT_ERROR, .error = {r->join.first_rank, why->text}};
+    const event end = end_of(r, -1, "failed");
+    if (open_log(r, &l, NULL) == OK && log_event(l, &failure, NULL) == OK)
+        (void)log_event(l, &end, NULL);
+    log_close(l);
+}
+
+status session_run_end(session_run *r, status result, err *e)
+{
+    result = join_fail(&r->join, result, e);
+    if (result != OK && may_log(r, e)) log_failure(r, e);
+    if (r->has_log) munmap(r->has_log, sizeof *r->has_log);
+    if (r->lock.held) close(r->lock.fd);
+    session_inputs_close(&r->inputs);
+    job_close(r->job);
+    text_clear(&r->warnings);
+    text_clear(&r->kept);
+    free(r->resume.folder);
+    return result;
+}

@@ -1,0 +1,115 @@
+// run.h -- one run of a job: its starting process opens the inputs, starts the ranks and logs a failure; each rank resumes,
+// steps, evaluates and saves, and rank 0 reports every event to the sinks. The command train and libtrireme call it. It
+// does not know when a rank evaluates or saves: the function of the rank does.
+#ifndef TRIREME_SESSION_RUN_H
+#define TRIREME_SESSION_RUN_H
+
+#include "base/event.h"
+#include "data/tokenizer/tokenizer.h"
+#include "monitor/log.h"
+#include "session/join.h"
+
+// ---- The starting process
+
+typedef struct session_checkpoint {
+    char *folder; // NULL: none; owned
+    uint64_t step;
+    bool is_own; // of train.out, whose history continues
+} session_checkpoint;
+
+struct session_rank;
+typedef status (*session_rank_main)(struct session_rank *r, void *arg, err *e);
+
+// The starting process decides this before any rank runs. Ranks only read it. Where another launcher has started a
+// process for each rank, each has its own, and rank 0's decides.
+typedef struct session_run {
+    session_join join; // with the processes of another launcher; opened and closed by the caller
+    job *job;
+    session_inputs inputs;
+    const session_own_inputs *own; // a program's own inputs; NULL: none
+    const char *config_json;       // of a program's own model; NULL: that of the job's
+    double began;                  // clock_seconds when the program or its call started
+    session_rank_main main;        // runs on every rank
+    void *arg;                     // of main
+    bool trains;                   // the last calls of each rank are recorded
+    bool own_terminal;             // launch_options
+    bool measures_mfu;             // ranks measure the matmul peak now and then
+    event_sinks sinks;             // take rank 0's events after log.jsonl; rank 0 closes them
+    int log_copy;  // a descriptor to which each line of log.jsonl goes, too; 0: none
+    bool *has_log; // shared with the ranks: rank 0 has begun log.jsonl
+
+    // Of session_run_claim; zero where rank 0 claims the folder with its first step or checkpoint.
+    session_checkpoint resume; // the run resumes from it
+    bool is_done;              // it already has all steps of the job
+    bool claimed;              // this process may write into the run's folder
+    struct {
+        bool held;
+        int fd;
+        bool counts_links; // its file system counts links: a folder with none was removed
+    } lock;                // of the run's folder
+    text warnings;         // of damaged checkpoints, a line each
+    text kept;             // names of an earlier run's files that were moved
+} session_run;
+
+// Claims train.out before ranks start: locks it, refuses another job's run, chooses the checkpoint that --resume asks for,
+// moves an earlier run's files, and writes job.yaml. Errors before the last two leave the folder as it was. Where the
+// checkpoint has all steps, nothing is claimed.
+status session_run_claim(session_run *r, err *e);
+// Finds the checkpoint of a folder or of the newest one of a run's; folder NULL: of train.out, if there is one. The job must
+// be able to resume from it. `verifies`: all bytes of a named one are read. Private to session/.
+status session_run_find_checkpoint(const session_run *r, const char *folder, bool verifies,
+                                   text *warnings, session_checkpoint *out, err *e);
+// Resumes the history in train.out from `checkpoint`, one of its own, or begins a new one (NULL), and writes the tokenizer
+// of the data for checkpoints (t NULL: none). Private to session/.
+status session_run_own_folder(const session_run *r, const char *checkpoint, const tokenizer *t,
+                              text *kept, err *e);
+// E_IO when the claimed folder was removed, because everything written from now on would be lost, and when another run
+// has begun to write there.
+status session_run_check_folder(const session_run *r, err *e);
+
+// Rank 0's process gives the others the job, as it has resolved it, and the checkpoint; these open the job and its
+// inputs. Collective over all starting processes.
+status session_run_broadcast(const session_run *r, err *e);
+status session_run_receive(session_run *r, err *e);
+
+// Opens a session on every rank and runs r->main there, to the end of the run (launch_ranks). A rank whose main returns
+// OK or E_INTERRUPTED logs the end.
+status session_run_ranks(session_run *r, err *e);
+// Called with the result of the run, also where it failed before its ranks started. Tells the other processes of a failure,
+// and logs it. Returns the status of the run's first failure, with its text. Closes everything but the join.
+status session_run_end(session_run *r, status result, err *e);
+
+// ---- A rank
+
+typedef struct session_rank {
+    const session_run *run;
+    world *world;
+    int rank;
+    session session;
+    session_checkpoint found;          // of session_rank_resume
+    const session_checkpoint *resumed; // that it resumed from; NULL: none
+    bool interrupted;                  // a stop was requested
+
+    // Of rank 0
+    event_sinks sinks; // none before the log has begun
+    log_file *log;
+    bool owns_folder; // the files of an earlier run in train.out were moved away
+    bool has_eval;    // eval_loss is an evaluation before the log was begun
+    double eval_loss;
+
+    double matmul_rate; // FLOP/s of this rank's device, the largest measured; 0: not measured yet
+    bool explained_mfu;
+} session_rank;
+
+// All are collective over all ranks, and report what they have done.
+
+// Begins the log, with its start event. Steps and checkpoints do it, too, so that a run that only evaluates or predicts
+// does not change train.out.
+status session_rank_begin(session_rank *r, err *e);
+// Resumes from a checkpoint or the newest one of a run's folder; NULL: of train.out, if there is one.
+status session_rank_resume(session_rank *r, const char *folder, err *e);
+status session_rank_step(session_rank *r, trainer_step_result *out, err *e);
+status session_rank_evaluate(session_rank *r, int64_t batches, double *loss, err *e);
+status session_rank_save(session_rank *r, err *e);
+
+#endif

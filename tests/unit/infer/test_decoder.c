@@ -1,0 +1,240 @@
+// test_decoder.c -- compares logits with a key-value cache with those of transformers, for prompts
+// that are fed in pieces of several sizes.
+#include "unit/train/golden.h"
+
+#include "infer/decoder.h"
+
+#include <unistd.h>
+
+// Feeds the golden prompt in pieces of `piece` tokens and compares the logits after each piece.
+static void check_logits(const char *name, int64_t piece)
+{
+    golden g = {0};
+    decoder *d = NULL;
+    golden_open(&g, name, 1);
+    const safetensors_tensor *prompt = golden_tensor(&g, "prompt"),
+                             *want = golden_tensor(&g, "logits");
+    CHECK(
+        decoder_open(g.device, g.config.family, &g.config, F32, g.weights, prompt->dim[0], &d, e));
+    for (int64_t offset = 0; offset < prompt->dim[0]; offset += piece) {
+        const float *logits;
+        int64_t count = piece < prompt->dim[0] - offset ? piece : prompt->dim[0] - offset;
+        CHECK(decoder_feed(d, (const int32_t *)prompt->data + offset, count, &logits, e));
+        double worst =
+            relative_error(logits, want, (offset + count - 1) * want->dim[1], want->dim[1]);
+        if (!(worst <= 1e-5))
+            fail_msg("%s: logits after %lld tokens: relative error %.3g", name,
+                     (long long)(offset + count), worst);
+    }
+    err full = {0};
+    const float *none;
+    assert_int_equal(decoder_feed(d, prompt->data, 1, &none, &full), E_USAGE);
+    decoder_close(d);
+    golden_close(&g);
+}
+
+static void test_cached_logits_equal_transformers(void **state)
+{
+    (void)state;
+    static const int64_t pieces[] = {1, 3, 16};
+    for (int i = 0; i < 3; i++) {
+        check_logits("gpt2_new", pieces[i]);
+        check_logits("llama_llama3", pieces[i]);
+    }
+}
+
+static void test_sampling_follows_temperature_and_cuts(void **state)
+{
+    (void)state;
+    const float logits[4] = {1, 3, 2, -50};
+    int counts[4] = {0};
+    int32_t id;
+    const sample_options best = {.top_p = 1, .seed = 1}, all = {1, 1, 0, 7, 0},
+                         first = {1, 1, 1, 7, 0}, most = {1, 0.9, 0, 7, 0};
+    CHECK(sample_token(logits, 4, &best, 1, &id, e));
+    assert_int_equal(id, 1);
+    for (uint64_t i = 0; i < 4000; i++) {
+        CHECK(sample_token(logits, 4, &all, i, &id, e));
+        counts[id]++;
+        CHECK(sample_token(logits, 4, &first, i, &id, e));
+        assert_int_equal(id, 1);
+        CHECK(sample_token(logits, 4, &most, i, &id, e));
+        assert_true(id == 1 || id == 2);
+    }
+    // softmax(1, 3, 2) = 0.090, 0.665, 0.245
+    assert_true(abs(counts[0] - 360) < 80 && abs(counts[1] - 2661) < 130 &&
+                abs(counts[2] - 979) < 120 && counts[3] == 0);
+}
+
+// ---- A family with two attentions in a block, so that the cache of a block has two parts.
+
+enum { VOCAB = 11, WIDTH = 16, TOKENS = 9 };
+
+static int two_blocks(const void *config)
+{
+    (void)config;
+    return 3;
+}
+
+static int two_key(const void *config, int block)
+{
+    (void)config;
+    return block;
+}
+
+static graph_value *attend(graph *g, graph_value *x, const char *name, int64_t heads,
+                           int64_t kv_heads)
+{
+    const int64_t dim = WIDTH / heads;
+    graph_value *w = build_weight(g, name, (heads + 2 * kv_heads) * dim, WIDTH, INIT_NORMAL, 0.5);
+    return build_attention(g, build_linear(g, x, w, NULL), heads, kv_heads, dim, 0.5, 0);
+}
+
+static void two_trace(graph *g, const void *config, int block)
+{
+    (void)config;
+    if (block == 0) {
+        graph_value *table = build_weight(g, "tokens", VOCAB, WIDTH, INIT_NORMAL, 1);
+        build_output(g, build_embedding(g, build_ids(g), table, NULL, 1));
+        return;
+    }
+    graph_value *x = build_residual(g, WIDTH);
+    if (block == 2) {
+        graph_value *w = build_weight(g, "head", VOCAB, WIDTH, INIT_NORMAL, 1);
+        build_linear_cross_entropy(g, x, w, NULL, 1);
+        return;
+    }
+    // The attentions have different widths, so that the rows of the two cache parts differ.
+    graph_value *a = build_add(g, x, attend(g, x, "first", 2, 1), 1, 1);
+    build_output(g, build_add(g, a, attend(g, a, "second", 4, 4), 1, 1));
+}
+
+static const model_family two_family = {
+    .name = "two", .blocks = two_blocks, .key = two_key, .trace = two_trace, .layer = two_key};
+
+typedef struct drawn {
+    const model *m;
+    device_stream *on;
+    model_param_files files;
+} drawn;
+
+static status draw(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
+{
+    const drawn *d = arg;
+    (void)e;
+    model_param_init(d->m, d->files.file[i].param, 5, (int64_t)(offset / sizeof(float)),
+                     (int64_t)(bytes / sizeof(float)), d->on, out);
+    return OK;
+}
+
+static safetensors *two_weights(device *v)
+{
+    const model_options o = {.mode = GRAPH_DECODE, .type = F32, .batch = 1, .seq = 1};
+    char path[] = "/tmp/trireme-test-XXXXXX";
+    model *m;
+    safetensors *s;
+    drawn d = {0};
+    close(mkstemp(path));
+    CHECK(model_open(&two_family, NULL, &o, &m, e));
+    d.m = m;
+    CHECK(v->ops->stream_open(v, STREAM_COMPUTE, false, &d.on, e));
+    CHECK(model_param_files_make(m, F32, &d.files, e));
+    CHECK(safetensors_write(path, d.files.info, (size_t)d.files.count, draw, &d, NULL, e));
+    CHECK(safetensors_open(path, &s, e));
+    unlink(path);
+    v->ops->stream_close(d.on);
+    model_param_files_clear(&d.files);
+    model_close(m);
+    return s;
+}
+
+static const int32_t TEXT[TOKENS] = {3, 1, 4, 1, 5, 9, 2, 6, 5};
+
+// Feeds TEXT in pieces to a decoder for `room` tokens and returns the last logits.
+static void feed_pieces(device *v, const safetensors *weights, int64_t piece, int64_t room,
+                        float out[VOCAB])
+{
+    decoder *d;
+    const float *logits = NULL;
+    CHECK(decoder_open(v, &two_family, NULL, F32, weights, room, &d, e));
+    for (int64_t offset = 0; offset < TOKENS; offset += piece)
+        CHECK(decoder_feed(d, TEXT + offset, piece < TOKENS - offset ? piece : TOKENS - offset,
+                           &logits, e));
+    memcpy(out, logits, VOCAB * sizeof *out);
+    decoder_close(d);
+}
+
+// If the text is fed at once, a block reads cache rows of the same pass. If it is fed in pieces, the
+// block reads rows of earlier passes, at another offset of each part.
+static void test_every_part_of_the_cache_is_found_again(void **state)
+{
+    (void)state;
+    device *v;
+    float whole[VOCAB], pieces[VOCAB];
+    CHECK(device_open("cpu", &(device_options){.threads = 1}, &v, e));
+    safetensors *weights = two_weights(v);
+    feed_pieces(v, weights, TOKENS, TOKENS, whole);
+    for (int64_t piece = 1; piece < TOKENS; piece++)
+        for (int64_t room = TOKENS; room <= TOKENS + 3; room += 3) {
+            feed_pieces(v, weights, piece, room, pieces);
+            for (int i = 0; i < VOCAB; i++)
+                if (!(fabsf(pieces[i] - whole[i]) <= 1e-4F))
+                    fail_msg("pieces of %lld, room %lld: logit %d is %g, not %g", (long long)piece,
+                             (long long)room, i, (double)pieces[i], (double)whole[i]);
+        }
+    device_close(v);
+    safetensors_close(weights);
+}
+
+static void test_a_sequence_continues_after_it_was_truncated(void **state)
+{
+    (void)state;
+    device *v;
+    decoder *d;
+    float first[VOCAB];
+    const float *logits;
+    CHECK(device_open("cpu", &(device_options){.threads = 1}, &v, e));
+    safetensors *weights = two_weights(v);
+    CHECK(decoder_open(v, &two_family, NULL, F32, weights, TOKENS, &d, e));
+    CHECK(decoder_feed(d, TEXT, 4, &logits, e));
+    CHECK(decoder_feed(d, TEXT + 4, 1, &logits, e));
+    memcpy(first, logits, sizeof first);
+    CHECK(decoder_feed(d, TEXT + 5, 4, &logits, e));
+    decoder_rewind(d, 4);
+    assert_int_equal(decoder_position(d), 4);
+    CHECK(decoder_feed(d, TEXT + 4, 1, &logits, e));
+    assert_memory_equal(logits, first, sizeof first);
+    decoder_close(d);
+    device_close(v);
+    safetensors_close(weights);
+}
+
+static void test_every_sampling_stream_of_a_seed_is_independent(void **state)
+{
+    (void)state;
+    float flat[64] = {0};
+    int32_t id[2], again;
+    int equal = 0;
+    for (uint64_t i = 0; i < 200; i++) {
+        for (uint64_t k = 0; k < 2; k++) {
+            const sample_options o = {.temperature = 1, .top_p = 1, .seed = 3, .stream = k};
+            CHECK(sample_token(flat, 64, &o, i, &id[k], e));
+            CHECK(sample_token(flat, 64, &o, i, &again, e));
+            assert_int_equal(id[k], again);
+        }
+        equal += id[0] == id[1];
+    }
+    assert_true(equal < 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cached_logits_equal_transformers),
+        cmocka_unit_test(test_sampling_follows_temperature_and_cuts),
+        cmocka_unit_test(test_every_part_of_the_cache_is_found_again),
+        cmocka_unit_test(test_a_sequence_continues_after_it_was_truncated),
+        cmocka_unit_test(test_every_sampling_stream_of_a_seed_is_independent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

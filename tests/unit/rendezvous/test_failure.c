@@ -1,0 +1,111 @@
+// test_failure.c -- the record of a run's first failure: who comes first, who cannot, and the line of a rank that is lost.
+// It is the same in one process as in shared memory. unit/comm/test_world has ranks that wait.
+#include "rendezvous/failure.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { EXITED_7 = 7 << 8 };
+
+static void expect(const comm_failure *f, int rank, status code, const char *line)
+{
+    err why = {0}, e = {0};
+    int found = -9;
+    assert_true(comm_failure_known(f));
+    assert_true(comm_failure_await(f));
+    assert_true(comm_failure_get(f, &found, &why));
+    assert_true(comm_failure_get(f, NULL, NULL));
+    assert_int_equal(found, rank);
+    assert_int_equal(why.code, code);
+    assert_string_equal(why.text, line);
+    // To all other ranks it is a failure of a peer.
+    assert_int_equal(comm_failure_check(f, &e), E_PEER);
+    assert_string_equal(e.text, line);
+}
+
+static err disk_full(void)
+{
+    err why = {0};
+    err_set(&why, E_IO, "the disk is full");
+    return why;
+}
+
+static void the_first_failure_stays(void **state)
+{
+    (void)state;
+    const err why = disk_full();
+    comm_failure f = {0}, other = {0};
+    int rank = 5;
+    assert_false(comm_failure_known(&f));
+    assert_false(comm_failure_get(&f, &rank, NULL));
+    assert_int_equal(rank, 5);
+    assert_int_equal(comm_failure_check(&f, NULL), OK);
+    assert_false(comm_failure_await(&f));
+    assert_true(comm_failure_set(&f, 0, &why));
+    expect(&f, 0, E_IO, "rank 0: the disk is full");
+    assert_false(comm_failure_set(&f, 1, &why));
+    assert_false(comm_failure_set_described(&f, 1, &why));
+    assert_false(comm_failure_set_lost(&f, 0, 7, SIGKILL, NULL, ""));
+    assert_false(comm_failure_set_exited(&f, 1, 7, ""));
+    expect(&f, 0, E_IO, "rank 0: the disk is full");
+    assert_true(comm_failure_set(&other, -1, &why));
+    expect(&other, -1, E_IO, "the disk is full");
+}
+
+static void a_failure_of_another_host_is_its_line(void **state)
+{
+    (void)state;
+    const err why = disk_full();
+    comm_failure f = {.host = "n2"}, own = {.host = "n2"};
+    assert_true(comm_failure_set_described(&f, 3, &why));
+    expect(&f, 3, E_IO, "the disk is full");
+    assert_true(comm_failure_set(&own, 3, &why));
+    expect(&own, 3, E_IO, "rank 3 (host n2): the disk is full");
+}
+
+static void a_lost_rank_is_named_with_its_end(void **state)
+{
+    (void)state;
+    comm_failure killed = {0}, ended = {0}, gone = {.host = "n2"};
+    assert_true(comm_failure_set_lost(&killed, 2, 7, SIGKILL, "the limit of memory",
+                                      "; it was in FORWARD"));
+    expect(
+        &killed, 2, E_PEER,
+        "rank 2 (pid 7) was killed by signal 9 (Killed): the limit of memory; it was in FORWARD");
+    assert_true(comm_failure_set_lost(&ended, 0, 8, EXITED_7, NULL, ""));
+    expect(&ended, 0, E_PEER, "rank 0 (pid 8) ended with exit code 7 before its work was done");
+    assert_true(comm_failure_set_exited(&gone, 1, 9, ""));
+    expect(&gone, 1, E_PEER,
+           "rank 1 (host n2, pid 9) was killed or ended before its work was done");
+}
+
+// A rank claims the record and dies before it has written it: only its own end completes the record.
+static void a_rank_that_dies_in_its_record_is_named(void **state)
+{
+    (void)state;
+    const err why = disk_full();
+    comm_failure f = {.claimed = 2 + 1};
+    assert_false(comm_failure_known(&f));
+    assert_false(comm_failure_set(&f, 0, &why));
+    assert_false(comm_failure_set_lost(&f, 0, 7, SIGKILL, NULL, ""));
+    assert_true(comm_failure_set_lost(&f, 1, 8, SIGKILL, NULL, ""));
+    expect(&f, 1, E_PEER, "rank 1 (pid 8) was killed by signal 9 (Killed)");
+    assert_false(comm_failure_set_lost(&f, 1, 8, SIGKILL, NULL, ""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_failure_stays),
+        cmocka_unit_test(a_failure_of_another_host_is_its_line),
+        cmocka_unit_test(a_lost_rank_is_named_with_its_end),
+        cmocka_unit_test(a_rank_that_dies_in_its_record_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
