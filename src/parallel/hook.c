@@ -1,5 +1,5 @@
 // hook.c -- what a communication hook compresses. See hook.h. Called by calls.c and
-// plan_redistribute.c, and by train/compress.c and train/powersgd.c. It knows neither buffers nor communicators.
+// plan_redistribute.c, and by train/compress/compress.c and train/compress/powersgd.c. It knows neither buffers nor communicators.
 #include "parallel/hook.h"
 
 #include "base/size.h"

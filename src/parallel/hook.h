@@ -1,5 +1,5 @@
 // hook.h -- which gradients a communication hook compresses, and what the ranks then send. These
-// are pure functions of the plan. train/compress.c and train/powersgd.c compress as they say;
+// are pure functions of the plan. train/compress/compress.c and train/compress/powersgd.c compress as they say;
 // calls.c lists the calls.
 #ifndef TRIREME_PARALLEL_HOOK_H
 #define TRIREME_PARALLEL_HOOK_H

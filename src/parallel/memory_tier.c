@@ -1,5 +1,5 @@
 // memory_tier.c -- the table of memory tiers. See memory_tier.h. plan_groups.c, plan.c, plan_print.c and
-// train/tiers.c read it. A new tier is a row here, its name, and a row in train/tiers.c.
+// train/tiers/tiers.c read it. A new tier is a row here, its name, and a row in train/tiers/tiers.c.
 #include "parallel/memory_tier.h"
 
 #include <stddef.h>

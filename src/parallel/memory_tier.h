@@ -1,5 +1,5 @@
 // memory_tier.h -- the memory tiers on which weights, gradients and optimizer state can lie between
-// their uses: one row each. The plan, the schedule and what they print read the rows; train/tiers.h
+// their uses: one row each. The plan, the schedule and what they print read the rows; train/tiers/tiers.h
 // moves the bytes.
 //
 // State that is *swapped* passes through state slots: SWAP_IN copies or reads a bucket into a slot on

@@ -4,7 +4,7 @@
 #define TRIREME_TRAIN_CALLS_H
 
 #include "parallel/calls.h"
-#include "train/compress.h"
+#include "train/compress/compress.h"
 
 // What the calls of a bucket need, borrowed.
 typedef struct calls_run {

@@ -9,7 +9,7 @@
 #include "train/batches.h"
 #include "train/blocks.h"
 #include "train/captures.h"
-#include "train/compress.h"
+#include "train/compress/compress.h"
 #include "train/exchange.h"
 #include "train/groups.h"
 #include "train/memory.h"
@@ -17,7 +17,7 @@
 #include "train/segments.h"
 #include "train/slots.h"
 #include "train/state.h"
-#include "train/tiers.h"
+#include "train/tiers/tiers.h"
 #include "train/trainer.h"
 #include "train/workspace.h"
 

@@ -1,7 +1,7 @@
 // Tests PowerSGD: it equals PyTorch's hook (tests/golden/make_powersgd.py) and gives the same bits
 // under every policy. Before its first step, sums are exact. It handles matrices whose rank is below
 // the number of factors.
-#include "train/powersgd.h"
+#include "train/compress/powersgd.h"
 
 #include "parallel/hook.h"
 

@@ -4,7 +4,7 @@
 #include "equiv/workers.h"
 
 #include "base/file.h"
-#include "train/powersgd_tensors.h"
+#include "train/compress/powersgd_tensors.h"
 #include "train/trainer_private.h"
 
 enum { BEFORE = 3, STEPS = 6 };

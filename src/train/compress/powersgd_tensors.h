@@ -5,7 +5,7 @@
 #define TRIREME_TRAIN_POWERSGD_TENSORS_H
 
 #include "store/safetensors.h"
-#include "train/powersgd.h"
+#include "train/compress/powersgd.h"
 #include "train/trainer.h"
 
 typedef struct powersgd_tensor {

@@ -1,6 +1,6 @@
 // load.c -- resumes a trainer from a checkpoint. Called by the session.
 #include "base/alloc.h"
-#include "train/save.h"
+#include "train/save/save.h"
 #include "train/trainer_private.h"
 
 static status read_tensor(const void *from, int p, int64_t first, int64_t count, float *out, err *e)

@@ -5,7 +5,7 @@
 //
 // Where the host can address the device's memory, a file is read into a slot and written from it. Else
 // each slot has a buffer of the host's memory beside it, and the copy stream copies between the two.
-#include "train/tiers_private.h"
+#include "train/tiers/tiers_private.h"
 
 static status file_allocate(trainer *t, err *e)
 {

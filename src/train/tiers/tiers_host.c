@@ -2,7 +2,7 @@
 // memory, and a bucket goes to a slot on the device and back by a copy. Called through TIERS_HOST. Events
 // order the copies. The host waits for them only where its own processor updates the state. Where host
 // and device are one memory nothing is swapped here: state on the host lies in the arrays of state.h.
-#include "train/tiers_private.h"
+#include "train/tiers/tiers_private.h"
 
 // Bytes of the largest bucket that the host updates and whose weights are on the device.
 static size_t rising_bytes(const plan *p)

@@ -5,7 +5,7 @@
 // shard to rank 0 instead, which then is at the same place of the list. Shards go through buffers of a fixed
 // size, in rows that lie next to each other in the full tensor.
 #include "base/alloc.h"
-#include "train/save.h"
+#include "train/save/save.h"
 #include "train/state_shards.h"
 #include "train/trainer_private.h"
 

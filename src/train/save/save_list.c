@@ -2,7 +2,7 @@
 // compute type of its group. The moments, and fp32 master weights beside 16-bit weights, go into the state
 // file. Called by save.c and load.c.
 #include "base/alloc.h"
-#include "train/save.h"
+#include "train/save/save.h"
 #include "train/trainer_private.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // tiers.c -- moves buckets between slots and the tiers on which their state lies. See tiers.h. Called by
 // trainer.c, through the table in step.c, and by the files that read or write state between steps. The
 // plan says which state is swapped. How a tier moves bytes is in its own file (tiers_private.h).
-#include "train/tiers_private.h"
+#include "train/tiers/tiers_private.h"
 
 #include "base/file.h"
 

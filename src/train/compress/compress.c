@@ -1,13 +1,13 @@
 // compress.c -- gradients in a shorter element type, as low-rank factors, or both. See compress.h. Called by
 // calls.c around each compressed call. It knows no policy: the plan says which calls there are, parallel/hook.h
 // says what they carry, and powersgd.c computes the factors.
-#include "train/compress.h"
+#include "train/compress/compress.h"
 
 #include "base/alloc.h"
 #include "base/size.h"
 #include "parallel/hook.h"
+#include "train/compress/powersgd.h"
 #include "train/launch.h"
-#include "train/powersgd.h"
 
 #include <stdlib.h>
 

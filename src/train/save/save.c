@@ -1,6 +1,6 @@
 // save.c -- saves a trainer: rank 0 makes the folder and the files (ckpt/), all ranks fill them together
 // (save_write.c), and rank 0 publishes the folder. Called by the session.
-#include "train/save.h"
+#include "train/save/save.h"
 #include "train/trainer_private.h"
 
 #include <inttypes.h>

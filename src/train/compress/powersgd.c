@@ -1,7 +1,7 @@
 // powersgd.c -- the factors of low-rank gradients, and their errors. See powersgd.h. Called by
 // compress.c, which sums over ranks between the calls. It does not know policies, layouts of arrays or
 // shorter types: it sees a bucket of full gradients.
-#include "train/powersgd.h"
+#include "train/compress/powersgd.h"
 
 #include "base/alloc.h"
 #include "base/rng.h"

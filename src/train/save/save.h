@@ -4,7 +4,7 @@
 #define TRIREME_TRAIN_SAVE_H
 
 #include "ckpt/ckpt.h"
-#include "train/powersgd_tensors.h"
+#include "train/compress/powersgd_tensors.h"
 
 // What a tensor of a checkpoint holds.
 typedef struct save_tensor {

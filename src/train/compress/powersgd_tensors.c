@@ -1,6 +1,6 @@
 // powersgd_tensors.c -- PowerSGD's state to a checkpoint and back. See powersgd_tensors.h. Called by
 // save_list.c and load.c. It does not know what the factors are for (powersgd.c).
-#include "train/powersgd_tensors.h"
+#include "train/compress/powersgd_tensors.h"
 
 #include "base/alloc.h"
 #include "base/text.h"
