@@ -99,8 +99,8 @@ class Mlp(torch.nn.Module):
         return self.layers[-1](x)
 
 
-def initialise(model, seed, std=0.1):
-    """Large weights, random biases and gains, so that every term matters."""
+def initialise(model, seed, std=0.1, gain=1.0):
+    """Large weights, random biases and gains, so that every term matters. `gain` is the mean of all gains."""
     g = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, p in model.named_parameters():
@@ -109,7 +109,7 @@ def initialise(model, seed, std=0.1):
             elif name.endswith("bias"):
                 p.copy_(torch.randn(p.shape, generator=g) * 0.1)
             else:
-                p.copy_(1 + torch.randn(p.shape, generator=g) * 0.2)
+                p.copy_(gain + torch.randn(p.shape, generator=g) * 0.2)
 
 
 def optimizer(rule, model):
@@ -125,10 +125,11 @@ def gradients(model, loss_of):
     model.zero_grad(set_to_none=True)
     loss = loss_of(0)
     loss.backward()
-    return loss.detach().reshape(1).float(), {n: p.grad.clone() for n, p in model.named_parameters()}
+    return loss.detach().reshape(1).float(), {
+        n: p.grad.clone() for n, p in model.named_parameters() if p.requires_grad}
 
 
-def train(model, rule, loss_of, prefix):
+def train(model, rule, loss_of, prefix, with_final=True):
     start = {n: p.detach().clone() for n, p in model.named_parameters()}
     opt, losses, norms = optimizer(rule, model), [], []
     for step in range(STEPS):
@@ -139,7 +140,8 @@ def train(model, rule, loss_of, prefix):
         losses.append(loss.detach())
         opt.step()
     out = {prefix + "losses": torch.stack(losses), prefix + "norms": torch.stack(norms)}
-    out.update({prefix + "final." + n: p.detach().clone() for n, p in model.named_parameters()})
+    if with_final:
+        out.update({prefix + "final." + n: p.detach().clone() for n, p in model.named_parameters()})
     with torch.no_grad():
         for n, p in model.named_parameters():
             p.copy_(start[n])
@@ -158,29 +160,46 @@ def write_golden(folder, tensors):
               metadata={"settings": settings})
 
 
+def save_model(folder, model):
+    model.save_pretrained(folder)
+    os.remove(os.path.join(folder, "generation_config.json"))
+
+
+def draw_batches(seed):
+    g = torch.Generator().manual_seed(seed + 1)
+    tokens = torch.randint(0, VOCAB, (STEPS, BATCH, SEQ + 1), generator=g)
+    labels = tokens[:, :, 1:].clone()
+    labels[torch.rand(labels.shape, generator=g) < 0.2] = -100
+    return tokens, labels
+
+
+def loss_function(model, tokens, labels):
+    """The model's own logits under the mean cross-entropy of the labels of one step."""
+    def loss_of(step):
+        logits = model(input_ids=tokens[step, :, :-1], use_cache=False).logits.float()
+        return F.cross_entropy(logits.reshape(-1, VOCAB), labels[step].reshape(-1), ignore_index=-100)
+    return loss_of
+
+
+def prompt_and_logits(model, tokens):
+    prompt = tokens[0, 0, :SEQ]
+    with torch.no_grad():
+        logits = model.eval()(input_ids=prompt[None], use_cache=False).logits[0].float()
+    model.train()
+    return {"prompt": prompt.int(), "logits": logits}
+
+
 def make_language_model(folder, seed, cls, config, with_logits):
     torch.manual_seed(seed)
     config._attn_implementation = "eager"
     model = cls(config).train()
     initialise(model, seed)
-    model.save_pretrained(folder)
-    os.remove(os.path.join(folder, "generation_config.json"))
-    g = torch.Generator().manual_seed(seed + 1)
-    tokens = torch.randint(0, VOCAB, (STEPS, BATCH, SEQ + 1), generator=g)
-    labels = tokens[:, :, 1:].clone()
-    labels[torch.rand(labels.shape, generator=g) < 0.2] = -100
-
-    def loss_of(step):
-        logits = model(input_ids=tokens[step, :, :-1], use_cache=False).logits.float()
-        return F.cross_entropy(logits.reshape(-1, VOCAB), labels[step].reshape(-1), ignore_index=-100)
-
+    save_model(folder, model)
+    tokens, labels = draw_batches(seed)
+    loss_of = loss_function(model, tokens, labels)
     out = {"tokens": tokens.int(), "labels": labels.int()}
     if with_logits:
-        prompt = tokens[0, 0, :SEQ]
-        with torch.no_grad():
-            logits = model.eval()(input_ids=prompt[None], use_cache=False).logits[0].float()
-        model.train()
-        out.update({"prompt": prompt.int(), "logits": logits})
+        out.update(prompt_and_logits(model, tokens))
     out["loss"], grads = gradients(model, loss_of)
     out.update({"grad." + n: t for n, t in grads.items()})
     out.update(train(model, "adamw", loss_of, ""))
@@ -220,14 +239,25 @@ def make_mlp(folder, seed, loss_word, outputs, layers):
     write_golden(folder, out)
 
 
+def be_deterministic():
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+
+
+def finish_folder(name, folder):
+    for file in os.listdir(folder):
+        os.chmod(os.path.join(folder, file), 0o644)
+    sizes = {f: os.path.getsize(os.path.join(folder, f)) for f in sorted(os.listdir(folder))}
+    print(name, sizes, file=sys.stderr)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     here = os.path.dirname(os.path.abspath(__file__))
     parser.add_argument("--out", default=os.path.join(here, "models"))
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
+    be_deterministic()
     models = language_models()
     mlps = {"mlp_classes": ("cross_entropy", 5, 3), "mlp_values": ("mse", 1, 2)}
     for seed, name in enumerate(list(models) + list(mlps), start=100):
@@ -239,10 +269,7 @@ def main():
             make_language_model(folder, seed, *models[name], name in ("gpt2_new", "llama_llama3"))
         else:
             make_mlp(folder, seed, *mlps[name])
-        for file in os.listdir(folder):
-            os.chmod(os.path.join(folder, file), 0o644)
-        sizes = {f: os.path.getsize(os.path.join(folder, f)) for f in sorted(os.listdir(folder))}
-        print(name, sizes, file=sys.stderr)
+        finish_folder(name, folder)
 
 
 if __name__ == "__main__":
