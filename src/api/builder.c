@@ -207,7 +207,8 @@ trm_value *trm_rope(trm_builder *b, trm_value *x, int64_t heads, int64_t head_di
                 is_positive(b, head_dim, call, "head_dim") && is_positive(b, half, call, "half") &&
                 is_positive(b, positions, call, "positions");
     if (!fine) return NULL;
-    return outer(build_rope(b->g, inner(x), heads, head_dim, positions, frequency, half));
+    const graph_rope table = {.rows = positions, .pairs = half, .frequency = frequency, .scale = 1};
+    return outer(build_rope(b->g, inner(x), heads, head_dim, &table, false));
 }
 
 trm_value *trm_attention(trm_builder *b, trm_value *qkv, int64_t heads, int64_t kv_heads,
@@ -220,18 +221,21 @@ trm_value *trm_attention(trm_builder *b, trm_value *qkv, int64_t heads, int64_t 
                 is_positive(b, kv_heads, call, "kv_heads") &&
                 is_positive(b, head_dim, call, "head_dim") && is_finite(b, scale, call, "scale");
     if (!fine) return NULL;
-    return outer(build_attention(b->g, inner(qkv), heads, kv_heads, head_dim, scale, dropout));
+    return outer(build_attention(b->g, inner(qkv),
+                                 &(graph_attention){.heads = heads,
+                                                    .kv_heads = kv_heads,
+                                                    .head_dim = head_dim,
+                                                    .scale = scale,
+                                                    .dropout = dropout}));
 }
 
 // The kernels' enumerator of an activation; ACTIVATIONS after a misuse.
 static kernel_activation act_of(trm_builder *b, trm_act act, const char *call)
 {
-    static const kernel_activation table[] = {[TRM_GELU] = ACT_GELU,
-                                              [TRM_GELU_TANH] = ACT_GELU_TANH,
-                                              [TRM_RELU] = ACT_RELU,
-                                              [TRM_SILU] = ACT_SILU,
-                                              [TRM_TANH] = ACT_TANH};
-    if ((unsigned)act <= TRM_TANH) return table[act];
+    static const kernel_activation table[] = {
+        [TRM_GELU] = ACT_GELU, [TRM_GELU_TANH] = ACT_GELU_TANH, [TRM_RELU] = ACT_RELU,
+        [TRM_SILU] = ACT_SILU, [TRM_TANH] = ACT_TANH,           [TRM_RELU2] = ACT_RELU2};
+    if ((unsigned)act <= TRM_RELU2) return table[act];
     graph_misuse(b->g, "%s: %d is no trm_act", call, (int)act);
     return ACTIVATIONS;
 }
@@ -278,7 +282,7 @@ static bool is_loss(trm_builder *b, trm_value *x, trm_value *w, trm_value *bias,
 void trm_cross_entropy(trm_builder *b, trm_value *x, trm_value *w, trm_value *bias)
 {
     if (is_loss(b, x, w, bias, "trm_cross_entropy"))
-        build_linear_cross_entropy(b->g, inner(x), inner(w), inner(bias), 1);
+        build_linear_cross_entropy(b->g, inner(x), inner(w), inner(bias), 1, 0);
 }
 
 void trm_square_error(trm_builder *b, trm_value *x, trm_value *w, trm_value *bias)

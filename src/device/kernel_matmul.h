@@ -12,6 +12,7 @@ typedef enum kernel_activation {
     ACT_GELU,
     ACT_GELU_TANH,
     ACT_RELU,
+    ACT_RELU2, // the square of ReLU
     ACT_SILU,
     ACT_TANH,
     ACTIVATIONS

@@ -4,8 +4,8 @@
 // ops of graph/, the optimizer, and the code that moves gradients and weights. It does not say how.
 //
 // One specification, many forms:
-//   this file                  what each kernel computes; products are in kernel_matmul.h, the end of a
-//                              step is in kernel_update.h
+//   this file                  what each kernel computes; products are in kernel_matmul.h, norms in
+//                              kernel_norm.h, attention in kernel_attention.h, the end of a step in kernel_update.h
 //   device/cpu/ref_*.c         the same in plain C, one function a kernel. The set is complete,
 //                              and every other form is tested against it.
 //   device/cpu/vec_*.c, cpu_*  faster forms, which override the reference kernel by kernel
@@ -37,7 +37,9 @@
 #include "base/dtype.h"
 #include "base/reduce.h"
 #include "base/rng.h"
+#include "device/kernel_attention.h"
 #include "device/kernel_matmul.h"
+#include "device/kernel_norm.h"
 #include "device/kernel_segment.h"
 #include "device/kernel_tokens.h"
 #include "device/kernel_update.h"
@@ -53,6 +55,9 @@ typedef enum kernel_kind {
     K_EMBEDDING_GRAD,
     K_NORM,
     K_NORM_GRAD,
+    K_QK_NORM,
+    K_QK_NORM_SUMS,
+    K_QK_NORM_GRAD,
     K_ROPE,
     K_ATTENTION,
     K_ATTENTION_GRAD,
@@ -125,50 +130,10 @@ typedef struct kernel_embedding_grad_args {
     bool residual_fp32; // dy is F32
 } kernel_embedding_grad_args;
 
-// Layer norm or RMS norm over the last dimension.
-//   layer norm   y [rows, cols] = (x - mean) * rstd * gain + bias
-//                mean = mean(x),  rstd = 1 / sqrt(mean((x - mean)^2) + eps)
-//   RMS norm     y [rows, cols] = x * rstd * gain (+ bias)
-//                rstd = 1 / sqrt(mean(x^2) + eps)
-// With `addend`, x stands for sum = alpha * x + beta * addend, rounded to the residual's type, which is
-// written too: one launch instead of K_ADD and K_NORM, with their bits. sum and y may each be x or the
-// addend, where that has their type; not both the same.
-typedef struct kernel_norm_args {
-    int64_t rows, cols;
-    const void *x;           // [rows, cols], the residual
-    const void *addend;      // [rows, cols] of `type`; NULL: none
-    void *sum;               // [rows, cols], the residual; with `addend`
-    float alpha, beta;       // with `addend`
-    const void *gain, *bias; // [cols] of `type`; bias NULL: none
-    void *y;                 // [rows, cols] of `type`
-    float *mean, *rstd;      // [rows], written for the gradient; mean is NULL for RMS norm
-    float eps;
-    bool is_rms;
-    dtype type;
-    bool residual_fp32; // x and sum are F32
-} kernel_norm_args;
-
-// The gradients of kernel_norm_args. With g = dy * gain and x_hat = (x - mean) * rstd:
-//   dx [rows, cols]  (+)= rstd * (g - mean(g) - x_hat * mean(g * x_hat))
-//                    RMS norm leaves out mean(g).
-//   dgain [cols]     (+)= sum over rows of dy * x_hat
-//   dbias [cols]     (+)= sum over rows of dy
-// An array that is NULL is left out; the bits of the others do not depend on it. gain is read for dx
-// only; x, mean and rstd are read for dx and dgain only.
-typedef struct kernel_norm_grad_args {
-    int64_t rows, cols;
-    const void *dy, *x, *gain; // [rows, cols] of `type`, [rows, cols] residual, [cols] of `type`
-    const float *mean, *rstd;  // [rows], as kernel_norm_args wrote them
-    void *dx;                  // [rows, cols], residual; may be dy when accumulate_dx is false
-    float *dgain, *dbias;      // [cols]
-    bool is_rms, accumulate_dx, accumulate_dgain, accumulate_dbias;
-    dtype type;
-    bool residual_fp32; // x and dx are F32
-} kernel_norm_grad_args;
-
-// Rotary position embedding, in place, rotate-half layout. For each row r, head h < heads and
-// i < rot/2, with cos, sin = table [position of row r, i]:
-//   x[i], x[i + rot/2]  =  x[i] cos - x[i + rot/2] sin,  x[i + rot/2] cos + x[i] sin
+// Rotary position embedding, in place. For each row r, head h < heads and i < rot/2, with
+// cos, sin = table [position of row r, i], and columns a, b = i, i + rot/2 (rotate-half), or
+// 2i, 2i + 1 with `interleaved`:
+//   x[a], x[b]  =  x[a] cos - x[b] sin,  x[b] cos + x[a] sin
 typedef struct kernel_rope_args {
     int64_t rows;
     kernel_tokens row_tokens; // the tokens of the rows
@@ -177,51 +142,10 @@ typedef struct kernel_rope_args {
     int64_t stride;     // elements from one row of x to the next
     void *x;            // [rows, heads, head_dim] of `type`; points to head 0 of row 0
     const float *table; // [max_seq, rot/2, 2]: cosine, then sine
-    bool inverse;       // rotate back: the gradient
+    bool interleaved;   // pairs are neighbours
+    bool inverse;       // by the transposed matrix: the gradient
     dtype type;
 } kernel_rope_args;
-
-// o = softmax(scale * q · k^T + causal mask) · v, for each batch and head
-//   q, o   [B * Tq, H, D]     k, v   [B * Tk, KV, D]     lse   [B, H, Tq]     Tq = queries.seq
-//
-// Head h reads head h / (H/KV) of k and v. When causal, a query sees the keys from 0 to its own
-// position. The scores [Tq, Tk] are never stored.
-//
-// Dropout keeps the probability of (row r of q, head h, key j), and scales it by 1/(1-p), when
-//   rng_uniform(rng_word(key, ((row0 + logical row of r) * A + head0 + h) * stride + j)) >= p
-// where A = all_heads, or H if all_heads is 0, and key and row0 are kernel_draw_read(draw). So the
-// random numbers depend on the logical position and not on the rank.
-typedef struct kernel_attention_dropout {
-    float p; // probability of a zero
-    kernel_draw draw;
-    uint64_t stride;   // random words of one row and head
-    int64_t head0;     // logical head of head 0 here
-    int64_t all_heads; // heads of the full layer; 0: H
-} kernel_attention_dropout;
-typedef struct kernel_attention_args {
-    int64_t batch, tk, heads, kv_heads, head_dim;   // B, Tk, H, KV, D
-    kernel_tokens queries;                          // the tokens of the rows of q; first_row is 0
-    int64_t q_stride, k_stride, v_stride, o_stride; // elements from one row to the next
-    int64_t k_batch, v_batch; // elements from one batch to the next; q and o are dense in B
-    const void *q, *k, *v;    // of `type`
-    void *o;                  // of `type`
-    float *lse;               // natural logarithm of the sum of exponentials of the scaled scores
-    float scale;
-    kernel_attention_dropout dropout;
-    bool causal;
-    dtype type;
-} kernel_attention_args;
-
-// The gradients of kernel_attention_args. dq, dk and dv are overwritten. dk and dv are sums over the
-// query heads that share a head of keys, in order of the heads. They are zero for a key that no query
-// sees.
-typedef struct kernel_attention_grad_args {
-    kernel_attention_args fwd; // o and lse as the forward pass wrote them
-    const void *d_o;           // [B * Tq, H, D], strides of o
-    void *dq, *dk, *dv;        // strides and batch offsets of q, k and v
-    float *delta;              // [B, H, Tq], scratch
-    bool any_order;            // of sums, so that two runs may give other bits
-} kernel_attention_grad_args;
 
 // K_ACTIVATION        y [count] = f(x)
 // K_ACTIVATION_GRAD   y [count] = f'(x) * dy
@@ -288,11 +212,12 @@ typedef struct kernel_init_args {
 // The label of a row without a target, as PyTorch's ignore_index.
 enum { IGNORED_LABEL = -100 };
 
-// For each row: loss = logsumexp(scale * x) - scale * x[label].
+// For each row of outputs x of the last linear layer: loss = logsumexp(z) - z[label], where
+//   z = scale * x, or with a softcap c > 0: z = c * tanh(scale * x / c)
 //   *loss_sum += sum of the losses
 //   *count    += rows whose label is not `ignore`
-//   logits     = L * scale * (softmax(scale * x) - onehot(label)), when `gradient`
-// with L = loss_scale of the step, rounded to F32.
+//   logits     = L * dz/dx * (softmax(z) - onehot(label)), when `gradient`
+// with L = loss_scale of the step, rounded to F32, and dz/dx = scale, or scale * (1 - (z / c)^2).
 //
 // A row whose label is `ignore` adds no loss and gets a zero gradient. The gradient is not divided
 // by the number of rows. Column 0 of the logits is id `first` of the vocabulary.
@@ -309,16 +234,17 @@ typedef struct kernel_cross_entropy_args {
     int shards;               // of the vocabulary
     double *loss_sum, *count; // device scalars; each may be NULL
     const kernel_step *step;  // NULL: as kernel_step_read says
-    float scale;
+    float scale, softcap;     // softcap 0: none
     int32_t ignore;
     bool gradient; // replace the logits by their gradient
     dtype type;
 } kernel_cross_entropy_args;
 
 // stats [rows, 3] of a vocabulary shard, whose columns are ids first … first+cols-1:
-//   maximum of scale * x
-//   sum of exp(scale * x - maximum)
-//   scale * x[label] if the shard holds the label, else 0
+//   maximum of z
+//   sum of exp(z - maximum)
+//   z[label] if the shard holds the label, else 0
+// with z as in kernel_cross_entropy_args.
 // A row whose label is `ignore` gets three zeros. An empty shard (cols 0) gives (-Inf, 0, 0).
 typedef struct kernel_cross_entropy_stats_args {
     int64_t rows, cols, first;
@@ -326,7 +252,7 @@ typedef struct kernel_cross_entropy_stats_args {
     int64_t stride;        // elements from one row of the logits to the next; 0: cols
     const int32_t *labels; // [rows], ids of the full vocabulary
     float *stats;          // [rows, 3]
-    float scale;
+    float scale, softcap;  // softcap 0: none
     int32_t ignore;
     dtype type;
 } kernel_cross_entropy_stats_args;
@@ -433,6 +359,7 @@ typedef struct kernel_call {
         kernel_embedding_grad_args embedding_grad;
         kernel_norm_args norm;
         kernel_norm_grad_args norm_grad;
+        kernel_qk_norm_args qk_norm; // K_QK_NORM, K_QK_NORM_SUMS, K_QK_NORM_GRAD
         kernel_rope_args rope;
         kernel_attention_args attention;
         kernel_attention_grad_args attention_grad;

@@ -151,6 +151,13 @@ status graph_prepare(const graph *g, device *d, err *e)
     return p.result;
 }
 
+void graph_finish_logits(const graph_logits *l, float *x, int64_t count)
+{
+    for (int64_t i = 0; i < count && l->scale != 1; i++) x[i] *= l->scale;
+    for (int64_t i = 0; i < count && l->softcap > 0; i++)
+        x[i] = l->softcap * tanhf(x[i] / l->softcap);
+}
+
 size_t graph_rope_bytes(const graph *g)
 {
     return size_mul(2 * sizeof(float), size_mul((uint64_t)g->rope.rows, (uint64_t)g->rope.pairs));
@@ -158,11 +165,12 @@ size_t graph_rope_bytes(const graph *g)
 
 static void fill_rope(const graph *g, float *out)
 {
+    const float scale = (float)g->rope.scale;
     for (int64_t t = 0; t < g->rope.rows; t++)
         for (int64_t i = 0; i < g->rope.pairs; i++) {
             float angle = (float)t * (float)g->rope.frequency[i];
-            *out++ = cosf(angle);
-            *out++ = sinf(angle);
+            *out++ = scale * cosf(angle);
+            *out++ = scale * sinf(angle);
         }
 }
 

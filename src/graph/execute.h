@@ -19,7 +19,7 @@ typedef struct graph_output_rows {
     dtype type;
     const void
         *values; // [rows, stride], of which the first cols columns; valid until `take` returns
-    float scale; // the outputs are scale * values
+    graph_logits logits; // the outputs are the logits of the values
 } graph_output_rows;
 
 // Asks a GRAPH_EVAL graph for the model's outputs instead of its loss.
@@ -52,7 +52,7 @@ typedef struct graph_run {
     void *const *weight;       // [params] compute weights
     float *const *gradient;    // [params] F32 gradient accumulators
     bool *const *grad_written; // [params] has this step written the gradient? Set by the run
-    const float *rope;         // [rope_rows, rope_pairs, 2] cos and sin
+    const float *rope;         // [rope.rows, rope.pairs, 2] cosines and sines of the graph's table
     double *loss_sum, *loss_count;
     const int64_t
         *filled_rows;        // device scalar: the rows that hold a sample, from row 0 on; squared
@@ -86,6 +86,9 @@ void graph_visit(const graph *g, const graph_visitor *v);
 void graph_visit_node(const graph *g, const graph_node *n, const graph_visitor *v);
 // Makes ready what the calls of the graph need on device d (device_ops.prepare), before the first run.
 status graph_prepare(const graph *g, device *d, err *e);
+
+// Makes logits of outputs x [count] of the last linear layer, in place.
+void graph_finish_logits(const graph_logits *l, float *x, int64_t count);
 
 // Bytes of the table of rotary positions that graph_run.rope points to; 0: the graph has none.
 size_t graph_rope_bytes(const graph *g);

@@ -60,7 +60,7 @@ void graph_close(graph *g)
     free_nodes(&g->backward);
     free(g->values.value);
     free(g->param);
-    free(g->rope.frequency);
+    free((void *)(uintptr_t)g->rope.frequency);
     for (graph_segments *s = g->sequences.segments, *next; s; s = next) next = s->next, free(s);
     free(g);
 }
@@ -288,6 +288,17 @@ void build_piece(graph *g, graph_value *param, const char *name, int64_t rows)
     }
     snprintf(p->piece[p->pieces].name, sizeof p->piece[0].name, "%s", name);
     p->piece[p->pieces++].rows = rows;
+}
+
+void build_interleaved(graph *g, graph_value *param, int64_t run)
+{
+    graph_param *p = &g->param[param->param];
+    const int last = p->pieces - 1;
+    if (run < 1 || p->piece[last].rows % (2 * run) || p->piece[last].transposed)
+        graph_misuse(g, "%s: %lld rows cannot be two halves of %lld rows in turn", p->name,
+                     (long long)p->piece[last].rows, (long long)run);
+    else
+        p->piece[last].run = run;
 }
 
 int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab)

@@ -48,6 +48,7 @@ typedef enum graph_region {
     OP(LINEAR_ACTIVATION, linear_activation)                                                       \
     OP(NORM, norm)                                                                                 \
     OP(ADD_NORM, add_norm)                                                                         \
+    OP(QK_NORM, qk_norm)                                                                           \
     OP(ROPE, rope)                                                                                 \
     OP(ATTENTION, attention)                                                                       \
     OP(ACTIVATION, activation)                                                                     \
@@ -68,6 +69,7 @@ typedef enum graph_region {
     OP(LINEAR_GRAD_INPUT, linear_grad_input)                                                       \
     OP(LINEAR_GRAD_WEIGHT, linear_grad_weight)                                                     \
     OP(NORM_GRAD, norm_grad)                                                                       \
+    OP(QK_NORM_GRAD, qk_norm_grad)                                                                 \
     OP(ATTENTION_GRAD, attention_grad)                                                             \
     OP(ACTIVATION_GRAD, activation_grad)                                                           \
     OP(GLU_GRAD, glu_grad)
@@ -103,6 +105,8 @@ typedef struct graph_param {
         char name[PARAM_NAME_BYTES];
         int64_t rows;    // of dim[0]
         bool transposed; // the file holds [dim[1], rows]
+        // The piece is two halves, and the file holds `run` rows of each in turn. 0: the rows in their order
+        int64_t run;
     } piece[PARAM_PIECES];
     // Where rows are sharded they are a concatenation of sections, and each section is sharded by itself
     // (queries, keys and values). section[i] counts the rows of a full section.
@@ -144,22 +148,33 @@ struct graph_value {
     size_t view_offset;  // bytes from the root's start to this value
 };
 
+// Logits of outputs x of the last linear layer: scale * x, or softcap * tanh(scale * x / softcap).
+typedef struct graph_logits {
+    float scale, softcap; // softcap 0: none
+} graph_logits;
+
 // Attributes of a node. Each op reads its own member of the union.
 typedef struct graph_node_attr {
     union {
         struct {
             float eps, alpha, beta; // alpha and beta are of OP_ADD_NORM
-            bool is_rms;
+            bool is_rms, unit_offset;
         } norm;
+        struct {
+            int64_t heads, kv_heads, head_dim; // of this rank
+            float eps;
+            bool full_width, unit_offset;
+        } qk_norm;
         struct {
             int64_t heads, kv_heads, head_dim; // of this rank
             int64_t full_heads;                // of the unsharded layer
             float scale, dropout;
+            kernel_attention_form form;
         } attention;
         struct {
             int64_t heads, head_dim;
             int64_t rot; // columns of a head that are rotated
-            bool inverse;
+            bool interleaved, inverse;
         } rope;
         struct {
             axis axis;                   // that the node communicates over
@@ -174,7 +189,7 @@ typedef struct graph_node_attr {
         float dropout;
         float scale; // embedding
         struct {
-            float scale;
+            graph_logits logits;
             bool squared; // squared error; else cross-entropy
         } loss;
         bool skip_bias; // linear: y is a summand, and another rank's summand has the bias
@@ -243,10 +258,12 @@ typedef struct graph_input_grad {
     bool unused;   // there is none: the block has no input, or the input needs no gradient
 } graph_input_grad;
 
-// The block's one rotary table: positions, and rotated pairs of columns of a head.
+// A rotary table: cosines and sines of frequency * position, for pairs of columns of a head.
 typedef struct graph_rope {
-    int64_t rows, pairs;
-    double *frequency; // [pairs] owned; NULL: the block has no table
+    int64_t rows;            // positions
+    int64_t pairs;           // 2 * pairs columns of a head are rotated, the first ones
+    const double *frequency; // [pairs]
+    double scale; // factor of cosines and sines (attention scaling of yarn and longrope); else 1
 } graph_rope;
 
 // The sequences of a micro-batch, and this rank's tokens of them.
@@ -297,9 +314,10 @@ struct graph {
     graph_value *input, *ids, *labels; // NULL where the block has none
     graph_value *output;               // NULL in the last block
     graph_value *logits;               // the last block of a GRAPH_DECODE graph
+    graph_logits logits_of;            // what is still to be computed of `logits`
     graph_input_grad input_grad;
     graph_split split;
-    graph_rope rope;
+    graph_rope rope; // the block's one rotary table; owned. frequency NULL: the block has none
     graph_bytes bytes;
     graph_flops flops;
 };
@@ -334,6 +352,9 @@ void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols)
 void build_transposed(graph *g, graph_value *param);
 // Appends a piece: the parameter's next `rows` rows are tensor `name` of a file. Without: one tensor.
 void build_piece(graph *g, graph_value *param, const char *name, int64_t rows);
+// The last piece is two halves, of which the file holds `run` rows each in turn: a head's queries and then its
+// gates (run: head_dim), or gate and up row by row (run: 1).
+void build_interleaved(graph *g, graph_value *param, int64_t run);
 
 // y[r,:] = scale * tokens[ids[r],:] + positions[position of row r,:]
 //   ids [rows]   tokens [vocab, cols]   positions [max_seq, cols] or NULL   -> y [rows, cols] F32
@@ -342,19 +363,46 @@ graph_value *build_embedding(graph *g, graph_value *ids, graph_value *tokens,
 // y = x w^T + bias
 //   x [rows, in]   w [out, in]   bias [out] or NULL   -> y [rows, out]
 graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value *bias);
-// x [rows, cols]   gain, bias [cols]   -> [rows, cols] in the compute type
+// x [rows, cols]   gain, bias [cols], each may be NULL   -> [rows, cols] in the compute type
+typedef struct graph_norm {
+    double eps;
+    bool is_rms;      // RMS norm; else layer norm
+    bool unit_offset; // the factor is 1 + gain
+} graph_norm;
+graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
+                        const graph_norm *form);
 graph_value *build_layer_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
                               double eps);
 graph_value *build_rms_norm(graph *g, graph_value *x, graph_value *gain, double eps);
-// Rotates the first `heads` heads of each row of x by rotary positions. Works in the memory of x, so
-// x must have no other reader. `rows` is the number of positions of the table.
-//   x [rows of x, >= heads * head_dim]   frequency [pairs], copied   2 * pairs <= head_dim
-graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim, int64_t rows,
-                        const double *frequency, int64_t pairs);
-// Causal self-attention.
+// RMS norms of queries and keys, before or after build_rope.
+//   qkv [rows, (heads + 2 * kv_heads) * head_dim]: queries, keys, values   -> the same; values are copied
+// Per head, the head_dim columns of each head are normed by themselves, and gains are [head_dim]. At full
+// width all queries are normed together and all keys, with gains [heads * head_dim] and
+// [kv_heads * head_dim], whose role is ROLE_HEADS.
+typedef struct graph_qk_norm {
+    int64_t heads, kv_heads, head_dim;
+    graph_value *q_gain, *k_gain; // each may be NULL
+    double eps;
+    bool full_width;
+    bool unit_offset; // the factors are 1 + gain
+} graph_qk_norm;
+graph_value *build_qk_norm(graph *g, graph_value *qkv, const graph_qk_norm *form);
+// Rotates the first `heads` heads of each row of x by rotary positions. A pair is columns i and
+// i + table->pairs of a head, or neighbours, 2i and 2i + 1, where `interleaved`. Works in the memory of x,
+// so x must have no other reader. The table is copied; all calls in a block must have the same one.
+//   x [rows, >= heads * head_dim]   2 * table->pairs <= head_dim
+graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim,
+                        const graph_rope *table, bool interleaved);
+// Causal self-attention, as kernel_attention.h specifies it.
+typedef struct graph_attention {
+    int64_t heads, kv_heads, head_dim;
+    double scale, dropout;
+    int64_t window;     // tokens that a token sees, itself the last of them; 0: all before it
+    double softcap;     // of the scaled scores; 0: none
+    graph_value *sinks; // a parameter [heads] whose rows are ROLE_HEADS; NULL: none
+} graph_attention;
 //   qkv [rows, (heads + 2 * kv_heads) * head_dim]   -> [rows, heads * head_dim]
-graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t kv_heads,
-                             int64_t head_dim, double scale, double dropout);
+graph_value *build_attention(graph *g, graph_value *qkv, const graph_attention *a);
 graph_value *build_activation(graph *g, graph_value *x, kernel_activation act);
 // act(gate) * up:   gate_up [rows, 2 * cols], gate first   -> [rows, cols]
 graph_value *build_glu(graph *g, graph_value *gate_up, kernel_activation act);
@@ -367,11 +415,12 @@ graph_value *build_dropout(graph *g, graph_value *x, double p);
 graph_value *build_as_residual(graph *g, graph_value *x);
 // The last row of x -> [1, cols], in the memory of x. The batch must be 1.
 graph_value *build_last_row(graph *g, graph_value *x);
-// Ends the last block with the loss of logits = scale * (x w^T + bias) against labels. In a
-// GRAPH_DECODE graph the output is instead the unscaled logits of the last row.
+// Ends the last block with the loss of logits against labels. The logits are z = scale * (x w^T + bias), or
+// softcap * tanh(z / softcap) where softcap is not 0. In a GRAPH_DECODE graph the output is instead
+// x w^T + bias of the last row, of which graph_finish_logits makes the logits.
 //   x [rows, in]   w [classes, in]   bias [classes] or NULL   labels [rows] I32
 void build_linear_cross_entropy(graph *g, graph_value *x, graph_value *w, graph_value *bias,
-                                double scale);
+                                double scale, double softcap);
 // The same with squared error against targets.
 //   x [rows, in]   w [outputs, in]   bias [outputs] or NULL   labels [rows * outputs] F32
 void build_linear_square_error(graph *g, graph_value *x, graph_value *w, graph_value *bias);
@@ -407,6 +456,9 @@ int64_t graph_shard(graph_role r, int64_t count, const mesh *m, const int coord[
                     int64_t *first);
 // The axes with several ranks over which dimension `dim` of the parameter is sharded.
 mesh_axes graph_param_sharding(const mesh *m, const graph_param *p, int dim);
+
+// Returns whether two rotary tables hold the same numbers.
+bool graph_rope_equal(const graph_rope *a, const graph_rope *b);
 
 // The tokens of a sequence of `seq` tokens that context-parallel rank `rank` of `ranks` has. The ranks
 // must divide the sequence (graph_open).

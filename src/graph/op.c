@@ -15,24 +15,12 @@ const char *graph_op_name(graph_op kind)
     return table[kind];
 }
 
-// The ranks of a sharded vocabulary all-gather three statistics of every row.
-static bool statistics_call(const graph *g, const graph_node *n, graph_call *out)
-{
-    const mesh_axes over = graph_sharded_over(g, n->in[1], 0);
-    if (!over) return false;
-    *out = (graph_call){.over = mesh_first_axis(over),
-                        .kind = CALL_ALL_GATHER,
-                        .type = F32,
-                        .count = 3 * graph_value_rows(n->in[0]) * graph_ranks(g, over)};
-    return true;
-}
-
 bool graph_call_of(const graph *g, const graph_node *n, graph_call *out)
 {
     const graph_op_info *o = graph_op_find(n->op);
     const graph_value *full = o->call == CALL_REDUCE_SCATTER ? n->in[0] : n->out[0];
+    if (o->find_call) return o->find_call(g, n, out);
     if (!o->call) return false;
-    if (o->is_loss) return statistics_call(g, n, out);
     *out = (graph_call){.over = n->attr.u.over.axis,
                         .kind = o->call,
                         .type = full->type,

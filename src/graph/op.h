@@ -36,13 +36,15 @@ typedef struct graph_op_info {
     void (*launch)(const graph_run *run, const graph_node *n);
     status (*run)(const graph_run *run, const graph_node *n, err *e);
     double (*flops)(const graph *g, const graph_node *n); // NULL: not counted
-    // The collective over attr.u.over.axis that makes output 0 of input 0. Of a loss, the one that makes the
-    // statistics of its chunks. 0: none.
+    // The collective over attr.u.over.axis that makes output 0 of input 0. 0: none.
     comm_call_kind call;
+    // Finds the collective of a node that makes another value; false: it makes none. NULL: `call` says all.
+    bool (*find_call)(const graph *g, const graph_node *n, graph_call *out);
     // A node that computes output 0 of n from what else n computes; it runs where n may not run again. NULL:
     // n itself.
     graph_node (*again)(const graph_node *n);
-    // Input 1 is the weight, in whose type the op computes, and input 2 a bias or a table of that type.
+    // Input 1 is the weight, in whose type the op computes, and input 2 a bias or a table of that type. A norm may have
+    // no weight.
     bool has_weight;
     bool reads_residual; // with a weight: input 0 may be the F32 residual
     bool gives_residual; // with a weight: output 0 is the F32 residual, input 0 has no type
@@ -109,8 +111,9 @@ void graph_sections(graph *g, const graph_value *x, const char *op_name, int cou
                     const int64_t *rows);
 // How many of `full_heads` heads x has on this rank.
 int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads);
-// Notes over which axes the use of parameter w with x gives a summand of the gradient.
-void graph_note_use(graph *g, const graph_value *w, const graph_value *x);
+// Notes that a use of parameter w gives a summand of its gradient over the axes `partial`: those over which the
+// rows of the op's input are sharded, and those whose ranks use w with different columns.
+void graph_note_use(graph *g, const graph_value *w, mesh_axes partial);
 // Keeps which size the ranks of an axis do not divide, instead of a misuse that may follow from it.
 void graph_not_divisible(graph *g, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // Writes the divisors of `count`: "1, 2, 4". Returns out.

@@ -1,16 +1,18 @@
 // op_attention.c -- rotary positions (Su et al. 2021), and causal attention with shared key-value
-// heads (Ainslie et al. 2023) that never stores the matrix of scores (Dao et al. 2022).
+// heads (Ainslie et al. 2023) that never stores the matrix of scores (Dao et al. 2022). It may have a
+// sliding window (Beltagy et al. 2020), a cap of the scores (Gemma Team 2024) and sinks (Xiao et al. 2023).
 //
 //   qkv   [rows, (heads + 2 * kv_heads) * head_dim]   queries, then keys, then values
 //   o     [rows, heads * head_dim]
+//   sinks [heads]                                     a score of each query that has no value; a parameter
 //   lse   [batch, heads, seq] F32                     log-sum-exp of each query's scores
 //   delta [batch, heads, seq] F32                     scratch of the backward
 //   kv    [batch * full_seq, 2 * kv_heads * head_dim] keys and values of all tokens, under context
 //                                                     parallelism (op_context_parallel.c) only
 //
 //   rope             in x                    out x, rotated in place
-//   attention        in qkv, kv              out o, lse
-//   attention_grad   in do, qkv, o, lse, kv  out dqkv, delta, d_kv
+//   attention        in qkv, kv, sinks              out o, lse
+//   attention_grad   in do, qkv, o, lse, kv, sinks  out dqkv, delta, d_kv
 //
 // Without kv the keys and values are those in qkv. With kv, dqkv has the gradient of the queries only.
 //
@@ -23,30 +25,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim, int64_t rows,
-                        const double *frequency, int64_t pairs)
+bool graph_rope_equal(const graph_rope *a, const graph_rope *b)
+{
+    return a->rows == b->rows && a->pairs == b->pairs && a->scale == b->scale &&
+           memcmp(a->frequency, b->frequency, (size_t)a->pairs * sizeof *a->frequency) == 0;
+}
+
+// Copies the table, unless the block has it already.
+static void take_table(graph *g, const graph_rope *table)
+{
+    double *frequency = NULL;
+    if (g->rope.frequency) {
+        if (!graph_rope_equal(&g->rope, table))
+            graph_misuse(g, "rope: two different tables in one block");
+        return;
+    }
+    const size_t bytes = (size_t)table->pairs * sizeof *frequency;
+    if (!graph_check(g, alloc_array(&frequency, bytes, 1, "", NULL))) return;
+    memcpy(frequency, table->frequency, bytes);
+    g->rope = *table;
+    g->rope.frequency = frequency;
+}
+
+graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim,
+                        const graph_rope *table, bool interleaved)
 {
     heads = graph_local_heads(g, x, heads);
     if (x->sharding.rows & MESH_AXIS(AXIS_TP))
         graph_misuse(g, "rope: the rows of x are sharded over the tensor-parallel ranks");
-    if (heads * head_dim > graph_value_cols(x) || 2 * pairs > head_dim)
+    if (heads * head_dim > graph_value_cols(x) || 2 * table->pairs > head_dim)
         graph_misuse(g, "rope: %lld heads of %lld in %lld columns", (long long)heads,
                      (long long)head_dim, (long long)graph_value_cols(x));
-    if (g->mode != GRAPH_DECODE && g->sequences.tokens.full_seq > rows)
+    if (g->mode != GRAPH_DECODE && g->sequences.tokens.full_seq > table->rows)
         graph_misuse(g, "rope: %lld tokens, but %lld positions",
-                     (long long)g->sequences.tokens.full_seq, (long long)rows);
-    if (g->rope.frequency && (g->rope.pairs != pairs || memcmp(g->rope.frequency, frequency,
-                                                               (size_t)pairs * sizeof *frequency)))
-        graph_misuse(g, "rope: two different tables in one block");
-    if (!g->rope.frequency && graph_check(g, alloc_array(&g->rope.frequency, (size_t)pairs,
-                                                         sizeof *frequency, "", NULL))) {
-        memcpy(g->rope.frequency, frequency, (size_t)pairs * sizeof *frequency);
-    }
-    g->rope.rows = rows, g->rope.pairs = pairs;
+                     (long long)g->sequences.tokens.full_seq, (long long)table->rows);
+    if (!(table->scale > 0)) graph_misuse(g, "rope: a scale of %g", table->scale);
+    take_table(g, table);
     graph_node *n = graph_new_node(g, OP_ROPE);
     n->in[0] = x;
     n->attr.u.rope.heads = heads, n->attr.u.rope.head_dim = head_dim,
-    n->attr.u.rope.rot = 2 * pairs;
+    n->attr.u.rope.rot = 2 * table->pairs, n->attr.u.rope.interleaved = interleaved;
     graph_set_output(n, 0, graph_new_like(g, "rope", x));
     return n->out[0];
 }
@@ -62,6 +80,7 @@ static void rope_launch(const graph_run *run, const graph_node *n)
                                   .stride = graph_value_cols(n->out[0]),
                                   .x = graph_run_ptr(run, n->out[0]),
                                   .table = run->rope,
+                                  .interleaved = n->attr.u.rope.interleaved,
                                   .inverse = n->attr.u.rope.inverse,
                                   .type = n->out[0]->type};
     graph_launch(run, n, &c);
@@ -90,12 +109,31 @@ static void check_heads(graph *g, const graph_value *qkv, int64_t heads, int64_t
                         graph_divisors(kv_heads, valid));
 }
 
-graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t kv_heads,
-                             int64_t head_dim, double scale, double dropout)
+static void check_form(graph *g, const graph_attention *a, int64_t local_heads)
 {
-    const int64_t full_heads = heads;
-    check_heads(g, qkv, heads, kv_heads);
-    heads = graph_local_heads(g, qkv, heads), kv_heads = graph_local_heads(g, qkv, kv_heads);
+    if (a->window < 0 || a->softcap < 0)
+        graph_misuse(g, "attention: a window of %lld and a cap of %g; valid: 0 or more",
+                     (long long)a->window, a->softcap);
+    if (!a->sinks) return;
+    if (a->sinks->param < 0)
+        graph_misuse(g, "attention: sinks must be a parameter");
+    else if (graph_value_count(a->sinks) != local_heads)
+        graph_misuse(g, "attention: %lld heads, %lld sinks", (long long)local_heads,
+                     (long long)graph_value_count(a->sinks));
+}
+
+// A window that no sequence is longer than hides nothing. When decoding, a sequence may grow.
+static kernel_attention_form form_of(const graph *g, const graph_attention *a)
+{
+    const bool hides = g->mode == GRAPH_DECODE || a->window < g->sequences.tokens.full_seq;
+    return (kernel_attention_form){.window = hides ? a->window : 0, .softcap = (float)a->softcap};
+}
+
+graph_value *build_attention(graph *g, graph_value *qkv, const graph_attention *a)
+{
+    check_heads(g, qkv, a->heads, a->kv_heads);
+    const int64_t heads = graph_local_heads(g, qkv, a->heads),
+                  kv_heads = graph_local_heads(g, qkv, a->kv_heads), head_dim = a->head_dim;
     int64_t cols = (heads + 2 * kv_heads) * head_dim;
     graph_sections(g, qkv, "attention: queries, keys and values", 3,
                    (int64_t[]){heads * head_dim, kv_heads * head_dim, kv_heads * head_dim});
@@ -108,16 +146,19 @@ graph_value *build_attention(graph *g, graph_value *qkv, int64_t heads, int64_t 
         graph_misuse(g, "attention: queries, keys and values must come from a linear layer");
     if (g->mode == GRAPH_DECODE && g->batch != 1)
         graph_misuse(g, "attention: decoding takes one sequence at a time");
+    check_form(g, a, heads);
     graph_value *kv = NULL;
     if (qkv->sharding.rows & MESH_AXIS(AXIS_CP))
         kv = graph_gather_from_cp(g, qkv, heads * head_dim, 2 * kv_heads * head_dim);
+    if (a->sinks && a->sinks->param >= 0) graph_note_use(g, a->sinks, qkv->sharding.rows);
     graph_node *n = graph_new_node(g, OP_ATTENTION);
-    n->in[0] = qkv, n->in[1] = kv;
+    n->in[0] = qkv, n->in[1] = kv, n->in[2] = a->sinks;
     n->attr.u.attention.heads = heads, n->attr.u.attention.kv_heads = kv_heads,
     n->attr.u.attention.head_dim = head_dim;
-    n->attr.u.attention.full_heads = full_heads;
-    n->attr.u.attention.scale = (float)scale;
-    n->attr.u.attention.dropout = g->mode == GRAPH_TRAIN ? (float)dropout : 0;
+    n->attr.u.attention.full_heads = a->heads;
+    n->attr.u.attention.scale = (float)a->scale;
+    n->attr.u.attention.dropout = g->mode == GRAPH_TRAIN ? (float)a->dropout : 0;
+    n->attr.u.attention.form = form_of(g, a);
     n->out[0] = graph_new_value(g, "attention", g->type, 2,
                                 (int64_t[]){graph_value_rows(qkv), heads * head_dim});
     n->out[1] =
@@ -158,7 +199,8 @@ static attention_keys attention_find_keys(const graph_run *run, const graph_node
 
 static kernel_attention_args attention_fill(const graph_run *run, const graph_node *n,
                                             const graph_value *qkv, const graph_value *kv,
-                                            const graph_value *o, const graph_value *lse)
+                                            const graph_value *sinks, const graph_value *o,
+                                            const graph_value *lse)
 {
     const int64_t d = n->attr.u.attention.head_dim, h = n->attr.u.attention.heads; // of this rank
     const int64_t full_seq = run->g->sequences.tokens.full_seq;
@@ -179,8 +221,10 @@ static kernel_attention_args attention_fill(const graph_run *run, const graph_no
                                    .k = keys.k,
                                    .v = keys.v,
                                    .o = graph_run_ptr(run, o),
+                                   .sinks = graph_run_ptr(run, sinks),
                                    .lse = graph_run_ptr(run, lse),
                                    .scale = n->attr.u.attention.scale,
+                                   .form = n->attr.u.attention.form,
                                    .dropout.p = n->attr.u.attention.dropout,
                                    .dropout.draw = graph_run_draw(run, n),
                                    .dropout.stride = (uint64_t)full_seq,
@@ -193,7 +237,7 @@ static kernel_attention_args attention_fill(const graph_run *run, const graph_no
 static void attention_launch(const graph_run *run, const graph_node *n)
 {
     kernel_call c = {.kind = K_ATTENTION};
-    c.u.attention = attention_fill(run, n, n->in[0], n->in[1], n->out[0], n->out[1]);
+    c.u.attention = attention_fill(run, n, n->in[0], n->in[1], n->in[2], n->out[0], n->out[1]);
     graph_launch(run, n, &c);
 }
 
@@ -202,7 +246,8 @@ static void attention_derive(graph *g, graph_node *n)
     graph_value *qkv = n->in[0], *kv = n->in[1];
     graph_node *d = graph_new_grad_node(g, OP_ATTENTION_GRAD, n);
     d->in[0] = n->out[0]->grad, d->in[1] = qkv, d->in[2] = n->out[0], d->in[3] = n->out[1];
-    d->in[4] = kv;
+    d->in[4] = kv, d->in[5] = n->in[2];
+    d->param[0] = graph_trained_param(g, n->in[2]);
     d->out[0] = graph_new_like(g, "attention dqkv", qkv);
     d->out[1] = graph_new_like(g, "delta", n->out[1]);
     d->out[0]->producer = d->out[1]->producer = d;
@@ -219,23 +264,28 @@ static void attention_grad_launch(const graph_run *run, const graph_node *n)
 {
     kernel_call c = {.kind = K_ATTENTION_GRAD};
     kernel_attention_grad_args *a = &c.u.attention_grad;
-    a->fwd = attention_fill(run, n, n->in[1], n->in[4], n->in[2], n->in[3]);
+    a->fwd = attention_fill(run, n, n->in[1], n->in[4], n->in[5], n->in[2], n->in[3]);
     const attention_keys grads = attention_find_keys(run, n, n->out[0], n->out[2]);
     a->d_o = graph_run_ptr(run, n->in[0]);
     a->dq = graph_run_ptr(run, n->out[0]);
     a->dk = grads.k;
     a->dv = grads.v;
     a->delta = graph_run_ptr(run, n->out[1]);
+    if (n->param[0] >= 0) a->d_sinks = graph_run_grad(run, n->param[0], &a->accumulate_d_sinks);
     graph_launch(run, n, &c);
 }
 
-// Two products: queries by keys, and probabilities by values. Causality halves both, and
+// Two products: queries by keys, and probabilities by values. Causality and a window limit both, and
 // context-parallel ranks share them equally.
 static double attention_flops(const graph *g, const graph_node *n)
 {
-    double t = (double)g->sequences.tokens.full_seq;
+    const double t = (double)g->sequences.tokens.full_seq,
+                 window = (double)n->attr.u.attention.form.window;
+    const double hidden =
+        window > 0 && window < t ? t - window : 0; // tokens before the last's window
     return 4.0 * (double)g->batch * (double)n->attr.u.attention.heads *
-           (double)n->attr.u.attention.head_dim * t * (t + 1) / 2 / g->position.mesh.size[AXIS_CP];
+           (double)n->attr.u.attention.head_dim * (t * (t + 1) - hidden * (hidden + 1)) / 2 /
+           g->position.mesh.size[AXIS_CP];
 }
 
 // Five products: the scores again, and the gradients of values, probabilities, queries and keys.

@@ -17,8 +17,8 @@ graph_value *build_embedding(graph *g, graph_value *ids, graph_value *tokens,
     const mesh_axes over = graph_sharded_over(g, tokens, 0);
     if (g->position.sequence_parallel && !over)
         graph_not_divisible(g, "parallel.sequence_parallel needs a token table that is sharded");
-    if (positions) graph_note_use(g, positions, ids);
-    graph_note_use(g, tokens, ids);
+    if (positions) graph_note_use(g, positions, ids->sharding.rows);
+    graph_note_use(g, tokens, ids->sharding.rows);
     graph_node *n = graph_new_node(g, OP_EMBEDDING);
     n->in[0] = ids, n->in[1] = tokens, n->in[2] = positions;
     n->attr.u.scale = (float)scale;

@@ -38,8 +38,8 @@ graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value 
         graph_new_value(g, "linear", g->type, 2, (int64_t[]){graph_value_rows(x), w->dim[0]}));
     n->out[0]->sharding = (graph_sharding){x->sharding.rows, rows};
     n->attr.u.skip_bias = graph_rank(g, cols) != 0;
-    graph_note_use(g, w, x);
-    if (bias) graph_note_use(g, bias, n->out[0]);
+    graph_note_use(g, w, x->sharding.rows);
+    if (bias) graph_note_use(g, bias, n->out[0]->sharding.rows);
     return cols ? graph_reduce_from(g, n->out[0], cols) : n->out[0];
 }
 

@@ -44,18 +44,19 @@ static int64_t logits_stride(const graph *g, bool squared, const graph_value *w)
 }
 
 static void loss_node(graph *g, graph_op kind, graph_value *x, graph_value *w, graph_value *bias,
-                      bool squared, double scale)
+                      bool squared, graph_logits logits)
 {
     if (g->mode == GRAPH_DECODE) {
         g->logits = build_linear(g, build_last_row(g, x), w, bias);
+        g->logits_of = logits;
         return;
     }
     const mesh_axes over = graph_sharded_over(g, w, 0);
     check_loss(g, squared, x, w, bias);
     x = graph_as_compute(g, x);
     if (over) x = graph_copy_to(g, x, over);
-    graph_note_use(g, w, x);
-    if (bias) graph_note_use(g, bias, x);
+    graph_note_use(g, w, x->sharding.rows);
+    if (bias) graph_note_use(g, bias, x->sharding.rows);
     int64_t rows = graph_value_rows(x), labels = rows;
     if (squared) labels = (int64_t)size_mul((uint64_t)rows, (uint64_t)w->dim[0]);
     g->labels = graph_new_value(g, "labels", squared ? F32 : I32, 1, (int64_t[]){labels});
@@ -63,7 +64,7 @@ static void loss_node(graph *g, graph_op kind, graph_value *x, graph_value *w, g
     g->labels->sharding.rows = x->sharding.rows;
     graph_node *n = graph_new_node(g, kind);
     n->in[0] = x, n->in[1] = w, n->in[2] = bias, n->in[3] = g->labels;
-    n->attr.u.loss.scale = (float)scale, n->attr.u.loss.squared = squared;
+    n->attr.u.loss.logits = logits, n->attr.u.loss.squared = squared;
     // dx exists in training only.
     n->out[0] = g->mode == GRAPH_TRAIN ? graph_new_like(g, "loss dx", x) : NULL;
     // All ranks take the chunks of rank 0, whose shard of the vocabulary is the largest.
@@ -80,14 +81,15 @@ static void loss_node(graph *g, graph_op kind, graph_value *x, graph_value *w, g
 }
 
 void build_linear_cross_entropy(graph *g, graph_value *x, graph_value *w, graph_value *bias,
-                                double scale)
+                                double scale, double softcap)
 {
-    loss_node(g, OP_LINEAR_CROSS_ENTROPY, x, w, bias, false, scale);
+    loss_node(g, OP_LINEAR_CROSS_ENTROPY, x, w, bias, false,
+              (graph_logits){(float)scale, (float)softcap});
 }
 
 void build_linear_square_error(graph *g, graph_value *x, graph_value *w, graph_value *bias)
 {
-    loss_node(g, OP_LINEAR_SQUARE_ERROR, x, w, bias, true, 1);
+    loss_node(g, OP_LINEAR_SQUARE_ERROR, x, w, bias, true, (graph_logits){1, 0});
 }
 
 graph_value *build_last_row(graph *g, graph_value *x)
@@ -170,7 +172,8 @@ static status gather_statistics(const graph_run *run, const graph_node *n,
         .stride = graph_value_cols(n->out[1]),
         .labels = (const int32_t *)graph_run_ptr(run, n->in[3]) + chunk->first,
         .stats = local,
-        .scale = n->attr.u.loss.scale,
+        .scale = n->attr.u.loss.logits.scale,
+        .softcap = n->attr.u.loss.logits.softcap,
         .ignore = IGNORED_LABEL,
         .type = n->out[1]->type};
     graph_launch(run, n, &c);
@@ -194,7 +197,8 @@ static void launch_cross_entropy(const graph_run *run, const graph_node *n,
         .shards = graph_ranks(run->g, graph_sharded_over(run->g, n->in[1], 0)),
         .loss_sum = adds_loss(run) ? run->loss_sum : NULL,
         .count = adds_loss(run) ? run->loss_count : NULL,
-        .scale = n->attr.u.loss.scale,
+        .scale = n->attr.u.loss.logits.scale,
+        .softcap = n->attr.u.loss.logits.softcap,
         .step = run->step,
         .ignore = IGNORED_LABEL,
         .gradient = gives_gradient(n),
@@ -249,11 +253,11 @@ static status chunk_predict(const graph_run *run, const graph_node *n,
                            .stride = graph_value_cols(v),
                            .type = v->type,
                            .values = vectors ? chunk->x : chunk->logits,
-                           .scale = 1};
+                           .logits = {1, 0}};
     if (!vectors) {
         launch_logits(run, n, chunk);
         r.first_col = graph_first_row(run->g, w);
-        r.scale = n->attr.u.loss.scale;
+        r.logits = n->attr.u.loss.logits;
     }
     return run->outputs->take(run->outputs->arg, &r, e);
 }
@@ -351,6 +355,18 @@ bool graph_loss_shape(const graph *g, graph_loss_dims *out)
     return true;
 }
 
+// The ranks of a sharded vocabulary all-gather three statistics of every row.
+static bool statistics_call(const graph *g, const graph_node *n, graph_call *out)
+{
+    const mesh_axes over = graph_sharded_over(g, n->in[1], 0);
+    if (!over) return false;
+    *out = (graph_call){.over = mesh_first_axis(over),
+                        .kind = CALL_ALL_GATHER,
+                        .type = F32,
+                        .count = 3 * graph_value_rows(n->in[0]) * graph_ranks(g, over)};
+    return true;
+}
+
 static double loss_flops(const graph *g, const graph_node *n)
 {
     (void)g;
@@ -363,7 +379,7 @@ static double loss_flops(const graph *g, const graph_node *n)
 const graph_op_info op_linear_cross_entropy = {.derive = loss_derive,
                                                .run = loss_run,
                                                .flops = loss_flops,
-                                               .call = CALL_ALL_GATHER,
+                                               .find_call = statistics_call,
                                                .has_weight = true,
                                                .limit = {[1] = LIMIT_CLASSES},
                                                .is_loss = true};

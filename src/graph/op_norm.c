@@ -6,28 +6,35 @@
 //   add_norm    in x, gain, bias, addend                            out y, rstd, mean, sum
 //   norm_grad   in dy, x, gain, rstd, mean, earlier gradient of x   out dx
 // add_norm takes the norm of sum = alpha x + beta addend; fuse.c makes it of a sum and a norm.
-// RMS norm has no bias and no mean. dx is the sum with the earlier gradient, where there is one; no dx
+// Gain and bias may be missing. RMS norm has no mean. dx is the sum with the earlier gradient, where there is one; no dx
 // where x requires no gradient. norm_grad has no x, rstd and mean where it computes dbias alone.
 #include "graph/op.h"
 
-static graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
-                               double eps, bool is_rms)
+// Checks that a gain or a bias of a norm of x has its columns, and notes its use. NULL allowed.
+static void use_vector(graph *g, const graph_value *x, const graph_value *w)
 {
-    if (gain->dim[0] != graph_value_cols(x))
+    if (!w) return;
+    if (w->dim[0] != graph_value_cols(x))
         graph_misuse(g, "norm: %lld columns, %lld gains", (long long)graph_value_cols(x),
-                     (long long)gain->dim[0]);
+                     (long long)w->dim[0]);
+    graph_note_use(g, w, x->sharding.rows);
+}
+
+graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
+                        const graph_norm *form)
+{
     if (x->sharding.cols)
         graph_misuse(g, "norm: the columns of x are sharded over the tensor-parallel ranks");
-    graph_note_use(g, gain, x);
-    if (bias) graph_note_use(g, bias, x);
+    use_vector(g, x, gain);
+    use_vector(g, x, bias);
     graph_node *n = graph_new_node(g, OP_NORM);
     n->in[0] = x, n->in[1] = gain, n->in[2] = bias;
-    n->attr.u.norm.eps = (float)eps;
-    n->attr.u.norm.is_rms = is_rms;
+    n->attr.u.norm.eps = (float)form->eps;
+    n->attr.u.norm.is_rms = form->is_rms, n->attr.u.norm.unit_offset = form->unit_offset;
     n->out[0] = graph_new_value(g, "norm", g->type, x->dims, x->dim);
     n->out[1] = graph_new_value(g, "rstd", F32, 1, (int64_t[]){graph_value_rows(x)});
     n->out[2] =
-        is_rms ? NULL : graph_new_value(g, "mean", F32, 1, (int64_t[]){graph_value_rows(x)});
+        form->is_rms ? NULL : graph_new_value(g, "mean", F32, 1, (int64_t[]){graph_value_rows(x)});
     for (int i = 0; i < 3; i++)
         if (n->out[i]) n->out[i]->producer = n, n->out[i]->sharding = x->sharding;
     return n->out[0];
@@ -36,12 +43,12 @@ static graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, grap
 graph_value *build_layer_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
                               double eps)
 {
-    return build_norm(g, x, gain, bias, eps, false);
+    return build_norm(g, x, gain, bias, &(graph_norm){.eps = eps});
 }
 
 graph_value *build_rms_norm(graph *g, graph_value *x, graph_value *gain, double eps)
 {
-    return build_norm(g, x, gain, NULL, eps, true);
+    return build_norm(g, x, gain, NULL, &(graph_norm){.eps = eps, .is_rms = true});
 }
 
 static void norm_launch(const graph_run *run, const graph_node *n)
@@ -61,6 +68,7 @@ static void norm_launch(const graph_run *run, const graph_node *n)
                                   .mean = graph_run_ptr(run, n->out[2]),
                                   .eps = n->attr.u.norm.eps,
                                   .is_rms = n->attr.u.norm.is_rms,
+                                  .unit_offset = n->attr.u.norm.unit_offset,
                                   .residual_fp32 = n->in[0]->type != n->out[0]->type,
                                   .type = n->out[0]->type};
     graph_launch(run, n, &c);
@@ -96,6 +104,7 @@ static void norm_grad_launch(const graph_run *run, const graph_node *n)
                                  .mean = graph_run_ptr(run, n->in[4]),
                                  .dx = graph_run_ptr(run, dx),
                                  .is_rms = n->attr.u.norm.is_rms,
+                                 .unit_offset = n->attr.u.norm.unit_offset,
                                  .accumulate_dx = sum != NULL,
                                  .residual_fp32 = x && x->type != dy->type,
                                  .type = dy->type};

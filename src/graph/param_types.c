@@ -66,7 +66,7 @@ static void add_converted(graph *g, graph_node_list *l, graph_node *n, dtype typ
 static void add_node(graph *g, graph_node_list *l, graph_node *n)
 {
     const graph_op_info *o = graph_op_find(n->op);
-    if (!o->has_weight) { // such an op knows no type but that of the activations
+    if (!o->has_weight || !n->in[1]) { // such a node knows no type but that of the activations
         for (int k = 0; k < NODE_INPUTS; k++)
             if (n->in[k] && n->in[k]->param >= 0) n->in[k] = as_type(g, l, n->in[k], g->type);
         graph_node_list_add(g, l, n);

@@ -99,7 +99,7 @@ void graph_sections(graph *g, const graph_value *x, const char *op_name, int cou
     if (!x->sharding.cols || g->first_error.code == E_MEMORY) return;
     const graph_node *n = x->producer;
     while (n && graph_op_find(n->op)->keeps_cols) n = n->in[0]->producer;
-    if (!n || !graph_op_find(n->op)->has_weight) {
+    if (!n || !graph_op_find(n->op)->has_weight || !n->in[1]) {
         graph_misuse(g, "%s must come from one linear layer where they are sharded", op_name);
         return;
     }
@@ -107,11 +107,11 @@ void graph_sections(graph *g, const graph_value *x, const char *op_name, int cou
     if (n->in[2]) set_sections(g, n->in[2], count, rows);
 }
 
-void graph_note_use(graph *g, const graph_value *w, const graph_value *x)
+void graph_note_use(graph *g, const graph_value *w, mesh_axes partial)
 {
     graph_param *p = &g->param[w->param];
-    p->grad_partial |= x->sharding.rows;
-    p->grad_full |= AXES_GRAPH & ~x->sharding.rows;
+    p->grad_partial |= partial;
+    p->grad_full |= AXES_GRAPH & ~partial;
 }
 
 void graph_not_divisible(graph *g, const char *format, ...)

@@ -140,11 +140,10 @@ done:
 static status open_rope(decoder *x, err *e)
 {
     status result = OK;
-    const graph *g = x->one->rope;
-    if (!g) return OK;
-    x->rope_bytes = graph_rope_bytes(g);
+    x->rope_bytes = model_rope_bytes(x->one);
+    if (x->rope_bytes == 0) return OK;
     TRY(device_alloc(x->device, MEMORY_DEVICE, x->rope_bytes, (void **)&x->rope, e));
-    TRY(graph_upload_rope(g, x->stream, x->rope, e));
+    TRY(model_upload_rope(x->one, x->stream, x->rope, e));
 done:
     return result;
 }
@@ -259,7 +258,7 @@ static status run_blocks(decoder *x, const model *m, err *e)
         graph_run c = {.g = m->block[b].g,
                        .stream = x->stream,
                        .weight = x->block_weight[b],
-                       .rope = x->rope,
+                       .rope = model_block_rope(m, b, x->rope),
                        .block = b,
                        .pos0 = x->position,
                        .cache_rows = x->max_tokens};
@@ -300,6 +299,7 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
     x->device->ops->copy(x->stream, x->host_logits, from, (size_t)x->vocab * dtype_bytes(x->type));
     TRY(x->device->ops->sync(x->stream, e));
     dtype_convert(x->logits, F32, x->host_logits, x->type, (size_t)x->vocab);
+    graph_finish_logits(&m->block[m->blocks - 1].g->logits_of, x->logits, x->vocab);
     x->position += count;
     *logits = x->logits;
 done:

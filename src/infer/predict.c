@@ -129,7 +129,7 @@ static status take(void *arg, const graph_output_rows *r, err *e)
         if (w->o.last && kernel_row_position(tokens, row_index) != tokens->full_seq - 1) continue;
         const int64_t to = w->o.last ? row_index / tokens->seq : row_index;
         dtype_convert(w->line, F32, w->chunk + (size_t)i * row, r->type, (size_t)r->cols);
-        for (int64_t k = 0; r->scale != 1 && k < r->cols; k++) w->line[k] *= r->scale;
+        graph_finish_logits(&r->logits, w->line, r->cols);
         if (w->o.what == PREDICT_CLASSES) {
             const predict_best b = best_class_of(w->line, r->cols, r->first_col);
             memcpy(w->made + (size_t)to * sizeof b, &b, sizeof b);

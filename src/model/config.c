@@ -67,13 +67,14 @@ static status finish_attention(model_config *c, err *e)
     if (c->heads == 0) c->heads = heads_of(c);
     if (c->ffn == 0) c->ffn = ffn_of(c);
     if (c->kv_heads == 0) c->kv_heads = c->heads;
-    if (c->hidden % c->heads)
+    if (c->hidden % c->heads && c->head_dim == 0)
         FAIL(E_USAGE, "hidden: found %" PRId64 ", valid are multiples of heads (%" PRId64 ")",
              c->hidden, c->heads);
     if (c->heads % c->kv_heads)
         FAIL(E_USAGE, "kv_heads: found %" PRId64 ", valid are divisors of heads (%" PRId64 ")",
              c->kv_heads, c->heads);
     if (c->head_dim == 0) c->head_dim = c->hidden / c->heads;
+    TRY(model_layers_finish(c, e));
     if (!c->family->schema->sizes->rotary) goto done;
     if (c->head_dim % 2)
         FAIL(E_USAGE, "head_dim: found %" PRId64 ", valid are even numbers (rotary positions)",
@@ -113,8 +114,8 @@ status model_config_finish(model_config *c, err *e)
             *(const int64_t *)((const char *)c + f->member) < f->low)
             FAIL(E_USAGE, "%s: not given, valid are whole numbers from 1", f->name);
     }
-    if (s->sizes) TRY(finish_attention(c, e));
     if (s->finish) TRY(s->finish(c, e));
+    if (s->sizes) TRY(finish_attention(c, e));
     drop_foreign_tokens(c);
     TRY(check_size(c, e));
 done:
@@ -276,7 +277,7 @@ status model_config_write(const model_config *c, const char *dtype_word, char **
     for (int i = 0; i < s->count; i++) {
         const model_field *f = &s->fields[i];
         if (f->type == FIELD_ROPE) model_rope_write(c, f, &t);
-        if (f->type == FIELD_ROPE || f->flags & FIELD_OF_ROPE ||
+        if (f->type == FIELD_ROPE || f->flags & FIELD_OF_ROPE || !f->file[0] ||
             (f->type >= FIELD_FIXED && !f->json))
             continue;
         text_addf(&t, ",\n  \"%s\": ", f->file[0]);

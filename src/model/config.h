@@ -11,21 +11,59 @@
 #include <jansson.h>
 
 typedef struct model_family model_family;
-typedef enum model_rope { ROPE_DEFAULT, ROPE_LINEAR, ROPE_LLAMA3 } model_rope;
+typedef enum model_rope {
+    ROPE_DEFAULT,
+    ROPE_LINEAR,
+    ROPE_DYNAMIC,
+    ROPE_YARN,
+    ROPE_LONGROPE,
+    ROPE_LLAMA3
+} model_rope;
 
 enum {
-    MORE_EOS = 15,         // end tokens beside the first
-    MODEL_OWN = 8,         // numbers of a family's own
-    MODEL_LAYERS = 1 << 16 // at most
+    MORE_EOS = 15,           // end tokens beside the first
+    MODEL_OWN = 8,           // numbers of a family's own
+    MODEL_LAYERS = 1 << 16,  // at most
+    MODEL_ROPE_FACTORS = 256 // pairs of a head that longrope has factors for, at most
 };
+
+// A list of numbers; count 0: not given.
+typedef struct model_numbers {
+    int count;
+    float number[MODEL_ROPE_FACTORS];
+} model_numbers;
 
 // Rotary position embeddings. The numbers below `theta` are those of the kind.
 typedef struct model_rope_config {
     model_rope kind;
     double theta; // base of the frequencies
+    double
+        local_theta; // of the layers with a window, which are not stretched; 0: they rotate as the others do
+    double partial; // share of a head's columns that is rotated
     double factor, low, high;
     int64_t original; // positions that the model was trained for before it was stretched
+    // yarn: rotations within `original` from which frequencies stay, and below which they are divided
+    double fast, slow;
+    double mscale, mscale_all; // yarn: they set `attention` where it is not given; 0: not given
+    double alpha;              // dynamic: theta grows with it; 0: not given
+    double attention;          // factor of cosine and sine; 0: that of the kind
+    bool truncate;             // yarn: the bounds are whole pairs
+    model_numbers shorter,
+        longer; // longrope: divisors of the frequencies, for up to `original` tokens and for more
 } model_rope_config;
+
+// A set of layers. `count` 0: not given, and it follows from other fields.
+typedef struct model_layer_set {
+    int64_t count; // of the layers that the list spoke of
+    uint64_t bits[MODEL_LAYERS / 64];
+} model_layer_set;
+
+// Factors; 0: not given.
+typedef struct model_scales {
+    double embedding, residual; // of embeddings, and of what attention and MLP add to the residual
+    double attention;           // of the scores of attention
+    double logits;              // of logits, or, in a family that divides, their divisor
+} model_scales;
 
 typedef struct model_dropout {
     double embed, attention, residual; // probabilities
@@ -45,7 +83,19 @@ typedef struct model_config {
     kernel_activation act;
     double norm_eps, init_std;
     bool tie_embeddings;
-    bool attention_bias, mlp_bias;
+    bool attention_bias, output_bias,
+        mlp_bias;           // of queries, keys and values; of attention's projection; of the MLP
+    bool parallel;          // attention and MLP read the same norm, and both add to the residual
+    bool use_window;        // false: no layer has a window
+    int64_t window;         // tokens that the layers of `sliding` see; 0: all
+    int64_t window_pattern; // every so many layers one sees all tokens; 0: none does
+    int64_t window_from;    // the first layer with a window
+    model_layer_set sliding;
+    int64_t rotary_pattern; // every so many layers one does not rotate; 0: all rotate
+    model_layer_set rotating;
+    double attention_softcap, logit_softcap; // 0: none
+    double query_scalar; // scores are divided by its square root; 0: by that of head_dim
+    model_scales scales;
     bool scale_attention; // scores are divided by sqrt(head_dim)
     bool scale_by_layer;  // scores are divided by the layer's number, from 1
     model_dropout dropout;

@@ -43,7 +43,7 @@ static void mlp_trace(graph *g, const void *config, int block)
     else if (c->own[LOSS].word == MSE)
         build_linear_square_error(g, x, w, b);
     else
-        build_linear_cross_entropy(g, x, w, b, 1);
+        build_linear_cross_entropy(g, x, w, b, 1, 0);
 }
 
 static const model_words LOSS_WORDS = {"cross_entropy, mse",

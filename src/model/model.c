@@ -182,19 +182,6 @@ static status check_chain(const model *m, err *e)
     return OK;
 }
 
-// All blocks that rotate must have the same rotary table.
-static status note_rope(model *m, const graph *g, err *e)
-{
-    const graph *known = m->rope;
-    if (!g->rope.frequency) return OK;
-    if (known && (known->rope.rows != g->rope.rows || known->rope.pairs != g->rope.pairs ||
-                  memcmp(known->rope.frequency, g->rope.frequency,
-                         (size_t)g->rope.pairs * sizeof *g->rope.frequency) != 0))
-        return err_set(e, E_USAGE, "model graph: two blocks rotate by different tables");
-    m->rope = g;
-    return OK;
-}
-
 // Something must be sharded over an axis that shards parameters, or its ranks would only repeat each other.
 static status check_axes(const model *m, err *e)
 {
@@ -215,7 +202,6 @@ static status finish_graph(model *m, graph *g, recompute_mode recompute, err *e)
 {
     status result = OK;
     TRY(graph_finish(g, recompute, e));
-    TRY(note_rope(m, g, e));
 done:
     if (result != OK && g->tracing.not_divisible) err_prefix(e, "%s: ", m->family->name);
     return result;
@@ -341,6 +327,7 @@ status model_open(const model_family *f, const void *config, const model_options
     TRY(check_count(m, e));
     TRY(resolve_axes(m, e));
     TRY(check_chain(m, e));
+    TRY(model_note_ropes(m, e));
     TRY(check_groups(m, o, e));
     *out = m;
     m = NULL;
@@ -357,6 +344,7 @@ void model_close(model *m)
     if (!m) return;
     for (int i = 0; m->block && i < m->blocks; i++) free(m->block[i].param);
     for (int i = 0; i < m->graphs; i++) graph_close(m->graph[i]);
+    free(m->rope);
     free(m->block);
     free(m->graph);
     free(m->param);
@@ -386,7 +374,7 @@ model_limits model_get_limits(const model *m)
             for (int j = 0; j < NODE_INPUTS; j++)
                 if (limit[j] && n->in[j]) lower(of[limit[j]], full_rows(m->graph[k], n->in[j]));
         }
-    if (m->rope) lower(&l.positions, m->rope->rope.rows);
+    for (int i = 0; i < m->ropes; i++) lower(&l.positions, m->rope[i].g->rope.rows);
     return l;
 }
 

@@ -13,6 +13,7 @@
 #include "store/safetensors.h"
 
 typedef struct model model;
+typedef struct decoder_form decoder_form;
 
 enum { MODEL_BLOCKS = MODEL_LAYERS + 2 }; // at most
 
@@ -20,6 +21,7 @@ enum { MODEL_BLOCKS = MODEL_LAYERS + 2 }; // at most
 struct model_family {
     const char *name;
     const struct model_schema *schema; // NULL: a program's own family
+    const decoder_form *decoder;       // how a decoder's layers are put together; NULL: no decoder
     bool reads_vectors;                // its samples are vectors, not sequences of tokens
     int (*blocks)(const void *config); // how many blocks
     // Blocks of equal key have the same graph, but for what is_frozen and type_of say.
@@ -51,7 +53,14 @@ typedef struct model_block {
     graph *g;   // borrowed from the model; blocks may share it
     int *param; // [g->params] index in model.param
     int layer;
+    int rope; // index of its rotary table in model.rope; -1: it has none
 } model_block;
+
+// One of the model's rotary tables.
+typedef struct model_rope_table {
+    const graph *g; // a graph that has it
+    size_t offset;  // bytes from the first table
+} model_rope_table;
 
 struct model {
     const model_family *family;
@@ -69,7 +78,9 @@ struct model {
     graph **graph; // [graphs] owned
     int params;
     model_param *param; // [params] in the order of their first use
-    const graph *rope;  // a graph that has the model's one rotary table, or NULL
+    int ropes;
+    model_rope_table
+        *rope; // [ropes] the rotary tables that differ, in the order of their first use
 };
 
 typedef struct model_options {
@@ -112,6 +123,17 @@ int model_unused_params(const model *m, text *names);
 // FLOPs of forward and backward of one micro-batch, on this rank.
 double model_flops(const model *m);
 double model_block_flops(const model *m, int block);
+
+// ---- The rotary tables of all blocks, in one array of device memory (rope_tables.c)
+
+size_t model_rope_bytes(const model *m); // 0: the model has none
+// Computes the tables and copies them into `tables`, device memory of model_rope_bytes; waits for the stream.
+status model_upload_rope(const model *m, device_stream *stream, float *tables, err *e);
+// The table of a block, which graph_run.rope points to; NULL where it has none. A model of the same family and config
+// has the same tables.
+const float *model_block_rope(const model *m, int block, const float *tables);
+// Notes the tables of the blocks, whose graphs are known. For model_open.
+status model_note_ropes(model *m, err *e);
 
 // Replaces "{}" by the number of the layer: "model.layers.{}.x" -> "model.layers.3.x".
 void model_param_name_expand(char out[PARAM_NAME_BYTES], const char *pattern, int layer);
@@ -168,6 +190,9 @@ typedef struct model_param_files {
 // Lists the tensors of all parameters. The caller frees the lists with model_param_files_clear.
 status model_param_files_make(const model *m, dtype type, model_param_files *out, err *e);
 void model_param_files_clear(model_param_files *f);
+// Finds the row of the file's tensor that has row `row` of a piece of parameter d. *follow gets how many rows from
+// there on follow each other in both, this one included. The tensor is not transposed.
+int64_t model_param_file_row(const graph_param *d, int piece, int64_t row, int64_t *follow);
 // Returns whether the file has tensor f with its rows as columns.
 bool model_param_file_is_transposed(const model *m, const model_param_file *f);
 // in [rows, cols] -> out [cols, rows]

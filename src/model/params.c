@@ -104,6 +104,31 @@ static void load_transposed(const safetensors_tensor *t, int64_t rows, int64_t c
     }
 }
 
+int64_t model_param_file_row(const graph_param *d, int piece, int64_t row, int64_t *follow)
+{
+    const int64_t run = d->piece[piece].run, half = d->piece[piece].rows / 2;
+    *follow = d->piece[piece].rows - row;
+    if (run == 0) return row;
+    const int64_t second = row >= half, i = row - second * half;
+    *follow = run - i % run;
+    return (i / run * 2 + second) * run + i % run;
+}
+
+// Elements first … first + count-1 of a piece that is not transposed.
+static void load_rows(const safetensors_tensor *t, const graph_param *d, int piece, int64_t first,
+                      int64_t count, float *out)
+{
+    const int64_t cols = graph_param_cols(d);
+    for (int64_t i = first, n; i < first + count; i += n, out += n) {
+        int64_t follow;
+        const int64_t row = model_param_file_row(d, piece, i / cols, &follow), col = i % cols;
+        n = size_min(follow * cols - col, first + count - i);
+        dtype_convert(out, F32,
+                      (const char *)t->data + (size_t)(row * cols + col) * dtype_bytes(t->type),
+                      t->type, (size_t)n);
+    }
+}
+
 status model_param_load(const model *m, int p, const safetensors *from, int64_t first,
                         int64_t count, float *out, err *e)
 {
@@ -123,8 +148,7 @@ status model_param_load(const model *m, int p, const safetensors *from, int64_t 
         if (q->decl->piece[i].transposed)
             load_transposed(t, rows, cols, begin, end - begin, out);
         else
-            dtype_convert(out, F32, (const char *)t->data + (size_t)begin * dtype_bytes(t->type),
-                          t->type, (size_t)(end - begin));
+            load_rows(t, q->decl, i, begin, end - begin, out);
         out += end - begin;
     }
     TRY(safetensors_check_whole(from, e));
@@ -218,6 +242,18 @@ bool model_param_file_is_transposed(const model *m, const model_param_file *f)
     return m->param[f->param].decl->piece[f->piece].transposed;
 }
 
+// Copies the rows of a piece [rows, cols] in the file's order to `out`, or, with `back`, rows in the file's order to the
+// piece.
+static void copy_rows(const graph_param *d, int piece, const float *in, float *out, bool back)
+{
+    const int64_t cols = graph_param_cols(d), rows = d->piece[piece].rows;
+    for (int64_t row = 0, n; row < rows; row += n) {
+        const int64_t of_file = model_param_file_row(d, piece, row, &n);
+        memcpy(out + (back ? row : of_file) * cols, in + (back ? of_file : row) * cols,
+               (size_t)(n * cols) * sizeof *out);
+    }
+}
+
 void model_param_file_extract(const model *m, const model_param_file *f, const float *full,
                               float *out)
 {
@@ -227,7 +263,7 @@ void model_param_file_extract(const model *m, const model_param_file *f, const f
     if (q->decl->piece[f->piece].transposed)
         model_param_transpose(from, rows, cols, out);
     else
-        memcpy(out, from, (size_t)(rows * cols) * sizeof *out);
+        copy_rows(q->decl, f->piece, from, out, false);
 }
 
 void model_param_file_insert(const model *m, const model_param_file *f, const float *in,
@@ -239,5 +275,5 @@ void model_param_file_insert(const model *m, const model_param_file *f, const fl
     if (q->decl->piece[f->piece].transposed)
         model_param_transpose(in, cols, rows, to);
     else
-        memcpy(to, in, (size_t)(rows * cols) * sizeof *to);
+        copy_rows(q->decl, f->piece, in, to, true);
 }

@@ -5,6 +5,27 @@
 #define FAMILIES(F)                                                                                \
     F(gpt2)                                                                                        \
     F(llama)                                                                                       \
+    F(qwen2)                                                                                       \
+    F(qwen3)                                                                                       \
+    F(mistral)                                                                                     \
+    F(gemma2)                                                                                      \
+    F(gemma3)                                                                                      \
+    F(smollm3)                                                                                     \
+    F(phi3)                                                                                        \
+    F(granite)                                                                                     \
+    F(olmo2)                                                                                       \
+    F(olmo3)                                                                                       \
+    F(exaone4)                                                                                     \
+    F(glm)                                                                                         \
+    F(glm4)                                                                                        \
+    F(cohere)                                                                                      \
+    F(cohere2)                                                                                     \
+    F(ernie4_5)                                                                                    \
+    F(hunyuan_v1_dense)                                                                            \
+    F(seed_oss)                                                                                    \
+    F(starcoder2)                                                                                  \
+    F(stablelm)                                                                                    \
+    F(arcee)                                                                                       \
     F(mlp)
 
 #define DECLARE(name) extern const model_family name##_family;

@@ -1,57 +1,78 @@
 // rope.c -- rotary positions in config.json, and their frequencies: rope_scaling of transformers 4, with
 // rope_theta beside it, and rope_parameters of 5. The fields in the object are rows of the family with
-// FIELD_OF_ROPE. Called by schema.c, config.c and the families.
+// FIELD_OF_ROPE. Families whose layers with a window rotate by a table of their own have one object for each kind
+// of layer. Called by schema.c, config.c and decoder.c.
 #include "base/alloc.h"
+#include "model/decoder.h"
 #include "model/fields.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-const model_words MODEL_ROPE_WORDS = {
-    "default, linear, llama3",
-    {{"default", ROPE_DEFAULT}, {"linear", ROPE_LINEAR}, {"llama3", ROPE_LLAMA3}}};
+const model_words MODEL_ROPE_WORDS = {"default, linear, dynamic, yarn, longrope and llama3",
+                                      {{"default", ROPE_DEFAULT},
+                                       {"linear", ROPE_LINEAR},
+                                       {"dynamic", ROPE_DYNAMIC},
+                                       {"yarn", ROPE_YARN},
+                                       {"longrope", ROPE_LONGROPE},
+                                       {"llama3", ROPE_LLAMA3},
+                                       {"su", ROPE_LONGROPE}}};
+
+static const char FULL[] = "full_attention", SLIDING[] = "sliding_attention";
 
 static bool is_read(const model_config *c, const model_field *f)
 {
     return f->flags & FIELD_OF_ROPE && (!f->kinds || f->kinds >> c->rope.kind & 1u);
 }
 
-// Sets the kind, and refuses what no kind has.
-static status set_kind(model_config *c, const char *field, const json_t *value, err *e)
+// Returns whether the value is, or may be, one object for each kind of layer.
+static bool is_by_layer(const json_t *value)
 {
-    status result = OK;
-    char shown[SHOWN_BYTES];
     const char *key;
     json_t *part;
     json_object_foreach((json_t *)value, key, part)
     {
-        if (json_is_object(part))
-            FAIL(E_USAGE, "%s: %s: parameters by kind of layer are not supported", field, key);
+        if (json_is_object(part)) return true;
     }
-    json_t *type = json_object_get(value, "rope_type");
-    if (!type) type = json_object_get(value, "type");
-    if (type && model_config_set(c, "rope", type, e) != OK)
-        FAIL(E_USAGE, "%s: rope_type: found %s, valid are default, linear and llama3", field,
+    return false;
+}
+
+// The layers with a window rotate by the default kind; what differs is theta.
+static status set_local(model_config *c, const char *field, const json_t *value, err *e)
+{
+    status result = OK;
+    char shown[SHOWN_BYTES];
+    const json_t *type = json_object_get(value, "rope_type"),
+                 *theta = json_object_get(value, "rope_theta");
+    const char *word = type ? json_string_value(type) : "default";
+    if (!word || strcmp(word, "default") != 0)
+        FAIL(E_USAGE, "%s: %s: rope_type: found %s, valid is default", field, SLIDING,
              model_show_value(type, shown));
-    json_t *partial = json_object_get(value, "partial_rotary_factor");
-    if (partial && !json_is_null(partial) && json_number_value(partial) != 1)
-        FAIL(E_USAGE, "%s: partial_rotary_factor: found %s, valid is 1", field,
-             model_show_value(partial, shown));
+    if (theta && !json_is_number(theta))
+        FAIL(E_USAGE, "%s: %s: rope_theta: found %s, valid are numbers", field, SLIDING,
+             model_show_value(theta, shown));
+    c->rope.local_theta = json_number_value(theta);
 done:
     return result;
 }
 
-status model_rope_set(model_config *c, const char *field, const json_t *value, err *e)
+static status set_kind(model_config *c, const char *field, const json_t *value, err *e)
+{
+    char shown[SHOWN_BYTES];
+    json_t *type = json_object_get(value, "rope_type");
+    if (!type) type = json_object_get(value, "type");
+    if (!type || model_config_set(c, "rope", type, e) == OK) return OK;
+    return err_set(e, E_USAGE, "%s: rope_type: found %s, valid are %s", field,
+                   model_show_value(type, shown), MODEL_ROPE_WORDS.valid);
+}
+
+// Sets the fields of one object.
+static status set_object(model_config *c, const char *field, const json_t *value, err *e)
 {
     status result = OK;
     char shown[SHOWN_BYTES];
     const model_field *rows[MODEL_FIELDS];
     const int count = model_fields_list(c->family, rows);
-    c->rope.kind = ROPE_DEFAULT;
-    if (json_is_null(value)) goto done;
-    if (!json_is_object(value))
-        FAIL(E_USAGE, "%s: found %s, valid are objects and null", field,
-             model_show_value(value, shown));
     TRY(set_kind(c, field, value, e));
     for (int i = 0; i < count; i++) {
         const json_t *part = json_object_get(value, rows[i]->file[0]);
@@ -63,9 +84,55 @@ status model_rope_set(model_config *c, const char *field, const json_t *value, e
         goto done;
     }
     for (int i = 0; i < count; i++)
-        if (is_read(c, rows[i]) && rows[i]->flags & FIELD_OF_KIND &&
-            !json_is_number(json_object_get(value, rows[i]->file[0])))
+        if (rows[i]->needed >> c->rope.kind & 1u &&
+            json_is_null(json_object_get(value, rows[i]->file[0]) ?: json_null()))
             FAIL(E_USAGE, "%s: %s: not given, but its type needs it", field, rows[i]->file[0]);
+    const json_t *partial = json_object_get(value, "partial_rotary_factor");
+    if (partial && !model_field_named(c->family, "rope_partial") &&
+        !model_value_is_neutral(partial, 1))
+        FAIL(E_USAGE, "%s: partial_rotary_factor: found %s, valid is 1", field,
+             model_show_value(partial, shown));
+done:
+    return result;
+}
+
+status model_rope_set(model_config *c, const char *field, const json_t *value, err *e)
+{
+    status result = OK;
+    char shown[SHOWN_BYTES];
+    c->rope.kind = ROPE_DEFAULT;
+    if (json_is_null(value)) goto done;
+    if (!json_is_object(value))
+        FAIL(E_USAGE, "%s: found %s, valid are objects and null", field,
+             model_show_value(value, shown));
+    if (is_by_layer(value)) {
+        const json_t *full = json_object_get(value, FULL), *local = json_object_get(value, SLIDING);
+        if (!c->family->decoder->local_rope)
+            FAIL(E_USAGE, "%s: %s: parameters by kind of layer are not supported in %s models",
+                 field, full ? FULL : SLIDING, c->family->name);
+        if (local) TRY(set_local(c, field, local, e));
+        value = full ? full : json_null();
+    }
+    if (json_is_object(value)) TRY(set_object(c, field, value, e));
+done:
+    return result;
+}
+
+// Sets the fields that stand beside the object. `named`: all others, or original_max_position_embeddings.
+static status read_beside(model_config *c, const json_t *root, bool named, err *e)
+{
+    status result = OK;
+    const model_schema *s = c->family->schema;
+    for (int i = 0; i < s->count; i++) {
+        const model_field *f = &s->fields[i];
+        const bool is_original = f->member == offsetof(model_config, rope.original);
+        if (!(f->flags & FIELD_OF_ROPE) || f->type == FIELD_WORD || is_original != named) continue;
+        for (int k = 0; k < 2 && f->file[k]; k++) {
+            const json_t *value = json_object_get(root, f->file[k]);
+            if (!value || json_is_null(value)) continue;
+            TRY(model_config_set(c, f->name, value, e));
+        }
+    }
 done:
     return result;
 }
@@ -75,28 +142,35 @@ done:
 status model_rope_read(model_config *c, const model_field *f, const json_t *root, err *e)
 {
     status result = OK;
-    const json_t *theta = json_object_get(root, "rope_theta");
-    if (theta && !json_is_null(theta)) TRY(model_config_set(c, "rope_theta", theta, e));
+    TRY(read_beside(c, root, false, e));
     const char *field = f->file[1];
     const json_t *rope = json_object_get(root, field);
     if (!rope || model_value_is_neutral(rope, NAN))
         rope = json_object_get(root, field = f->file[0]);
     if (rope) TRY(model_rope_set(c, field, rope, e));
-    const json_t *original = json_object_get(root, "original_max_position_embeddings");
-    if (original && c->rope.kind == ROPE_LLAMA3)
-        TRY(model_config_set(c, "rope_original", original, e));
+    const unsigned stretched = 1u << ROPE_LLAMA3 | 1u << ROPE_YARN | 1u << ROPE_LONGROPE;
+    if (stretched >> c->rope.kind & 1u) TRY(read_beside(c, root, true, e));
 done:
     return result;
 }
 
-// Adds {"rope_type": ..., ...}.
-static void add_object(const model_config *c, bool with_theta, text *out)
+static bool is_given(const model_config *c, const model_field *f)
+{
+    const void *member = (const char *)c + f->member;
+    if (!(f->flags & FIELD_ZERO_IS_NULL)) return true;
+    return f->type == FIELD_NUMBERS ? ((const model_numbers *)member)->count > 0
+                                    : *(const double *)member != 0;
+}
+
+// Adds {"rope_type": ..., ...}. `beside`: without the fields that transformers 4 has beside it.
+static void add_object(const model_config *c, bool beside, text *out)
 {
     const char *before = "{";
     for (int i = 0; i < c->family->schema->count; i++) {
         const model_field *f = &c->family->schema->fields[i];
-        const bool is_theta = f->member == offsetof(model_config, rope.theta);
-        if (!is_read(c, f) || (is_theta && !with_theta)) continue;
+        if (!is_read(c, f) || !is_given(c, f) || (beside && f->flags & FIELD_BESIDE) ||
+            f->member == offsetof(model_config, rope.local_theta))
+            continue;
         text_addf(out, "%s\"%s\": ", before, f->file[0]);
         model_field_add(c, f, true, out);
         before = ", ";
@@ -104,51 +178,160 @@ static void add_object(const model_config *c, bool with_theta, text *out)
     text_add(out, "}");
 }
 
+static double local_theta(const model_config *c)
+{
+    return c->rope.local_theta > 0 ? c->rope.local_theta : c->rope.theta;
+}
+
 void model_rope_write(const model_config *c, const model_field *f, text *out)
 {
-    text_addf(out, ",\n  \"%s\": ", f->file[0]);
-    add_object(c, true, out);
+    model_config local = *c;
+    local.rope.kind = ROPE_DEFAULT, local.rope.theta = local_theta(c);
+    const bool by_layer = c->family->decoder->local_rope;
+    text_addf(out, ",\n  \"%s\": %s", f->file[0], by_layer ? "{\"full_attention\": " : "");
+    add_object(c, false, out);
+    if (by_layer) {
+        text_add(out, ", \"sliding_attention\": ");
+        add_object(&local, false, out);
+        text_add(out, "}");
+    }
     text_addf(out, ",\n  \"%s\": ", f->file[1]);
     // Version 5 prefers rope_scaling where it is not null, and then reads rope_theta from beside it.
     if (c->rope.kind == ROPE_DEFAULT)
         text_add(out, "null");
     else
-        add_object(c, false, out);
-    text_add(out, ",\n  \"rope_theta\": ");
-    model_field_add(c, model_field_named(c->family, "rope_theta"), true, out);
+        add_object(c, true, out);
+    for (int i = 0; i < c->family->schema->count; i++) {
+        const model_field *b = &c->family->schema->fields[i];
+        if (!(b->flags & FIELD_BESIDE)) continue;
+        text_addf(out, ",\n  \"%s\": ", b->file[0]);
+        model_field_add(c, b, true, out);
+    }
+}
+
+static int64_t pairs_of(const model_config *c)
+{
+    return (int64_t)((double)c->head_dim * c->rope.partial) / 2;
 }
 
 status model_rope_finish(model_config *c, err *e)
 {
-    if (c->rope.original == 0) c->rope.original = c->max_seq;
-    if (c->rope.kind != ROPE_LLAMA3 || c->rope.high > c->rope.low) return OK;
-    return err_set(e, E_USAGE, "rope_high: found %g, valid is more than rope_low (%g)",
-                   c->rope.high, c->rope.low);
+    status result = OK;
+    const model_rope_config *r = &c->rope;
+    if (r->original == 0) c->rope.original = c->max_seq;
+    if (pairs_of(c) < 1 || (int64_t)((double)c->head_dim * r->partial) % 2)
+        FAIL(E_USAGE, "rope_partial: found %g, valid are those that give an even number of columns",
+             r->partial);
+    // As transformers: yarn and longrope stretch the model to max_seq where no factor is given.
+    if (r->factor == 0 && (r->kind == ROPE_YARN || r->kind == ROPE_LONGROPE))
+        c->rope.factor = (double)c->max_seq / (double)c->rope.original;
+    if (r->factor == 0 && r->kind != ROPE_DEFAULT)
+        FAIL(E_USAGE, "rope_factor: not given, but model.rope needs it");
+    if (r->kind == ROPE_LLAMA3 && r->high <= r->low)
+        FAIL(E_USAGE, "rope_high: found %g, valid is more than rope_low (%g)", r->high, r->low);
+    if (r->kind == ROPE_LONGROPE &&
+        (r->shorter.count != pairs_of(c) || r->longer.count != pairs_of(c)))
+        FAIL(E_USAGE, "rope_short: found %d and %d factors, valid is one for each of the %d pairs",
+             r->shorter.count, r->longer.count, (int)pairs_of(c));
+done:
+    return result;
 }
 
-// One rotary frequency, in fp32 as HuggingFace computes it. llama3 divides the frequencies of long
-// waves, keeps those of short waves, and blends between (Dubey et al. 2024).
-static float rope_frequency(const model_config *c, int64_t i)
+// The pair that turns this often within `original` positions (Peng et al. 2023).
+static double yarn_pair(const model_config *c, double turns)
 {
-    float f = 1.0f / powf((float)c->rope.theta, (float)(2 * i) / (float)c->head_dim);
-    if (c->rope.kind == ROPE_LINEAR) return f / (float)c->rope.factor;
-    if (c->rope.kind != ROPE_LLAMA3) return f;
-    float original = (float)c->rope.original, wave = 2 * (float)M_PI / f;
-    if (wave < original / (float)c->rope.high) return f;
-    if (wave > original / (float)c->rope.low) return f / (float)c->rope.factor;
-    float s = (original / wave - (float)c->rope.low) / ((float)c->rope.high - (float)c->rope.low);
-    return (1 - s) * f / (float)c->rope.factor + s * f;
+    const model_rope_config *r = &c->rope;
+    const double columns = 2 * (double)pairs_of(c);
+    return columns * log((double)r->original / (turns * 2 * M_PI)) / (2 * log(r->theta));
 }
 
-graph_value *model_rope_build(graph *g, graph_value *qkv, const model_config *c)
+// Frequencies of pairs that turn often stay, those of pairs that turn seldom are divided.
+static float yarn(const model_config *c, float power, int64_t i)
 {
-    int64_t pairs = c->head_dim / 2;
+    const model_rope_config *r = &c->rope;
+    double low = yarn_pair(c, r->fast), high = yarn_pair(c, r->slow);
+    if (r->truncate) low = floor(low), high = ceil(high);
+    low = low > 0 ? low : 0;
+    high = high < (double)(2 * pairs_of(c) - 1) ? high : (double)(2 * pairs_of(c) - 1);
+    if (low == high) high += 0.001;
+    float ramp = ((float)i - (float)low) / (float)(high - low);
+    ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
+    const float kept = 1 - ramp;
+    return 1.0f / ((float)r->factor * power) * (1 - kept) + 1.0f / power * kept;
+}
+
+// llama3 divides the frequencies of long waves, keeps those of short waves, and blends between (Dubey et al. 2024).
+static float llama3(const model_rope_config *r, float f)
+{
+    float original = (float)r->original, wave = 2 * (float)M_PI / f;
+    if (wave < original / (float)r->high) return f;
+    if (wave > original / (float)r->low) return f / (float)r->factor;
+    float s = (original / wave - (float)r->low) / ((float)r->high - (float)r->low);
+    return (1 - s) * f / (float)r->factor + s * f;
+}
+
+// The frequency of pair i, in fp32 as HuggingFace computes it. ROPE_DYNAMIC stretches only what is longer than
+// max_seq, which no sequence is. `tokens` is the length of the longest one.
+static float frequency_of(const model_config *c, int64_t i, int64_t tokens)
+{
+    const model_rope_config *r = &c->rope;
+    const float columns = (float)(2 * pairs_of(c));
+    double theta = r->theta;
+    if (r->kind == ROPE_DYNAMIC && r->alpha > 0) // as if the model were longer by alpha (HunYuan)
+        theta *= pow(r->alpha, (double)columns / ((double)columns - 2));
+    const float power = powf((float)theta, (float)(2 * i) / columns);
+    switch (r->kind) {
+    case ROPE_LINEAR:
+        return 1.0f / power / (float)r->factor;
+    case ROPE_YARN:
+        return yarn(c, power, i);
+    case ROPE_LONGROPE:
+        return 1.0f / ((tokens > r->original ? r->longer : r->shorter).number[i] * power);
+    case ROPE_LLAMA3:
+        return llama3(r, 1.0f / power);
+    default:
+        return 1.0f / power;
+    }
+}
+
+static double mscale(double factor, double scale)
+{
+    return factor <= 1 ? 1 : 0.1 * scale * log(factor) + 1;
+}
+
+// The factor of cosine and sine, which is that of queries and of keys.
+static double attention_factor(const model_config *c)
+{
+    const model_rope_config *r = &c->rope;
+    const double original = (double)r->original;
+    const double factor = r->factor;
+    if (r->kind != ROPE_YARN && r->kind != ROPE_LONGROPE) return 1;
+    if (r->attention > 0) return r->attention;
+    if (r->kind == ROPE_LONGROPE) return factor <= 1 ? 1 : sqrt(1 + log(factor) / log(original));
+    return r->mscale > 0 && r->mscale_all > 0
+               ? mscale(factor, r->mscale) / mscale(factor, r->mscale_all)
+               : mscale(factor, 1);
+}
+
+graph_value *model_rope_build(graph *g, graph_value *qkv, const model_config *c, bool is_local)
+{
+    const decoder_form *form = c->family->decoder;
+    model_config local = *c;
+    if (is_local && form->local_rope) {
+        local.rope.kind = ROPE_DEFAULT, local.rope.theta = local_theta(c);
+        c = &local;
+    }
+    const int64_t pairs = pairs_of(c);
+    const int64_t tokens =
+        g->mode == GRAPH_DECODE ? g->sequences.cache_rows : g->sequences.tokens.full_seq;
     double *frequency = NULL;
     if (!graph_check(g, alloc_zeroed(&frequency, (size_t)pairs, sizeof *frequency, "", NULL)))
         return qkv;
-    for (int64_t i = 0; i < pairs; i++) frequency[i] = (double)rope_frequency(c, i);
+    for (int64_t i = 0; i < pairs; i++) frequency[i] = (double)frequency_of(c, i, tokens);
+    const graph_rope table = {
+        .rows = c->max_seq, .pairs = pairs, .frequency = frequency, .scale = attention_factor(c)};
     graph_value *y =
-        build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, c->max_seq, frequency, pairs);
+        build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, &table, form->interleaved);
     free(frequency);
     return y;
 }

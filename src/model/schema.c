@@ -7,14 +7,16 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const model_words MODEL_ACTIVATION_WORDS = {
-    "gelu, gelu_new, gelu_pytorch_tanh, relu, silu and tanh",
+    "gelu, gelu_new, gelu_pytorch_tanh, relu, relu2, silu and tanh",
     {{"gelu", ACT_GELU},
      {"gelu_new", ACT_GELU_TANH},
      {"relu", ACT_RELU},
+     {"relu2", ACT_RELU2},
      {"silu", ACT_SILU},
      {"tanh", ACT_TANH},
      {"gelu_python", ACT_GELU},
@@ -67,7 +69,8 @@ const model_field *model_field_named(const model_family *of, const char *name)
 static bool has_file_name(const model_field *f, const char *name)
 {
     for (int k = 0; k < 2 && f->file[k]; k++)
-        if (!(f->flags & (FIELD_OF_ROPE | FIELD_WRITTEN)) && strcmp(f->file[k], name) == 0)
+        if ((f->flags & FIELD_BESIDE || !(f->flags & (FIELD_OF_ROPE | FIELD_WRITTEN))) &&
+            strcmp(f->file[k], name) == 0)
             return true;
     return false;
 }
@@ -157,6 +160,12 @@ void model_field_describe(const model_field *f, text *out)
         text_addf(out, "a token id up to %d, lists of 1 to %d of them, or null", INT32_MAX,
                   MORE_EOS + 1);
         break;
+    case FIELD_LAYERS:
+        text_addf(out, "lists with %s for each layer, or null", f->words->valid);
+        break;
+    case FIELD_NUMBERS:
+        text_addf(out, "lists of up to %d numbers, or null", MODEL_ROPE_FACTORS);
+        break;
     default:
         text_add(out, f->words->valid);
     }
@@ -216,13 +225,32 @@ done:
 
 bool model_word_find(const model_words *words, const json_t *value, int *out)
 {
+    char digits[24];
     const char *word = json_string_value(value);
+    if (json_is_integer(value)) {
+        snprintf(digits, sizeof digits, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+        word = digits;
+    }
+    if (json_is_null(value)) word = "null";
     for (int i = 0; word && words->word[i].word; i++) {
         if (strcmp(word, words->word[i].word) != 0) continue;
         *out = words->word[i].value;
         return true;
     }
     return false;
+}
+
+static status set_numbers(const model_field *f, const char *name, model_numbers *member,
+                          const json_t *value, err *e)
+{
+    const size_t count = json_array_size(value);
+    bool good = (json_is_array(value) || json_is_null(value)) && count <= MODEL_ROPE_FACTORS;
+    for (size_t i = 0; good && i < count; i++) {
+        good = json_is_number(json_array_get(value, i));
+        member->number[i] = (float)json_number_value(json_array_get(value, i));
+    }
+    member->count = (int)count;
+    return good ? OK : refuse(f, name, value, e);
 }
 
 status model_field_set(model_config *c, const model_field *f, const char *name, const json_t *value,
@@ -243,6 +271,10 @@ status model_field_set(model_config *c, const model_field *f, const char *name, 
         return set_tokens(c, f, name, value, e);
     case FIELD_WORD:
         return model_word_find(f->words, value, member) ? OK : refuse(f, name, value, e);
+    case FIELD_LAYERS:
+        return model_layers_set(f, name, member, value, e);
+    case FIELD_NUMBERS:
+        return set_numbers(f, name, member, value, e);
     case FIELD_ROPE:
         return model_rope_set(c, name, value, e);
     default:
@@ -297,7 +329,13 @@ static void set_default(model_config *c, const model_field *f)
 
 void model_config_defaults(const model_family *of, model_config *c)
 {
-    *c = (model_config){.family = of, .bos = -1, .eos = -1, .pad = -1};
+    *c = (model_config){.family = of,
+                        .scale_attention = true,
+                        .use_window = true,
+                        .rope.partial = 1,
+                        .bos = -1,
+                        .eos = -1,
+                        .pad = -1};
     for (int i = 0; i < of->schema->count; i++)
         if (!(of->schema->fields[i].flags & FIELD_WRITTEN)) set_default(c, &of->schema->fields[i]);
 }
@@ -311,11 +349,38 @@ void model_config_defaults_of_job(const model_family *of, model_config *c)
             *(int64_t *)((char *)c + of->schema->fields[i].member) = 0;
 }
 
+void model_word_add(const char *word, bool json, text *out)
+{
+    const bool quoted = json && strcmp(word, "null") != 0 && (word[0] < '0' || word[0] > '9');
+    text_addf(out, quoted ? "\"%s\"" : "%s", word);
+}
+
 static const char *word_of(const model_field *f, int value)
 {
     int i = 0;
     while (f->words->word[i].value != value) i++;
     return f->words->word[i].word;
+}
+
+// Adds the shortest decimal that reads back as the same double. It has a "." or an "e", so that
+// Python reads a float.
+static void add_real(text *out, double v)
+{
+    char s[40];
+    int digits = v >= 10 && v < 1e15 ? (int)log10(v) + 1 : 1; // 500000.0 rather than 5e+05
+    do snprintf(s, sizeof s, "%.*g", digits, v);
+    while (strtod(s, NULL) != v && digits++ < 17);
+    text_addf(out, "%s%s", s, strpbrk(s, ".e") ? "" : ".0");
+}
+
+static void add_numbers(const model_numbers *n, bool json, text *out)
+{
+    text_add(out, "[");
+    for (int i = 0; i < n->count; i++) {
+        if (i) text_add(out, ", ");
+        (json ? add_real : text_add_number)(out, n->number[i]);
+    }
+    text_add(out, "]");
 }
 
 static void add_token(int64_t token, text *out)
@@ -334,20 +399,16 @@ static void add_tokens(const model_config *c, text *out)
     text_add(out, c->more_eos_count ? "]" : "");
 }
 
-// Adds the shortest decimal that reads back as the same double. It has a "." or an "e", so that
-// Python reads a float.
-static void add_real(text *out, double v)
-{
-    char s[40];
-    int digits = v >= 10 && v < 1e15 ? (int)log10(v) + 1 : 1; // 500000.0 rather than 5e+05
-    do snprintf(s, sizeof s, "%.*g", digits, v);
-    while (strtod(s, NULL) != v && digits++ < 17);
-    text_addf(out, "%s%s", s, strpbrk(s, ".e") ? "" : ".0");
-}
-
 void model_field_add(const model_config *c, const model_field *f, bool json, text *out)
 {
     const void *member = (const char *)c + f->member;
+    const bool is_zero = f->type == FIELD_INTEGER
+                             ? *(const int64_t *)member == 0
+                             : f->type == FIELD_REAL && *(const double *)member == 0;
+    if (is_zero && f->flags & FIELD_ZERO_IS_NULL) {
+        text_add(out, "null");
+        return;
+    }
     switch (f->type) {
     case FIELD_INTEGER:
         text_addf(out, "%" PRId64, *(const int64_t *)member);
@@ -365,7 +426,13 @@ void model_field_add(const model_config *c, const model_field *f, bool json, tex
         add_tokens(c, out);
         break;
     case FIELD_WORD:
-        text_addf(out, json ? "\"%s\"" : "%s", word_of(f, *(const int *)member));
+        model_word_add(word_of(f, *(const int *)member), json, out);
+        break;
+    case FIELD_LAYERS:
+        model_layers_add(f, member, json, out);
+        break;
+    case FIELD_NUMBERS:
+        add_numbers(member, json, out);
         break;
     default:
         text_add(out, f->json);

@@ -13,6 +13,8 @@ typedef enum model_field_type {
     FIELD_TOKEN,   // int64_t from -1; null is -1
     FIELD_TOKENS,  // eos and more_eos: a token or a list
     FIELD_WORD,    // int or an enum: a value of `words`
+    FIELD_LAYERS, // model_layer_set: a list with a word of `words` for each layer; value 1 is in the set
+    FIELD_NUMBERS, // model_numbers
     FIELD_ROPE,    // all members of rope: the object of the rows with FIELD_OF_ROPE
     // In config.json only:
     FIELD_FIXED, // it is `value` (NAN: 0), null, false, or an empty list or object
@@ -20,12 +22,13 @@ typedef enum model_field_type {
 } model_field_type;
 
 typedef enum model_field_flag {
-    FIELD_NULLABLE = 1,   // null stands for "not given"
-    FIELD_OF_WIDTH = 2,   // in a job that does not give the field, it follows from the width
-    FIELD_WRITTEN = 4,    // config.json gets it, and nobody reads it
-    FIELD_OF_ROPE = 8,    // config.json has it in an object of rotary positions
-    FIELD_OF_KIND = 16,   // such an object must have it where its kind reads it
-    FIELD_MAY_CHANGE = 32 // a resumed run may have another value
+    FIELD_NULLABLE = 1,      // null stands for "not given"
+    FIELD_OF_WIDTH = 2,      // in a job that does not give the field, it follows from the width
+    FIELD_WRITTEN = 4,       // config.json gets it, and nobody reads it
+    FIELD_OF_ROPE = 8,       // config.json has it in an object of rotary positions
+    FIELD_MAY_CHANGE = 16,   // a resumed run may have another value
+    FIELD_ZERO_IS_NULL = 32, // null is printed where the number is 0
+    FIELD_BESIDE = 64        // of FIELD_OF_ROPE: transformers 4 has the field beside the object
 } model_field_flag;
 
 // Words of config.json and their values. The first word of a value is the one that is written.
@@ -37,6 +40,7 @@ typedef struct model_words {
     } word[12];
 } model_words;
 extern const model_words MODEL_ACTIVATION_WORDS, MODEL_ROPE_WORDS, MODEL_FULL_ATTENTION;
+extern const model_words MODEL_WINDOW_WORDS, MODEL_ROTATION_WORDS; // of FIELD_LAYERS
 
 typedef struct model_field {
     const char *name;    // Trireme's; NULL: a job has no such key
@@ -51,6 +55,7 @@ typedef struct model_field {
     const model_words *words;
     double value;     // the default of HuggingFace's configuration class
     unsigned kinds;   // bits of the model_rope with which the field is read; 0: all
+    unsigned needed;  // bits of those whose object must have it
     const char *json; // FIELD_FIXED: the value that is written; NULL: none
 } model_field;
 
@@ -99,13 +104,25 @@ const model_field *model_field_in_file(const model_family *of, const char *name)
 // Sets the row's member; messages begin with `name`.
 status model_field_set(model_config *c, const model_field *f, const char *name, const json_t *value,
                        err *e);
-// Finds the value of a word. Returns false for another word, or what is none.
+// Finds the value of a word, which may be null or a whole number that is spelled like one. Returns false for all else.
 bool model_word_find(const model_words *words, const json_t *value, int *out);
+// Appends a word; in JSON without quotes where it spells null or a number.
+void model_word_add(const char *word, bool json, text *out);
 // Returns whether the value says nothing: null, false, empty, or the number `neutral`; NAN: 0.
 bool model_value_is_neutral(const json_t *value, double neutral);
 // Writes a value for a message: on one line, shortened to the buffer. Returns out.
 enum { SHOWN_BYTES = 80 };
 const char *model_show_value(const json_t *value, char out[SHOWN_BYTES]);
+
+// ---- Sets of layers (layers.c)
+
+bool model_layer_has(const model_layer_set *s, int64_t layer);
+status model_layers_set(const model_field *f, const char *name, model_layer_set *s,
+                        const json_t *value, err *e);
+// Appends the list, with a word for each layer.
+void model_layers_add(const model_field *f, const model_layer_set *s, bool json, text *out);
+// Fills the sets that are not given, and checks the length of those that are.
+status model_layers_finish(model_config *c, err *e);
 
 // ---- Rotary positions (rope.c): rope_scaling of transformers 4 with rope_theta beside it, rope_parameters of 5
 

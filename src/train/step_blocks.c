@@ -34,7 +34,7 @@ struct trainer_blocks {
     blocks_chunk *chunk;     // [chunks of the stage]
     blocks_offsets *offsets; // [blocks]
     char *workspace;
-    float *rope;               // [rope_rows, rope_half, 2]; NULL: the model has none
+    float *rope;               // the rotary tables; NULL: the model has none
     blocks_act_grad *act_grad; // [schedule's act_grad_slots]
     char *output_grad;         // output gradient of the next block of the backward pass
     char **output_grad_ptr;    // [wgrad slots, blocks] where dgrad read its output gradient
@@ -190,12 +190,12 @@ done:
 static status allocate_rope(trainer *t, err *e)
 {
     status result = OK;
-    const graph *g = t->model->rope;
+    const size_t bytes = model_rope_bytes(t->model);
     float **rope = &t->blocks->rope;
-    if (!g) return OK;
-    TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, graph_rope_bytes(g), rope, e));
+    if (bytes == 0) return OK;
+    TRY(memory_take(t->memory, BYTES_KERNELS, FROM_DEVICE, bytes, rope, e));
     if (!memory_is_counting(t->memory))
-        TRY(graph_upload_rope(g, trainer_stream(t, STREAM_COMPUTE), *rope, e));
+        TRY(model_upload_rope(t->model, trainer_stream(t, STREAM_COMPUTE), *rope, e));
 done:
     return result;
 }
@@ -293,7 +293,7 @@ static graph_run bind_block(trainer *t, const schedule_instr *x)
                    .weight = all->weight,
                    .gradient = all->gradient,
                    .grad_written = all->grad_written,
-                   .rope = all->rope,
+                   .rope = model_block_rope(t->pass.running, x->index, all->rope),
                    .loss_sum = &sums[SUM_LOSS],
                    .loss_count = &sums[SUM_COUNT],
                    .filled_rows = batch.filled,

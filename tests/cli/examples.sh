@@ -1,6 +1,7 @@
-# examples.sh -- examples/ has one job file per strategy. Each runs unchanged, in the mesh and under the policy
-# that it shows, and computes what DDP computes on as many data-parallel ranks with the same parallel.no_sync:
-# the same bits, or within 1e-5 with tensor or context parallelism, where sums have another order.
+# examples.sh -- examples/ has one job file per strategy, and two with models of other families. Each runs unchanged, in
+# the mesh and under the policy that it shows. It computes what DDP computes on as many data-parallel ranks with the same
+# parallel.no_sync: the same bits, or within 1e-5 with tensor or context parallelism, where sums have another order. A
+# file with another model computes what one rank computes, within 1e-5.
 . "${0%/*}/lib.sh" "$1"
 examples=${0%/*}/../../examples
 
@@ -35,8 +36,10 @@ powersgd        ddp   1 4 1 1 1 powersgd dp4
 fp16            zero2 1 1 4 1 1 fp16 each4
 freeze          zero3 1 1 4 1 1 groups dp4
 layer_lr        zero1 1 1 4 1 1 groups dp4
-cp              ddp   1 1 1 4 1 context -
-cp_fsdp         zero3 1 1 2 2 1 context -
+cp              ddp   1 1 1 4 1 alone -
+cp_fsdp         zero3 1 1 2 2 1 alone -
+qwen3           zero3 1 1 2 1 1 alone -
+gemma3          ddp   1 1 1 1 2 alone -
 "
 
 # Every line has a finite number.
@@ -61,9 +64,9 @@ expect_like() { # HOW RUN REFERENCE
         ok "$trireme" train "$2/job.yaml" --quiet --train.out "$2-summed" --parallel.no_sync true
         expect_same_losses "$2-summed" "$2-ddp"
         ;;
-    context) # whole sequences
-        ok "$trireme" train "$2/job.yaml" --quiet --train.out "$2-whole" --parallel.cp 1 --launch.ranks 1
-        expect_near_losses "$2" "$2-whole" 1e-5
+    alone) # one rank, which has the whole model and whole sequences
+        ok "$trireme" train "$2/job.yaml" --quiet --train.out "$2-alone" --parallel.cp 1 --parallel.tp 1 --launch.ranks 1
+        expect_near_losses "$2" "$2-alone" 1e-5
         ;;
     fp16)
         expect_near_losses "$2" "$3" 1e-3

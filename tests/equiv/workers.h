@@ -29,7 +29,8 @@ static inline bool workers_take(size_t k, int order)
 
 // Zeros mean: one rank, ddp, fp32, everything on the device.
 typedef struct scenario {
-    const char *model; // NULL: gpt2_new
+    const char *model;          // NULL: gpt2_new
+    const model_family *family; // NULL: that of the model
     int pp, replicate, shard, cp, tp;
     const char *outer, *inner; // over dp_replicate and dp_shard
     bool sync, sequence;       // sync: no_sync is off
@@ -157,6 +158,7 @@ static inline status worker_group_work(worker_group *all, int rank, err *e)
     device *host = NULL;
     static const distant_options distant = {.own_thread = true};
     golden_open(&g, all->s->model ? all->s->model : "gpt2_new", 1);
+    if (all->s->family) g.config.family = all->s->family;
     comm_close(g.comm);
     g.comm = NULL;
     if (all->s->unkind) {

@@ -380,6 +380,15 @@ static void other_attention_is_not_taken(void **state)
     p = attention_args(&h, NULL, NULL, NULL);
     p.queries = kernel_tokens_from(1, 0); // decoding
     assert_int_equal(cuda_dnn_attention_workspace(&p), 0);
+    p = attention_args(&h, NULL, NULL, NULL);
+    p.form.window = 16;
+    assert_int_equal(cuda_dnn_attention_workspace(&p), 0);
+    p = attention_args(&h, NULL, NULL, NULL);
+    p.form.softcap = 2;
+    assert_int_equal(cuda_dnn_attention_workspace(&p), 0);
+    p = attention_args(&h, NULL, NULL, NULL);
+    p.sinks = &p;
+    assert_int_equal(cuda_dnn_attention_workspace(&p), 0);
 }
 
 // ---- cuDNN: a rule is broken

@@ -16,6 +16,10 @@ _Static_assert(KERNEL_REDUCE_RANKS == 16, "RANKS has all of them");
         offsetof(kernel_call, workspace), __VA_ARGS__                                              \
     }
 
+#define QK_NORM                                                                                    \
+    ROW(AT(qk_norm.x), AT(qk_norm.dy), AT(qk_norm.q_gain), AT(qk_norm.k_gain), AT(qk_norm.y),      \
+        AT(qk_norm.rstd), AT(qk_norm.sums), AT(qk_norm.dq_gain), AT(qk_norm.dk_gain))
+
 static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
     [K_MATMUL] = ROW(AT(matmul.a), AT(matmul.b), AT(matmul.c), AT(matmul.bias), AT(matmul.aux)),
     [K_BIAS_GRAD] = ROW(AT(bias_grad.dy), AT(bias_grad.db)),
@@ -28,14 +32,18 @@ static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
     [K_NORM_GRAD] =
         ROW(AT(norm_grad.dy), AT(norm_grad.x), AT(norm_grad.gain), AT(norm_grad.mean),
             AT(norm_grad.rstd), AT(norm_grad.dx), AT(norm_grad.dgain), AT(norm_grad.dbias)),
+    [K_QK_NORM] = QK_NORM,
+    [K_QK_NORM_SUMS] = QK_NORM,
+    [K_QK_NORM_GRAD] = QK_NORM,
     [K_ROPE] = ROW(AT(rope.x), AT(rope.table)),
     [K_ATTENTION] = ROW(AT(attention.q), AT(attention.k), AT(attention.v), AT(attention.o),
-                        AT(attention.lse), AT(attention.dropout.draw.step)),
+                        AT(attention.lse), AT(attention.sinks), AT(attention.dropout.draw.step)),
     [K_ATTENTION_GRAD] =
         ROW(AT(attention_grad.fwd.q), AT(attention_grad.fwd.k), AT(attention_grad.fwd.v),
             AT(attention_grad.fwd.o), AT(attention_grad.fwd.lse), AT(attention_grad.d_o),
             AT(attention_grad.dq), AT(attention_grad.dk), AT(attention_grad.dv),
-            AT(attention_grad.delta), AT(attention_grad.fwd.dropout.draw.step)),
+            AT(attention_grad.delta), AT(attention_grad.fwd.sinks), AT(attention_grad.d_sinks),
+            AT(attention_grad.fwd.dropout.draw.step)),
     [K_ACTIVATION] = ROW(AT(activation.x), AT(activation.y)),
     [K_ACTIVATION_GRAD] = ROW(AT(activation.x), AT(activation.dy), AT(activation.y)),
     [K_GLU] = ROW(AT(glu.x), AT(glu.y)),

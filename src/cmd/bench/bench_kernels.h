@@ -91,6 +91,7 @@ void bench_embedding(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_embedding_grad(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_norm(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_norm_grad(bench_arena *m, const bench_sizes *q, bench_call *c);
+void bench_qk_norm(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_rope(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_activation(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_glu(bench_arena *m, const bench_sizes *q, bench_call *c);

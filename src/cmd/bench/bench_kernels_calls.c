@@ -243,6 +243,35 @@ void bench_norm_grad(bench_arena *m, const bench_sizes *q, bench_call *c)
     bench_set_shape(c, n.rows, n.cols);
 }
 
+// Per head; the sums are those that ranks add at full width.
+void bench_qk_norm(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    const bench_model *x = q->model;
+    const bool sums = c->call.kind == K_QK_NORM_SUMS, gradient = c->call.kind == K_QK_NORM_GRAD;
+    const int64_t cols = (x->heads + 2 * x->kv_heads) * x->head_dim, count = q->tokens * cols,
+                  gains = sums ? x->heads * x->head_dim : x->head_dim;
+    c->call.u.qk_norm =
+        (kernel_qk_norm_args){.rows = q->tokens,
+                              .heads = x->heads,
+                              .kv_heads = x->kv_heads,
+                              .head_dim = x->head_dim,
+                              .ranks = 1,
+                              .x = bench_array(m, count, q->type),
+                              .dy = gradient ? bench_array(m, count, q->type) : NULL,
+                              .q_gain = bench_array(m, gains, q->type),
+                              .k_gain = bench_array(m, gains, q->type),
+                              .y = sums ? NULL : bench_array(m, count, q->type),
+                              .rstd = bench_array(m, q->tokens * (x->heads + x->kv_heads), F32),
+                              .sums = sums ? bench_array(m, 2 * q->tokens, F32) : NULL,
+                              .dq_gain = gradient ? bench_array(m, x->head_dim, F32) : NULL,
+                              .dk_gain = gradient ? bench_array(m, x->head_dim, F32) : NULL,
+                              .eps = 1e-5f,
+                              .full_width = sums,
+                              .type = q->type};
+    c->bytes = bench_bytes(count, q->type) * (sums ? 1 : gradient ? 3 : 2);
+    bench_set_shape(c, q->tokens, cols);
+}
+
 void bench_rope(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
     const bench_model *x = q->model;

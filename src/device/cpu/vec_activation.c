@@ -31,6 +31,12 @@ VEC_INLINE vf activate(kernel_activation act, vf x, vf *slope)
         if (slope) *slope = v_pick(positive, one, flat);
         return v_pick(positive, x, flat);
     }
+    case ACT_RELU2: {
+        vmask positive = v_less(v_zero(), x);
+        vf flat = x * v_zero();
+        if (slope) *slope = v_pick(positive, x + x, flat);
+        return v_pick(positive, x * x, flat);
+    }
     case ACT_SILU: {
         vf s = v_logistic(x, &left);
         if (slope) *slope = s * (one + x * left);
@@ -50,6 +56,7 @@ VEC_INLINE vf activate(kernel_activation act, vf x, vf *slope)
         if ((act) == ACT_GELU) CALL(ACT_GELU, type);                                               \
         if ((act) == ACT_GELU_TANH) CALL(ACT_GELU_TANH, type);                                     \
         if ((act) == ACT_RELU) CALL(ACT_RELU, type);                                               \
+        if ((act) == ACT_RELU2) CALL(ACT_RELU2, type);                                             \
         if ((act) == ACT_SILU) CALL(ACT_SILU, type);                                               \
         if ((act) == ACT_TANH) CALL(ACT_TANH, type);                                               \
     } while (0)

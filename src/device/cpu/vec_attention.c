@@ -1,11 +1,9 @@
 // vec_attention.c -- vector form of attention, fused: for a block of queries, it goes through the
 // keys tile by tile, and keeps a running maximum and a running sum of each query's softmax. Scores
-// of size T x T are never stored. Tiles that the causal mask hides are skipped. One thread does one
-// block of queries of one head, and threads share nothing. vec_attention_decode.c does a few
-// queries.
+// of size T x T are never stored. Tiles that the mask hides are skipped. One thread does one block of
+// queries of one head, and threads share nothing. vec_attention_decode.c does a few queries.
 #include "device/cpu/vec_attention.h"
 #include "device/cpu/ref/ref.h"
-#include "device/cpu/vec_math.h"
 
 enum { BLOCK_QUERIES = 4 * TILE_QUERIES }; // queries that one packing of a key tile serves
 
@@ -68,13 +66,16 @@ VEC_INLINE void softmax_row(vec_forward *f, float *s, int64_t row, int64_t width
     v_store(f->sum, row * VL, F32, sum);
 }
 
-static void softmax_row_masked(vec_forward *f, float *s, int64_t row, int64_t seen, int64_t width)
+// As softmax_row, for a row that sees columns hidden … seen-1 only.
+static void softmax_row_masked(vec_forward *f, float *s, int64_t row, int64_t hidden, int64_t seen,
+                               int64_t width)
 {
+    const vf none = v_set(-INFINITY);
     for (int64_t c = 0; c < width; c += VL) {
-        vf x = v_pick(v_first_lanes(seen - c), v_load(s, c, F32), v_set(-INFINITY));
-        v_store(s, c, F32, x);
+        vf x = v_pick(v_first_lanes(seen - c), v_load(s, c, F32), none);
+        v_store(s, c, F32, v_pick(v_first_lanes(hidden - c), none, x));
     }
-    if (seen > 0) {
+    if (seen > hidden) {
         softmax_row(f, s, row, width);
     } else {
         memset(s, 0, sizeof(float) * (size_t)width);
@@ -89,39 +90,42 @@ static void drop_row(const vec_forward *f, float *s, int64_t row, int64_t k0, in
         v_store(s, c, F32, v_load(s, c, F32) * v_load(keep, c, F32));
 }
 
-// Rows `row` … row+rows-1 of the block against the tile of keys from k0 on. The last row sees
-// `seen` keys of the tile, and no row sees more.
-static void forward_strip(vec_forward *f, int64_t row, int64_t rows, int64_t k0, int64_t seen)
+// Rows `row` … row+rows-1 of the block against keys `hidden` … seen-1 of the tile of keys from k0 on. No
+// row sees others. The columns of the strip begin with a whole vector.
+static void forward_strip(vec_forward *f, int64_t row, int64_t rows, int64_t k0, int64_t hidden,
+                          int64_t seen)
 {
     const kernel_attention_args *p = f->p;
-    int64_t width = size_ceil_div(seen, VL) * VL;
+    const int64_t first = hidden / VL * VL, width = size_ceil_div(seen, VL) * VL - first;
     VEC(tile_multiply)
     (&(vec_tile_product){.m = rows,
                          .n = width,
                          .k = p->head_dim,
                          .a = f->q + row * f->width,
                          .lda = f->width,
-                         .b = f->k,
+                         .b = f->k + first,
                          .ldb = TILE_KEYS,
                          .c = f->s,
                          .ldc = TILE_KEYS});
+    if (p->form.softcap > 0) cap_scores(f->s, NULL, rows, width, p->form.softcap);
     for (int64_t r = 0; r < rows; r++) {
         float *s = f->s + r * TILE_KEYS;
-        int64_t visible = keys_seen_in(p, f->t0 + row + r, k0, seen);
-        if (visible == TILE_KEYS) {
+        int64_t end = keys_seen_in(p, f->t0 + row + r, k0, seen) - first;
+        int64_t before = keys_hidden_in(p, f->t0 + row + r, k0, seen) - first;
+        if (end == TILE_KEYS && before == 0) {
             softmax_row(f, s, row + r, TILE_KEYS);
         } else {
-            softmax_row_masked(f, s, row + r, visible, width);
+            softmax_row_masked(f, s, row + r, before, end, width);
         }
-        if (p->dropout.p > 0) drop_row(f, s, row + r, k0, width);
+        if (p->dropout.p > 0) drop_row(f, s, row + r, k0 + first, width);
     }
     VEC(tile_multiply)
     (&(vec_tile_product){.m = rows,
                          .n = f->width,
-                         .k = seen,
+                         .k = seen - first,
                          .a = f->s,
                          .lda = TILE_KEYS,
-                         .b = f->v,
+                         .b = f->v + first * f->width,
                          .ldb = f->width,
                          .c = f->o + row * f->width,
                          .ldc = f->width,
@@ -137,12 +141,13 @@ static void forward_tile(vec_forward *f, int64_t k0, int64_t keys)
     VEC(tile_pack_transposed)(f->k, TILE_KEYS, k, p->k_stride, keys, p->head_dim, p->type);
     VEC(tile_pack)(f->v, f->width, v, p->v_stride, keys, p->head_dim, 1, p->type);
     for (int64_t row = 0; row < f->queries;) {
-        int64_t rows = size_min(TILE_QUERIES, f->queries - row);
-        int64_t first = keys_seen_in(p, f->t0 + row, k0, keys);
-        if (first < keys_seen_in(p, f->t0 + row + rows - 1, k0, keys))
+        int64_t rows = size_min(TILE_QUERIES, f->queries - row), t = f->t0 + row;
+        int64_t hidden = keys_hidden_in(p, t, k0, keys);
+        if (keys_seen_in(p, t, k0, keys) < keys_seen_in(p, t + rows - 1, k0, keys) ||
+            hidden < keys_hidden_in(p, t + rows - 1, k0, keys))
             rows = size_min(rows, TILE_STRIP);
-        int64_t seen = keys_seen_in(p, f->t0 + row + rows - 1, k0, keys);
-        if (seen > 0) forward_strip(f, row, rows, k0, seen);
+        int64_t seen = keys_seen_in(p, t + rows - 1, k0, keys);
+        if (seen > hidden) forward_strip(f, row, rows, k0, hidden, seen);
         row += rows;
     }
 }
@@ -157,6 +162,22 @@ static void forward_finish(vec_forward *f)
         void *o =
             vec_at(p->o, (f->b * p->queries.seq + t) * p->o_stride + f->h * p->head_dim, p->type);
         VEC(tile_unpack)(o, 0, f->o + r * f->width, f->width, 1, p->head_dim, 1 / sum, p->type);
+    }
+}
+
+// The state before the first key: that of the sink alone, or of nothing.
+static void forward_start(vec_forward *f)
+{
+    const kernel_attention_args *p = f->p;
+    const void *q =
+        vec_at(p->q, (f->b * p->queries.seq + f->t0) * p->q_stride + f->h * p->head_dim, p->type);
+    VEC(tile_pack)(f->q, f->width, q, p->q_stride, f->queries, p->head_dim, p->scale, p->type);
+    memset(f->o, 0, sizeof(float) * (size_t)(f->queries * f->width));
+    memset(f->sum, 0, sizeof(float) * (size_t)(f->queries * VL));
+    const float sink = p->sinks ? ref_load(p->sinks, f->h, p->type) : -INFINITY;
+    for (int64_t r = 0; r < f->queries; r++) {
+        f->top[r] = sink;
+        if (sink > -INFINITY) f->sum[r * VL] = 1;
     }
 }
 
@@ -177,14 +198,9 @@ static void forward_blocks(const cpu_context *x, const void *args, int64_t first
         f.h = head % p->heads;
         f.t0 = i % query_blocks(p) * BLOCK_QUERIES;
         f.queries = size_min(BLOCK_QUERIES, p->queries.seq - f.t0);
-        const void *q =
-            vec_at(p->q, (f.b * p->queries.seq + f.t0) * p->q_stride + f.h * p->head_dim, p->type);
-        VEC(tile_pack)(f.q, f.width, q, p->q_stride, f.queries, p->head_dim, p->scale, p->type);
-        memset(f.o, 0, sizeof(float) * (size_t)(f.queries * f.width));
-        memset(f.sum, 0, sizeof(float) * (size_t)(f.queries * VL));
-        for (int64_t r = 0; r < f.queries; r++) f.top[r] = -INFINITY;
+        forward_start(&f);
         int64_t keys = size_min(keys_seen(p, f.t0 + f.queries - 1), p->tk);
-        for (int64_t k0 = 0; k0 < keys; k0 += TILE_KEYS)
+        for (int64_t k0 = first_tile(p, f.t0); k0 < keys; k0 += TILE_KEYS)
             forward_tile(&f, k0, size_min(TILE_KEYS, keys - k0));
         forward_finish(&f);
     }

@@ -1,8 +1,9 @@
-// vec_attention.h -- shared by the fused attention kernels: the sizes of their tiles, the number of
-// keys that a query sees, and the dropout of one row of a tile.
+// vec_attention.h -- shared by the fused attention kernels: the sizes of their tiles, the keys that a
+// query sees, the cap of scores, and the dropout of one row of a tile.
 #ifndef TRIREME_DEVICE_CPU_VEC_ATTENTION_H
 #define TRIREME_DEVICE_CPU_VEC_ATTENTION_H
 
+#include "device/cpu/vec_math.h"
 #include "device/cpu/vec_tile.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 enum {
     TILE_QUERIES = 64,                   // rows of a tile of scores
     TILE_KEYS = 64,                      // columns of a tile of scores
-    TILE_STRIP = 12,                     // a tile on the causal diagonal is done by so many rows
+    TILE_STRIP = 12,                     // a tile on an edge of the mask is done by so many rows
     TILE_WORDS = TILE_KEYS + 4 * VL + 4, // scratch of the random words of one row
     DECODE_QUERIES = 4,                  // VEC(attention_decode) does up to so many queries
 };
@@ -25,8 +26,14 @@ static inline int64_t keys_seen(const kernel_attention_args *p, int64_t t)
     return kernel_token_position(&p->queries, t) + 1;
 }
 
-// The first query that sees key j; the number of queries or more if none does. A later query sees
-// more keys.
+// The number of keys, from key 0 on, that lie before the window of query t.
+static inline int64_t keys_hidden(const kernel_attention_args *p, int64_t t)
+{
+    if (!p->causal) return 0;
+    return kernel_attention_first_key(&p->form, kernel_token_position(&p->queries, t));
+}
+
+// The first query that key j does not come after; the number of queries or more if there is none.
 static inline int64_t first_query(const kernel_attention_args *p, int64_t j)
 {
     const kernel_tokens *q = &p->queries;
@@ -41,6 +48,39 @@ static inline int64_t keys_seen_in(const kernel_attention_args *p, int64_t t, in
 {
     int64_t n = keys_seen(p, t) - k0;
     return n < 0 ? 0 : size_min(n, keys);
+}
+
+// The number of keys among k0 … k0+seen-1 that lie before the window of query t.
+static inline int64_t keys_hidden_in(const kernel_attention_args *p, int64_t t, int64_t k0,
+                                     int64_t seen)
+{
+    int64_t n = keys_hidden(p, t) - k0;
+    return n < 0 ? 0 : size_min(n, seen);
+}
+
+// The first key of the first tile of which query t sees a key.
+static inline int64_t first_tile(const kernel_attention_args *p, int64_t t)
+{
+    return keys_hidden(p, t) / TILE_KEYS * TILE_KEYS;
+}
+
+// The first query whose window begins after key j; the number of queries if there is none.
+static inline int64_t end_query(const kernel_attention_args *p, int64_t j)
+{
+    if (!p->causal || p->form.window == 0) return p->queries.seq;
+    return size_min(first_query(p, j + p->form.window), p->queries.seq);
+}
+
+// Caps scores s [rows, width], whose rows are TILE_KEYS apart, and writes the slope of the cap at each
+// unless `slope` is NULL. width is a multiple of VL.
+VEC_INLINE void cap_scores(float *s, float *slope, int64_t rows, int64_t width, float cap)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = r * TILE_KEYS; i < r * TILE_KEYS + width; i += VL) {
+            vf ratio = v_tanh(v_load(s, i, F32) * v_set(1 / cap));
+            v_store(s, i, F32, ratio * v_set(cap));
+            if (slope) v_store(slope, i, F32, v_set(1) - ratio * ratio);
+        }
 }
 
 // Writes into keep [n] the factors by which dropout multiplies the probabilities of keys k0 …

@@ -4,7 +4,6 @@
 // read it.
 #include "device/cpu/ref/ref.h"
 #include "device/cpu/vec_attention.h"
-#include "device/cpu/vec_math.h"
 
 enum { DECODE_KEYS = 256 }; // keys that are done at a time
 
@@ -91,6 +90,8 @@ VEC_INLINE void decode_keys(vec_decode *d, int64_t i, int64_t h, int64_t t, int6
     const void *v = vec_at(p->v, d->b * p->v_batch + d->kv * p->head_dim + k0 * p->v_stride, type);
     for (int64_t j = 0; j < keys; j++)
         d->s[j] = dot(d->q + i * d->width, vec_at(k, j * p->k_stride, type), p->head_dim, type);
+    if (p->form.softcap > 0)
+        cap_scores(d->s, NULL, 1, size_ceil_div(keys, VL) * VL, p->form.softcap);
     softmax_scores(d, i, keys);
     if (p->dropout.p > 0) drop_scores(d, h, t, k0, keys);
     add_weighted(d->o + i * d->width, d->s, v, p->v_stride, keys, p->head_dim, type);
@@ -127,8 +128,8 @@ static void decode_start(vec_decode *d)
         const void *q = vec_at(p->q, row * p->q_stride + h * p->head_dim, p->type);
         VEC(tile_pack)(d->q + i * d->width, d->width, q, 0, 1, p->head_dim, p->scale, p->type);
         memset(d->o + i * d->width, 0, sizeof(float) * (size_t)d->width);
-        d->sum[i] = 0;
-        d->top[i] = -INFINITY;
+        d->top[i] = p->sinks ? ref_load(p->sinks, h, p->type) : -INFINITY;
+        d->sum[i] = d->top[i] > -INFINITY; // the sink alone, or nothing
     }
 }
 
@@ -157,12 +158,13 @@ static void decode_heads(const cpu_context *x, const void *args, int64_t first, 
         d.b = task / p->kv_heads;
         d.kv = task % p->kv_heads;
         decode_start(&d);
-        for (int64_t k0 = 0; k0 < p->tk; k0 += DECODE_KEYS) {
+        for (int64_t k0 = keys_hidden(p, 0); k0 < p->tk; k0 += DECODE_KEYS) {
             for (int64_t i = 0; i < group * p->queries.seq; i++) {
                 int64_t h = d.kv * group + i / p->queries.seq, t = i % p->queries.seq;
-                int64_t keys = keys_seen_in(p, t, k0, size_min(DECODE_KEYS, p->tk - k0));
-                if (keys == 0) continue;
-#define CALL(type) decode_keys(&d, i, h, t, k0, keys, type)
+                int64_t seen = keys_seen_in(p, t, k0, size_min(DECODE_KEYS, p->tk - k0));
+                int64_t hidden = keys_hidden_in(p, t, k0, seen);
+                if (seen == hidden) continue;
+#define CALL(type) decode_keys(&d, i, h, t, k0 + hidden, seen - hidden, type)
                 V_BY_TYPE(p->type, CALL);
 #undef CALL
             }

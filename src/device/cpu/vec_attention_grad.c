@@ -5,7 +5,6 @@
 // it, in order, so every sum has one order.
 #include "device/cpu/ref/ref.h"
 #include "device/cpu/vec_attention.h"
-#include "device/cpu/vec_math.h"
 
 // One head of keys, its current tile of keys, and the current tile of queries.
 typedef struct vec_backward {
@@ -19,6 +18,7 @@ typedef struct vec_backward {
     float *dk, *dv;           // [TILE_KEYS, width]
     float *q, *d_o;           // [TILE_QUERIES, width], q times scale
     float *s, *ds;            // [TILE_QUERIES, TILE_KEYS], probabilities and gradients of scores
+    float *slope;             // [TILE_QUERIES, TILE_KEYS], of the cap; NULL: there is none
     float *dq;                // [TILE_QUERIES, width], or [group * Tq, width] when all sums fit
 } vec_backward;
 
@@ -33,9 +33,10 @@ typedef struct vec_query_sums {
     bool add;
 } vec_query_sums;
 
-static int64_t backward_floats(int64_t width)
+static int64_t backward_floats(const kernel_attention_args *p)
 {
-    return 8 * TILE_KEYS * width + 2 * TILE_QUERIES * TILE_KEYS;
+    const int64_t width = size_ceil_div(p->head_dim, VL) * VL, scores = p->form.softcap > 0 ? 3 : 2;
+    return 8 * TILE_KEYS * width + scores * TILE_QUERIES * TILE_KEYS;
 }
 
 static void backward_layout(vec_backward *w, float *memory)
@@ -47,6 +48,9 @@ static void backward_layout(vec_backward *w, float *memory)
     w->s = memory;
     w->ds = w->s + TILE_QUERIES * TILE_KEYS;
     w->dq = w->ds + TILE_QUERIES * TILE_KEYS;
+    if (w->p->form.softcap == 0) return;
+    w->slope = w->dq;
+    w->dq = w->slope + TILE_QUERIES * TILE_KEYS;
 }
 
 // Offsets in elements of query t, of key j, and of the statistics of query t, for the current head.
@@ -78,10 +82,10 @@ VEC_INLINE void sum_delta(const vec_backward *w, dtype type)
     }
 }
 
-// Row r of the tile, query t, which sees `seen` keys of the tile. Replaces the scores in s by
-// probabilities, and the gradients of probabilities in ds by those of scores (before the scale).
-VEC_INLINE void grad_row(const vec_backward *w, int64_t r, int64_t t, int64_t k0, int64_t seen,
-                         bool dropout)
+// Row r of the tile, query t, which sees keys `hidden` … seen-1 of the tile. Replaces the scores in s by
+// probabilities, and the gradients of probabilities in ds by those of capped scores.
+VEC_INLINE void grad_row(const vec_backward *w, int64_t r, int64_t t, int64_t k0, int64_t hidden,
+                         int64_t seen, bool dropout)
 {
     float *s = w->s + r * TILE_KEYS, *ds = w->ds + r * TILE_KEYS, keep[TILE_KEYS];
     vf lse = v_set(w->p->lse[stat_offset(w, t)]), delta = v_set(w->g->delta[stat_offset(w, t)]);
@@ -97,6 +101,10 @@ VEC_INLINE void grad_row(const vec_backward *w, int64_t r, int64_t t, int64_t k0
             kept = v_keep(v_first_lanes(seen - c), kept);
             grad = v_keep(v_first_lanes(seen - c), grad);
         }
+        if (hidden > 0) {
+            kept = v_pick(v_first_lanes(hidden - c), v_zero(), kept);
+            grad = v_pick(v_first_lanes(hidden - c), v_zero(), grad);
+        }
         v_store(s, c, F32, kept);
         v_store(ds, c, F32, grad);
     }
@@ -107,14 +115,26 @@ static void grad_rows(const vec_backward *w, int64_t row, int64_t rows, int64_t 
 {
     for (int64_t r = row; r < row + rows; r++) {
         int64_t seen = keys_seen_in(w->p, t0 + r, k0, keys);
-        if (w->p->dropout.p > 0) {
-            grad_row(w, r, t0 + r, k0, seen, true);
+        int64_t hidden = keys_hidden_in(w->p, t0 + r, k0, keys);
+        bool dropout = w->p->dropout.p > 0;
+        if (hidden > 0) {
+            grad_row(w, r, t0 + r, k0, hidden, seen, dropout);
+        } else if (dropout) {
+            grad_row(w, r, t0 + r, k0, 0, seen, true);
         } else if (seen < TILE_KEYS) {
-            grad_row(w, r, t0 + r, k0, seen, false);
+            grad_row(w, r, t0 + r, k0, 0, seen, false);
         } else {
-            grad_row(w, r, t0 + r, k0, TILE_KEYS, false);
+            grad_row(w, r, t0 + r, k0, 0, TILE_KEYS, false);
         }
     }
+}
+
+// From the gradients of capped scores of `rows` rows and `width` columns of a strip: those of the scores.
+static void cap_grads(float *ds, const float *slope, int64_t rows, int64_t width)
+{
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = r * TILE_KEYS; i < r * TILE_KEYS + width; i += VL)
+            v_store(ds, i, F32, v_load(ds, i, F32) * v_load(slope, i, F32));
 }
 
 // Adds the shares of rows `row` … rows-1 to dk and dv of keys j … j+keys-1 of the tile.
@@ -138,57 +158,78 @@ static void add_key_grads(const vec_backward *w, int64_t j, int64_t keys, int64_
     VEC(tile_multiply)(&product);
 }
 
-// Some rows of the tile: probabilities, gradients of scores, and dq.
+// Some rows of the tile, which see none but keys `hidden` … seen-1 of it: probabilities, gradients of
+// scores, and dq.
 static void grad_strip(const vec_backward *w, int64_t row, int64_t rows, int64_t t0, int64_t k0,
-                       int64_t seen, vec_sweep what, vec_query_sums dq)
+                       int64_t hidden, int64_t seen, vec_sweep what, vec_query_sums dq)
 {
+    const int64_t first = hidden / VL * VL, width = size_ceil_div(seen, VL) * VL - first;
+    float *s = w->s + row * TILE_KEYS + first, *ds = w->ds + row * TILE_KEYS + first;
     vec_tile_product product = {.m = rows,
-                                .n = size_ceil_div(seen, VL) * VL,
+                                .n = width,
                                 .k = w->p->head_dim,
                                 .a = w->q + row * w->width,
                                 .lda = w->width,
-                                .b = w->k_t,
+                                .b = w->k_t + first,
                                 .ldb = TILE_KEYS,
-                                .c = w->s + row * TILE_KEYS,
+                                .c = s,
                                 .ldc = TILE_KEYS};
     VEC(tile_multiply)(&product);
     product.a = w->d_o + row * w->width;
-    product.b = w->v_t;
-    product.c = w->ds + row * TILE_KEYS;
+    product.b = w->v_t + first;
+    product.c = ds;
     VEC(tile_multiply)(&product);
+    if (w->slope) cap_scores(s, w->slope, rows, width, w->p->form.softcap);
     grad_rows(w, row, rows, t0, k0, seen);
+    if (w->slope) cap_grads(ds, w->slope, rows, width);
     if (what == SWEEP_KEYS) return;
     VEC(tile_multiply)
     (&(vec_tile_product){.m = rows,
                          .n = w->width,
-                         .k = seen,
-                         .a = w->ds + row * TILE_KEYS,
+                         .k = seen - first,
+                         .a = ds,
                          .lda = TILE_KEYS,
-                         .b = w->k,
+                         .b = w->k + first * w->width,
                          .ldb = w->width,
                          .c = dq.sums + row * dq.stride,
                          .ldc = dq.stride,
                          .add = dq.add});
 }
 
-// Queries from t0 on against keys from k0 on. A tile on the causal diagonal is done by a few rows,
-// and then by a few keys, at a time. Each of them covers only what the mask leaves.
+// Sums of rows that no tile has added to yet, and to which this one adds nothing.
+static void clear_sums(vec_query_sums dq, int64_t row, int64_t rows, int64_t width)
+{
+    for (int64_t r = row; r < row + rows && !dq.add; r++)
+        memset(dq.sums + r * dq.stride, 0, sizeof(float) * (size_t)width);
+}
+
+// Queries from t0 on against keys from k0 on. A tile on an edge of the mask is done by a few rows, and
+// then by a few keys, at a time. Each of them covers only what the mask leaves.
 static void grad_tile(const vec_backward *w, int64_t t0, int64_t rows, int64_t k0, int64_t keys,
                       vec_sweep what, vec_query_sums dq)
 {
     const kernel_attention_args *p = w->p;
     int64_t last = keys_seen_in(p, t0 + rows - 1, k0, keys);
-    bool diagonal = keys_seen_in(p, t0, k0, keys) < last;
-    int64_t step = diagonal ? TILE_STRIP : TILE_QUERIES;
+    bool edge = keys_seen_in(p, t0, k0, keys) < last ||
+                keys_hidden_in(p, t0, k0, keys) < keys_hidden_in(p, t0 + rows - 1, k0, keys);
+    int64_t step = edge ? TILE_STRIP : TILE_QUERIES;
     for (int64_t r = 0; r < rows; r += step) {
         int64_t piece = size_min(step, rows - r);
         int64_t seen = keys_seen_in(p, t0 + r + piece - 1, k0, keys);
-        if (seen > 0) grad_strip(w, r, piece, t0, k0, seen, what, dq);
+        int64_t hidden = keys_hidden_in(p, t0 + r, k0, keys);
+        if (seen > hidden) {
+            grad_strip(w, r, piece, t0, k0, hidden, seen, what, dq);
+        } else if (what != SWEEP_KEYS) {
+            clear_sums(dq, r, piece, w->width);
+        }
     }
     if (what == SWEEP_QUERIES) return;
-    for (int64_t j = 0; j < last; j += step) {
-        int64_t row = diagonal ? first_query(p, k0 + j) - t0 : 0;
-        add_key_grads(w, j, size_min(step, last - j), row > 0 ? row : 0, rows);
+    for (int64_t j = keys_hidden_in(p, t0, k0, last); j < last; j += step) {
+        int64_t piece = size_min(step, last - j);
+        int64_t row = edge ? first_query(p, k0 + j) - t0 : 0;
+        int64_t end = edge ? size_min(end_query(p, k0 + j + piece - 1) - t0, rows) : rows;
+        row = row > 0 ? row : 0;
+        if (end > row) add_key_grads(w, j, piece, row, end);
     }
 }
 
@@ -256,10 +297,11 @@ static void sweep_keys(vec_backward *w, vec_sweep what)
         memset(w->dv, 0, sizeof(float) * (size_t)(keys * w->width));
         for (w->h = w->kv * group; w->h < (w->kv + 1) * group; w->h++) {
             int64_t t0 = first_query(p, k0) / TILE_QUERIES * TILE_QUERIES;
-            for (; t0 < p->queries.seq; t0 += TILE_QUERIES) {
+            int64_t end = end_query(p, k0 + keys - 1);
+            for (; t0 < end; t0 += TILE_QUERIES) {
                 int64_t rows = size_min(TILE_QUERIES, p->queries.seq - t0);
                 pack_queries(w, t0, rows);
-                grad_tile(w, t0, rows, k0, keys, what, sums_of(w, t0, k0 > 0));
+                grad_tile(w, t0, rows, k0, keys, what, sums_of(w, t0, k0 > first_tile(p, t0)));
             }
         }
         unpack_keys(w, k0, keys);
@@ -274,11 +316,12 @@ static void sweep_queries(vec_backward *w)
         int64_t rows = size_min(TILE_QUERIES, p->queries.seq - t0);
         int64_t seen = size_min(keys_seen(p, t0 + rows - 1), p->tk);
         pack_queries(w, t0, rows);
-        for (int64_t k0 = 0; k0 < seen; k0 += TILE_KEYS) {
+        const int64_t first = first_tile(p, t0);
+        for (int64_t k0 = first; k0 < seen; k0 += TILE_KEYS) {
             int64_t keys = size_min(TILE_KEYS, p->tk - k0);
             pack_keys(w, k0, keys);
             grad_tile(w, t0, rows, k0, keys, SWEEP_QUERIES,
-                      (vec_query_sums){w->dq, w->width, k0 > 0});
+                      (vec_query_sums){w->dq, w->width, k0 > first});
         }
         unpack_queries(w, t0, rows, w->dq);
     }
@@ -292,7 +335,7 @@ static void backward_heads(const cpu_context *x, const void *args, int64_t first
     int64_t group = p->heads / p->kv_heads;
     vec_backward w = {.g = g, .p = p, .draw_key = kernel_draw_read(&p->dropout.draw)};
     backward_layout(&w, cpu_scratch(x, thread));
-    int64_t fixed = backward_floats(w.width) - TILE_QUERIES * w.width;
+    int64_t fixed = backward_floats(p) - TILE_QUERIES * w.width;
     int64_t room = (int64_t)(CPU_SCRATCH_BYTES / sizeof(float)) - fixed;
     bool one_sweep = sums_in_place(&w) || group * p->queries.seq * w.width <= room;
     for (int64_t i = first; i < last; i++) {
@@ -311,15 +354,38 @@ static void backward_heads(const cpu_context *x, const void *args, int64_t first
     }
 }
 
+static void backward_sinks(const cpu_context *x, const void *args, int64_t first, int64_t last,
+                           int thread)
+{
+    const kernel_attention_grad_args *g = args;
+    const kernel_attention_args *p = &g->fwd;
+    (void)x, (void)thread;
+    for (int64_t h = first; h < last; h++) {
+        const vf sink = v_set(ref_load(p->sinks, h, p->type));
+        vf sum = v_zero();
+        for (int64_t b = 0; b < p->batch; b++) {
+            const int64_t stat = (b * p->heads + h) * p->queries.seq;
+            const float *lse = p->lse + stat, *delta = g->delta + stat;
+#define SINK(t, n)                                                                                 \
+    sum += v_keep(v_first_lanes(n), v_exp_negative(sink - v_load_n(lse, t, n, F32))) *             \
+           v_load_n(delta, t, n, F32)
+            V_EACH(t, 0, p->queries.seq, SINK);
+#undef SINK
+        }
+        g->d_sinks[h] = (g->accumulate_d_sinks ? g->d_sinks[h] : 0) - v_sum(sum);
+    }
+}
+
 void VEC(attention_grad)(const cpu_context *x, const void *args)
 {
     const kernel_attention_grad_args *g = args;
     const kernel_attention_args *p = &g->fwd;
-    if (sizeof(float) * (size_t)backward_floats(size_ceil_div(p->head_dim, VL) * VL) >
-        CPU_SCRATCH_BYTES) {
+    if (sizeof(float) * (size_t)backward_floats(p) > CPU_SCRATCH_BYTES) {
         ref_attention_grad(x, g); // heads wider than about 2000: no fast form
     } else {
         int64_t grain = vec_grain(p->queries.seq * p->tk * p->head_dim / 16);
         VEC(share)(x, g, p->batch * p->kv_heads, grain, backward_heads);
+        if (g->d_sinks)
+            VEC(share)(x, g, p->heads, vec_grain(p->batch * p->queries.seq), backward_sinks);
     }
 }

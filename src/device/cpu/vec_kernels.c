@@ -12,6 +12,9 @@ void VEC(kernels_fill)(cpu_kernels *k)
     run[K_EMBEDDING_GRAD] = VEC(embedding_grad);
     run[K_NORM] = VEC(norm);
     run[K_NORM_GRAD] = VEC(norm_grad);
+    run[K_QK_NORM] = VEC(qk_norm);
+    run[K_QK_NORM_SUMS] = VEC(qk_norm_sums);
+    run[K_QK_NORM_GRAD] = VEC(qk_norm_grad);
     run[K_ROPE] = VEC(rope);
     run[K_ATTENTION] = VEC(attention);
     run[K_ATTENTION_GRAD] = VEC(attention_grad);

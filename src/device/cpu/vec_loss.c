@@ -54,31 +54,87 @@ VEC_INLINE float block_sum(const void *row, int64_t first, int64_t last, float s
     return v_sum(sum[0] + sum[1]);
 }
 
-// Maximum of scale * x over a row, and the sum of exp(scale * x - maximum).
+// The same of logits softcap * t with t = tanh(scale * x); top is the maximum of t.
+VEC_INLINE float capped_sum(const void *row, int64_t first, int64_t last, float scale,
+                            float softcap, float top, dtype type)
+{
+    vf s = v_set(scale), cap = v_set(softcap), highest = v_set(top), sum = v_zero();
+#define SUM(c, n)                                                                                  \
+    do {                                                                                           \
+        vf e = v_exp_negative(cap * (v_tanh(v_load_n(row, c, n, type) * s) - highest));            \
+        sum += (n) == VL ? e : v_keep(v_first_lanes(n), e);                                        \
+    } while (0)
+    V_EACH(c, first, last, SUM);
+#undef SUM
+    return v_sum(sum);
+}
+
+// Maximum of the logits of a row, and the sum of exp(logit - maximum). Without a softcap top is a float.
 typedef struct vec_loss_stats {
-    float top;
-    double sum;
+    double top, sum;
 } vec_loss_stats;
 
-VEC_INLINE vec_loss_stats stats_of_row(const void *row, int64_t cols, float scale, dtype type)
+// The factor of x in a logit; with a softcap, in the tanh of it.
+VEC_INLINE float factor_of(float scale, float softcap, bool capped)
 {
+    return capped ? scale / softcap : scale;
+}
+
+VEC_INLINE vec_loss_stats stats_of_row(const void *row, int64_t cols, float scale, float softcap,
+                                       bool capped, dtype type)
+{
+    const float factor = factor_of(scale, softcap, capped);
     double sum = 0;
     float top = -INFINITY;
     for (int64_t c = 0; c < cols; c += LOSS_BLOCK) {
         int64_t to = size_min(c + LOSS_BLOCK, cols);
-        float here = block_top(row, c, to, scale, type);
+        float here = block_top(row, c, to, factor, type);
+        if (capped) here = v_tanh(v_set(here))[0];
         if (here > top) {
-            sum *= exp((double)top - here);
+            sum *= exp(capped ? softcap * ((double)top - here) : (double)top - here);
             top = here;
         }
-        sum += block_sum(row, c, to, scale, top, type);
+        sum += capped ? capped_sum(row, c, to, factor, softcap, top, type)
+                      : block_sum(row, c, to, factor, top, type);
     }
-    return (vec_loss_stats){top, sum};
+    return (vec_loss_stats){capped ? (double)softcap * top : top, sum};
 }
 
 VEC_INLINE float logit(const void *row, int64_t column, dtype type)
 {
     return v_load_n(row, column, 1, type)[0];
+}
+
+// The logit of a column.
+VEC_INLINE double logit_of(const void *row, int64_t column, float scale, float softcap, bool capped,
+                           dtype type)
+{
+    const float x = logit(row, column, type);
+    if (!capped) return (double)scale * x;
+    return (double)softcap * v_tanh(v_set(x * factor_of(scale, softcap, true)))[0];
+}
+
+// Replaces a row of capped logits by its gradient. z = softcap * t has the slope scale * (1 - t^2).
+VEC_INLINE void capped_grad(const vec_loss_rows *w, void *row, int64_t label, double lse,
+                            dtype type)
+{
+    const kernel_cross_entropy_args *p = w->p;
+    double at_label = 0;
+    bool here = label >= 0 && label < p->cols;
+    if (here) {
+        double z = logit_of(row, label, p->scale, p->softcap, true, type), t = z / p->softcap;
+        at_label = w->factor * (1 - t * t) * (exp(z - lse) - 1);
+    }
+    vf s = v_set(factor_of(p->scale, p->softcap, true)), cap = v_set(p->softcap),
+       f = v_set((float)w->factor), l = v_set((float)lse);
+#define GRAD(c, n)                                                                                 \
+    do {                                                                                           \
+        vf t = v_tanh(v_load_n(row, c, n, type) * s);                                              \
+        v_store_n(row, c, n, type, f *(v_set(1) - t * t) * v_exp_negative(cap * t - l));           \
+    } while (0)
+    V_EACH(c, 0, p->cols, GRAD);
+#undef GRAD
+    if (here) v_store_n(row, label, 1, type, v_set((float)at_label));
 }
 
 // Replaces the row by its gradient. `label` counts from column 0 and may lie outside the row.
@@ -95,7 +151,7 @@ VEC_INLINE void row_grad(const vec_loss_rows *w, void *row, int64_t label, doubl
     if (here) v_store_n(row, label, 1, type, v_set((float)at_label));
 }
 
-VEC_INLINE double loss_row(const vec_loss_rows *w, int64_t r, dtype type)
+VEC_INLINE double loss_row(const vec_loss_rows *w, int64_t r, bool capped, dtype type)
 {
     const kernel_cross_entropy_args *p = w->p;
     void *row = vec_at(p->logits, r * kernel_stride(p->stride, p->cols), type);
@@ -108,11 +164,14 @@ VEC_INLINE double loss_row(const vec_loss_rows *w, int64_t r, dtype type)
     if (p->stats) {
         total = ref_total_of_shards(p, r);
     } else {
-        vec_loss_stats stats = stats_of_row(row, p->cols, p->scale, type);
+        vec_loss_stats stats = stats_of_row(row, p->cols, p->scale, p->softcap, capped, type);
         total.lse = stats.top + log(stats.sum);
-        total.label = (double)p->scale * logit(row, label, type);
+        total.label = logit_of(row, label, p->scale, p->softcap, capped, type);
     }
-    if (p->gradient) row_grad(w, row, label, total.lse, type);
+    if (p->gradient && capped)
+        capped_grad(w, row, label, total.lse, type);
+    else if (p->gradient)
+        row_grad(w, row, label, total.lse, type);
     return total.lse - total.label;
 }
 
@@ -122,9 +181,14 @@ static void loss_part(const cpu_context *x, const void *args, int64_t first, int
     (void)x, (void)thread;
     const vec_loss_rows *w = args;
     for (int64_t r = first; r < last; r++) {
-#define CALL(type) w->losses[r] = loss_row(w, w->row0 + r, type)
-        V_BY_TYPE(w->p->type, CALL);
-#undef CALL
+#define PLAIN(type)  w->losses[r] = loss_row(w, w->row0 + r, false, type)
+#define CAPPED(type) w->losses[r] = loss_row(w, w->row0 + r, true, type)
+        if (w->p->softcap > 0)
+            V_BY_TYPE(w->p->type, CAPPED);
+        else
+            V_BY_TYPE(w->p->type, PLAIN);
+#undef PLAIN
+#undef CAPPED
     }
 }
 
@@ -148,7 +212,7 @@ void VEC(cross_entropy)(const cpu_context *x, const void *args)
 }
 
 VEC_INLINE void stats_rows(const kernel_cross_entropy_stats_args *p, int64_t first, int64_t last,
-                           dtype type)
+                           bool capped, dtype type)
 {
     for (int64_t r = first; r < last; r++) {
         const void *row = vec_at(p->logits, r * kernel_stride(p->stride, p->cols), type);
@@ -156,10 +220,11 @@ VEC_INLINE void stats_rows(const kernel_cross_entropy_stats_args *p, int64_t fir
         float *out = p->stats + 3 * r;
         out[0] = out[1] = out[2] = 0;
         if (p->labels[r] == p->ignore) continue;
-        vec_loss_stats stats = stats_of_row(row, p->cols, p->scale, type);
-        out[0] = stats.top;
-        out[1] = (float)stats.sum;
-        if (label >= 0 && label < p->cols) out[2] = p->scale * logit(row, label, type);
+        vec_loss_stats stats = stats_of_row(row, p->cols, p->scale, p->softcap, capped, type);
+        out[0] = (float)stats.top; // the sum is relative to the maximum after this rounding
+        out[1] = p->cols > 0 ? (float)(stats.sum * exp(stats.top - out[0])) : 0;
+        if (label >= 0 && label < p->cols)
+            out[2] = (float)logit_of(row, label, p->scale, p->softcap, capped, type);
     }
 }
 
@@ -168,9 +233,14 @@ static void stats_part(const cpu_context *x, const void *args, int64_t first, in
 {
     (void)x, (void)thread;
     const kernel_cross_entropy_stats_args *p = args;
-#define CALL(type) stats_rows(p, first, last, type)
-    V_BY_TYPE(p->type, CALL);
-#undef CALL
+#define PLAIN(type)  stats_rows(p, first, last, false, type)
+#define CAPPED(type) stats_rows(p, first, last, true, type)
+    if (p->softcap > 0)
+        V_BY_TYPE(p->type, CAPPED);
+    else
+        V_BY_TYPE(p->type, PLAIN);
+#undef PLAIN
+#undef CAPPED
 }
 
 void VEC(cross_entropy_stats)(const cpu_context *x, const void *args)

@@ -37,8 +37,18 @@ VEC_INLINE float row_spread(const void *x, int64_t cols, float mean, dtype type)
     return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
+// The factors of columns c … c+n-1. `plain` says that there is a gain, which stands for itself.
+VEC_INLINE vf gain_of(const void *gain, bool unit_offset, bool plain, int64_t c, int64_t n,
+                      dtype type)
+{
+    if (!plain && !gain) return v_set(1);
+    vf g = v_load_n(gain, c, n, type);
+    if (!plain && unit_offset) g += v_set(1);
+    return g;
+}
+
 VEC_INLINE void norm_rows(const kernel_norm_args *p, int64_t first, int64_t last, bool bias,
-                          dtype type, dtype residual)
+                          bool plain, dtype type, dtype residual)
 {
     const kernel_add_args sum = {
         .a = p->x, .b = p->addend, .y = p->sum, .alpha = p->alpha, .beta = p->beta};
@@ -53,7 +63,8 @@ VEC_INLINE void norm_rows(const kernel_norm_args *p, int64_t first, int64_t last
         vf m = v_set(mean), s = v_set(rstd);
 #define NORM(c, n)                                                                                 \
     do {                                                                                           \
-        vf v = (v_load_n(x, c, n, residual) - m) * s * v_load_n(p->gain, c, n, type);              \
+        vf v = (v_load_n(x, c, n, residual) - m) * s *                                             \
+               gain_of(p->gain, p->unit_offset, plain, c, n, type);                                \
         if (bias) v += v_load_n(p->bias, c, n, type);                                              \
         v_store_n(y, c, n, type, v);                                                               \
     } while (0)
@@ -67,14 +78,18 @@ static void norm_part(const cpu_context *x, const void *args, int64_t first, int
 {
     (void)x, (void)thread;
     const kernel_norm_args *p = args;
-#define BIASED(type, residual) norm_rows(p, first, last, true, type, residual)
-#define PLAIN(type, residual)  norm_rows(p, first, last, false, type, residual)
-    if (p->bias)
+#define BIASED(type, residual) norm_rows(p, first, last, true, true, type, residual)
+#define PLAIN(type, residual)  norm_rows(p, first, last, false, true, type, residual)
+#define OTHER(type, residual)  norm_rows(p, first, last, p->bias != NULL, false, type, residual)
+    if (p->unit_offset || !p->gain)
+        V_BY_RESIDUAL(p->type, p->residual_fp32, OTHER);
+    else if (p->bias)
         V_BY_RESIDUAL(p->type, p->residual_fp32, BIASED);
     else
         V_BY_RESIDUAL(p->type, p->residual_fp32, PLAIN);
 #undef BIASED
 #undef PLAIN
+#undef OTHER
 }
 
 void VEC(norm)(const cpu_context *x, const void *args)
@@ -89,8 +104,8 @@ typedef struct vec_norm_stats {
     float mean, rstd, g, g_hat;
 } vec_norm_stats;
 
-VEC_INLINE vec_norm_stats stats_of(const kernel_norm_grad_args *p, int64_t r, dtype type,
-                                   dtype residual)
+VEC_INLINE vec_norm_stats stats_of(const kernel_norm_grad_args *p, int64_t r, bool plain,
+                                   dtype type, dtype residual)
 {
     vec_norm_stats s = {.mean = p->is_rms ? 0 : p->mean[r], .rstd = p->rstd[r]};
     const void *x = vec_at(p->x, r * p->cols, residual), *dy = vec_at(p->dy, r * p->cols, type);
@@ -98,7 +113,7 @@ VEC_INLINE vec_norm_stats stats_of(const kernel_norm_grad_args *p, int64_t r, dt
     vf m = v_set(s.mean), scale = v_set(s.rstd);
 #define STATS(i, c, n)                                                                             \
     do {                                                                                           \
-        vf g = v_load_n(dy, c, n, type) * v_load_n(p->gain, c, n, type);                           \
+        vf g = v_load_n(dy, c, n, type) * gain_of(p->gain, p->unit_offset, plain, c, n, type);     \
         sum[i] += g;                                                                               \
         along[i] += g * ((v_load_n(x, c, n, residual) - m) * scale);                               \
     } while (0)
@@ -117,10 +132,11 @@ VEC_INLINE vec_norm_stats stats_of(const kernel_norm_grad_args *p, int64_t r, dt
 // dx of `rows` <= NORM_ROWS rows from r on, for columns c … c+n-1. Adds the rows' sums to dgain and
 // dbias.
 VEC_INLINE void grad_lanes(const kernel_norm_grad_args *p, const vec_norm_stats *s, int64_t r,
-                           int rows, int64_t c, int64_t n, float *dgain, float *dbias, dtype type,
-                           dtype residual)
+                           int rows, int64_t c, int64_t n, float *dgain, float *dbias, bool plain,
+                           dtype type, dtype residual)
 {
-    vf gain = v_load_n(p->gain, c, n, type), sum = v_load_n(dgain, c, n, F32), bias = v_zero();
+    vf gain = gain_of(p->gain, p->unit_offset, plain, c, n, type), sum = v_load_n(dgain, c, n, F32),
+       bias = v_zero();
     if (dbias) bias = v_load_n(dbias, c, n, F32);
     for (int i = 0; i < rows; i++) {
         int64_t first = (r + i) * p->cols + c;
@@ -137,18 +153,18 @@ VEC_INLINE void grad_lanes(const kernel_norm_grad_args *p, const vec_norm_stats 
 }
 
 VEC_INLINE void grad_rows(const kernel_norm_grad_args *p, int64_t first, int64_t last, float *dgain,
-                          float *dbias, dtype type, dtype residual)
+                          float *dbias, bool plain, dtype type, dtype residual)
 {
     for (int64_t r = first; r < last; r += NORM_ROWS) {
         int rows = (int)size_min(NORM_ROWS, last - r);
         vec_norm_stats s[NORM_ROWS];
-        for (int i = 0; i < rows; i++) s[i] = stats_of(p, r + i, type, residual);
+        for (int i = 0; i < rows; i++) s[i] = stats_of(p, r + i, plain, type, residual);
 #define LANES(c, n)                                                                                \
     do {                                                                                           \
         if (rows == NORM_ROWS && (n) == VL) {                                                      \
-            grad_lanes(p, s, r, NORM_ROWS, c, n, dgain, dbias, type, residual);                    \
+            grad_lanes(p, s, r, NORM_ROWS, c, n, dgain, dbias, plain, type, residual);             \
         } else {                                                                                   \
-            grad_lanes(p, s, r, rows, c, n, dgain, dbias, type, residual);                         \
+            grad_lanes(p, s, r, rows, c, n, dgain, dbias, plain, type, residual);                  \
         }                                                                                          \
     } while (0)
         V_EACH(c, 0, p->cols, LANES);
@@ -200,13 +216,17 @@ static void grad_chunks(const cpu_context *x, const void *args, int64_t first, i
         int64_t from = i * chunk_rows(p), to = size_min(from + chunk_rows(p), p->rows);
         if (!p->dbias) dbias = NULL;
 // With dx the sums for dgain cost nothing, so they are taken also where dgain is not wanted.
-#define GRAD(type, residual) grad_rows(p, from, to, dgain, dbias, type, residual)
-#define SUM(type, residual)  sum_rows(p, from, to, p->dgain ? dgain : NULL, dbias, type, residual)
-        if (p->dx)
+#define GRAD(type, residual)  grad_rows(p, from, to, dgain, dbias, true, type, residual)
+#define OTHER(type, residual) grad_rows(p, from, to, dgain, dbias, false, type, residual)
+#define SUM(type, residual)   sum_rows(p, from, to, p->dgain ? dgain : NULL, dbias, type, residual)
+        if (p->dx && (p->unit_offset || !p->gain))
+            V_BY_RESIDUAL(p->type, p->residual_fp32, OTHER);
+        else if (p->dx)
             V_BY_RESIDUAL(p->type, p->residual_fp32, GRAD);
         else
             V_BY_RESIDUAL(p->type, p->residual_fp32, SUM);
 #undef GRAD
+#undef OTHER
 #undef SUM
     }
 }

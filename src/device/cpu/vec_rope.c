@@ -41,14 +41,44 @@ VEC_INLINE void rotate_rows(const kernel_rope_args *p, int64_t first, int64_t la
     }
 }
 
+// The same where pairs are neighbours. A vector has the pairs of VL / 2 angles.
+VEC_INLINE void rotate_neighbours(const kernel_rope_args *p, int64_t first, int64_t last,
+                                  dtype type)
+{
+    // Of each pair, one lane takes away its neighbour times the sine.
+    vi odd = v_iota() & v_set_int(1);
+    vi minus = V_OP(slli_epi32)(odd ^ v_set_int(p->inverse ? 0 : 1), 31);
+    for (int64_t r = first; r < last; r++) {
+        const float *angles = p->table + kernel_row_position(&p->row_tokens, r) * p->rot;
+#define ROTATE(i, n)                                                                               \
+    do {                                                                                           \
+        vf both = v_load_n(angles, i, n, F32);                                                     \
+        vf cosine = V_OP(moveldup_ps)(both);                                                       \
+        vf sine = v_as_float(v_as_int(V_OP(movehdup_ps)(both)) ^ minus);                           \
+        for (int64_t h = 0; h < p->heads; h++) {                                                   \
+            int64_t offset = r * p->stride + h * p->head_dim + i;                                  \
+            vf x = v_load_n(p->x, offset, n, type);                                                \
+            v_store_n(p->x, offset, n, type, x *cosine + V_OP(permute_ps)(x, 0xb1) * sine);        \
+        }                                                                                          \
+    } while (0)
+        V_EACH(i, 0, p->rot, ROTATE);
+#undef ROTATE
+    }
+}
+
 static void rope_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
                       int thread)
 {
     (void)x, (void)thread;
     const kernel_rope_args *p = args;
-#define CALL(type) rotate_rows(p, first, last, type)
-    V_BY_TYPE(p->type, CALL);
-#undef CALL
+#define HALVES(type)     rotate_rows(p, first, last, type)
+#define NEIGHBOURS(type) rotate_neighbours(p, first, last, type)
+    if (p->interleaved)
+        V_BY_TYPE(p->type, NEIGHBOURS);
+    else
+        V_BY_TYPE(p->type, HALVES);
+#undef HALVES
+#undef NEIGHBOURS
 }
 
 void VEC(rope)(const cpu_context *x, const void *args)

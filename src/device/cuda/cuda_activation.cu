@@ -2,6 +2,7 @@
 // cuda_kernels.c calls the host sides. Each function of x is computed in fp32 from one exponential and one
 // reciprocal, without a difference of nearly equal numbers.
 #include "device/cuda/gpu_each.h"
+#include "device/cuda/gpu_math.h"
 
 constexpr float LOG2_E = 1.44269504089f;
 constexpr float ROOT_TWO_OVER_PI = 0.79788456080f;
@@ -73,18 +74,14 @@ static __device__ inline act_value act_relu(float x)
     return x > 0 ? act_value{x, 1.0f} : act_value{x * 0.0f, x * 0.0f}; // keeps NaN
 }
 
-// Near zero a polynomial, that of vec_math.h.
+static __device__ inline act_value act_relu2(float x)
+{
+    return x > 0 ? act_value{gpu_mul(x, x), gpu_add(x, x)} : act_value{x * 0.0f, x * 0.0f};
+}
+
 static __device__ inline act_value act_tanh(float x)
 {
-    const float size = fabsf(x), square = gpu_mul(x, x);
-    float p = -0.00589515754f;
-    p = fmaf(p, square, 0.0207959713f);
-    p = fmaf(p, square, -0.0537838302f);
-    p = fmaf(p, square, 0.133319241f);
-    p = fmaf(p, square, -0.33333298f);
-    const float e = gpu_exp2(gpu_mul(size, 2 * LOG2_E));
-    const float large = fmaf(-2.0f, gpu_reciprocal(gpu_add(e, 1.0f)), 1.0f);
-    const float t = size < 0.6f ? fmaf(gpu_mul(x, square), p, x) : copysignf(large, x);
+    const float t = gpu_tanh(x);
     return {t, fmaf(-t, t, 1.0f)};
 }
 
@@ -93,6 +90,7 @@ template <kernel_activation ACT> static __device__ inline act_value act_of(float
     if (ACT == ACT_GELU) return act_gelu(x);
     if (ACT == ACT_GELU_TANH) return act_gelu_tanh(x);
     if (ACT == ACT_RELU) return act_relu(x);
+    if (ACT == ACT_RELU2) return act_relu2(x);
     if (ACT == ACT_SILU) return act_silu(x);
     return act_tanh(x);
 }
@@ -111,6 +109,8 @@ template <typename F> static void with_activation(dtype type, kernel_activation 
             f(zero, act_name<ACT_GELU_TANH>());
         else if (act == ACT_RELU)
             f(zero, act_name<ACT_RELU>());
+        else if (act == ACT_RELU2)
+            f(zero, act_name<ACT_RELU2>());
         else if (act == ACT_SILU)
             f(zero, act_name<ACT_SILU>());
         else

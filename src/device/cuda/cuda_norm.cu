@@ -45,13 +45,15 @@ static __device__ inline void norm_write(const kernel_norm_args &p, int64_t r, i
                                          const norm_pack<R> &x, float mean, float rstd)
 {
     const int cols = (int)p.cols;
-    const norm_pack<T> gain = norm_load<ALIGNED>((const T *)p.gain, c, cols);
+    const norm_pack<T> gain = norm_load<ALIGNED>((const T *)p.gain, c, p.gain ? cols : 0);
+    const bool offset = p.unit_offset || !p.gain;
     const norm_pack<T> bias = norm_load<ALIGNED>((const T *)p.bias, c, p.bias ? cols : 0);
     norm_pack<T> out;
     GPU_UNROLL
     for (int j = 0; j < NORM_PACK; j++)
         out.v[j] = gpu_from_float<T>(norm_apply(gpu_to_float(x.v[j]), mean, rstd,
-                                                gpu_to_float(gain.v[j]), gpu_to_float(bias.v[j])));
+                                                norm_factor(gpu_to_float(gain.v[j]), offset),
+                                                gpu_to_float(bias.v[j])));
     norm_store<ALIGNED>((T *)p.y + r * p.cols, c, cols, out);
 }
 

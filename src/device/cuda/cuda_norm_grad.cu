@@ -239,7 +239,9 @@ static __device__ inline void grad_write_dx(const kernel_norm_grad_args &p,
                     : norm_load<false>(dx, columns.column(k), p.accumulate_dx ? columns.cols : 0);
         GPU_UNROLL
         for (int j = 0; j < NORM_PACK; j++) {
-            const float g = gpu_mul(gpu_to_float(row.dy[k].v[j]), gpu_to_float(gain[k].v[j]));
+            const float g =
+                gpu_mul(gpu_to_float(row.dy[k].v[j]),
+                        norm_factor(gpu_to_float(gain[k].v[j]), p.unit_offset || !p.gain));
             const float hat = grad_hat(row, stats, k, j);
             float v = gpu_mul(stats.rstd, fmaf(-hat, means.y, gpu_add(g, -means.x)));
             if (p.accumulate_dx) v = gpu_add(v, gpu_to_float(old.v[j]));
@@ -251,7 +253,8 @@ static __device__ inline void grad_write_dx(const kernel_norm_grad_args &p,
 
 // Adds a row to the sums. Returns the thread's summands of mean(g) and mean(g * x_hat).
 template <typename T, typename R>
-static __device__ inline float2 grad_add_row(const grad_row<T, R> &row, grad_stats stats,
+static __device__ inline float2 grad_add_row(const kernel_norm_grad_args &p,
+                                             const grad_row<T, R> &row, grad_stats stats,
                                              const norm_pack<T> (&gain)[GRAD_PACKS], grad_sums &sum)
 {
     float2 of_thread = {0, 0};
@@ -260,7 +263,8 @@ static __device__ inline float2 grad_add_row(const grad_row<T, R> &row, grad_sta
         GPU_UNROLL
         for (int j = 0; j < NORM_PACK; j++) {
             const float dy = gpu_to_float(row.dy[k].v[j]), hat = grad_hat(row, stats, k, j);
-            const float g = gpu_mul(dy, gpu_to_float(gain[k].v[j]));
+            const float g =
+                gpu_mul(dy, norm_factor(gpu_to_float(gain[k].v[j]), p.unit_offset || !p.gain));
             of_thread = {gpu_add(of_thread.x, g), fmaf(g, hat, of_thread.y)};
             sum.gain[k][j] = fmaf(dy, hat, sum.gain[k][j]);
             sum.bias[k][j] = gpu_add(sum.bias[k][j], dy);
@@ -288,7 +292,7 @@ static __global__ void __launch_bounds__(GRAD_BLOCK, 1)
     GPU_UNROLL
     for (int k = 0; k < GRAD_PACKS; k++)
         gain[k] = norm_load<ALIGNED>((const T *)p.gain + first_col, columns.column(k),
-                                     p.dx ? columns.cols : 0);
+                                     p.dx && p.gain ? columns.cols : 0);
     if (ALIGNED)
         for (int i = 0; i < s.stages; i++)
             grad_copy<T, R>(p, columns, r + i * s.groups, r + i * s.groups < end,
@@ -308,7 +312,7 @@ static __global__ void __launch_bounds__(GRAD_BLOCK, 1)
         } else {
             row = grad_read<T, R, false>(p, columns, r, r < end);
         }
-        const float2 of_thread = grad_add_row(row, stats, gain, sum);
+        const float2 of_thread = grad_add_row(p, row, stats, gain, sum);
         const int64_t ahead = r + s.stages * s.groups;
         if (ALIGNED) grad_copy<T, R>(p, columns, ahead, ahead < end, stage);
         float2 of_row = {0, 0};
@@ -337,7 +341,8 @@ static __global__ void __launch_bounds__(GRAD_BLOCK)
     for (int64_t c = threadIdx.x; c < p.cols; c += GRAD_BLOCK) {
         const float dy = gpu_to_float(((const T *)p.dy)[r * p.cols + c]);
         const float x = gpu_to_float(((const R *)p.x)[r * p.cols + c]);
-        const float g = gpu_mul(dy, gpu_to_float(((const T *)p.gain)[c]));
+        const float gain = p.gain ? gpu_to_float(((const T *)p.gain)[c]) : 0;
+        const float g = gpu_mul(dy, norm_factor(gain, p.unit_offset || !p.gain));
         of_thread = {gpu_add(of_thread.x, g),
                      fmaf(g, gpu_mul(gpu_add(x, -mean), rstd), of_thread.y)};
     }

@@ -1,10 +1,11 @@
 // gpu_norm.h -- how the norm kernels of the cuda device read and write rows. A thread has packs of 8
 // consecutive columns. Which columns it has does not depend on addresses, so rows at odd addresses give the
-// bits of aligned ones. cuda_norm.cu and cuda_norm_grad.cu include it.
+// bits of aligned ones. cuda_norm.cu, cuda_norm_grad.cu and cuda_qk_norm.cu
+// include it.
 #ifndef TRIREME_DEVICE_CUDA_GPU_NORM_H
 #define TRIREME_DEVICE_CUDA_GPU_NORM_H
 
-#include "device/cuda/gpu.h"
+#include "device/cuda/gpu_vector.h"
 
 constexpr int NORM_PACK = 8;
 template <typename T> using norm_pack = gpu_pack<T, NORM_PACK>;
@@ -32,6 +33,25 @@ static __device__ inline void norm_store(T *row, int c, int cols, const norm_pac
         for (int j = 0; j < NORM_PACK; j++)
             if (c + j < cols) row[c + j] = v.v[j];
     }
+}
+
+// The factor of a column with this gain. `offset`: it is 1 + gain.
+static __device__ inline float norm_factor(float gain, bool offset)
+{
+    return offset ? gpu_add(1.0f, gain) : gain;
+}
+
+// The factors of columns c … c+7, for a gain that may be missing.
+template <bool ALIGNED, typename T>
+static __device__ inline gpu_floats<NORM_PACK> norm_gain(const T *gain, bool unit_offset, int c,
+                                                         int cols)
+{
+    const norm_pack<T> in = norm_load<ALIGNED>(gain, c, gain ? cols : 0);
+    gpu_floats<NORM_PACK> out;
+    GPU_UNROLL
+    for (int j = 0; j < NORM_PACK; j++)
+        out.v[j] = norm_factor(gpu_to_float(in.v[j]), unit_offset || !gain);
+    return out;
 }
 
 // Returns whether rows of `cols` columns start at multiples of 16 bytes in this array.

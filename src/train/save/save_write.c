@@ -32,6 +32,8 @@ typedef struct save_target {
     dtype type;
     int64_t first_row, rows, cols; // the rows of the parameter that the tensor has
     bool transposed;
+    const graph_param *decl; // NULL: the tensor has the rows in their order
+    int piece;
 } save_target;
 
 // One rank's shard of a parameter, or a tensor that one rank has: complete rows.
@@ -115,6 +117,16 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+// The row of the tensor that has this row of its rows. *n becomes no more than the rows that follow it in both.
+static int64_t row_of(const save_target *to, int64_t row, int64_t *n)
+{
+    int64_t follow = *n;
+    if (!to->decl) return row;
+    row = model_param_file_row(to->decl, to->piece, row, &follow);
+    *n = least(*n, follow);
+    return row;
+}
+
 static status move_shard(save_writer *w, const save_target *to, const save_shard *x, err *e)
 {
     status result = OK;
@@ -125,8 +137,9 @@ static status move_shard(save_writer *w, const save_target *to, const save_shard
         if (full < to->first_row) n = least(n, to->first_row - full);
         if (full < to->first_row || full >= end) continue;
         n = least(n, least(end - full, most));
+        const int64_t to_row = row_of(to, full - to->first_row, &n);
         TRY(bring_block(w, x, row, n, e));
-        if (to->fd >= 0) TRY(put_block(w, to, x->type, full - to->first_row, n, col, x->cols, e));
+        if (to->fd >= 0) TRY(put_block(w, to, x->type, to_row, n, col, x->cols, e));
     }
 done:
     return result;
@@ -204,6 +217,7 @@ static void set_rows(const trainer *t, const save_tensor *x, save_target *to)
     to->cols = graph_param_cols(d);
     to->rows = x->file ? d->piece[x->file->piece].rows : d->dim[0];
     to->first_row = x->file ? x->file->first_row : 0;
+    to->decl = x->file ? d : NULL, to->piece = x->file ? x->file->piece : 0;
     to->transposed = x->file && model_param_file_is_transposed(t->model, x->file);
 }
 

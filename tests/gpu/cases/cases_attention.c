@@ -10,14 +10,24 @@ typedef struct shape {
     dtype type;
 } shape;
 
-static const char *text_of(const shape *h)
+// What a case describes.
+typedef struct attention {
+    shape shape;
+    kernel_attention_form form;
+    bool sinks, accumulates; // accumulates: the gradients of sinks
+} attention;
+
+static const char *text_of(const attention *a)
 {
-    static char text[160];
+    static char text[200];
+    const shape *h = &a->shape;
     snprintf(text, sizeof text,
-             "B=%d Tq=%d Tk=%d H=%d KV=%d D=%d %s dropout %g gap %d rank %d of %d %s",
+             "B=%d Tq=%d Tk=%d H=%d KV=%d D=%d %s dropout %g gap %d rank %d of %d %s, window %d, "
+             "cap %g, sinks %d",
              (int)h->batch, (int)h->tq, (int)h->tk, (int)h->heads, (int)h->kv_heads,
              (int)h->head_dim, h->causal ? "causal" : "full", (double)h->dropout, (int)h->gap,
-             h->rank, h->ranks, dtype_name(h->type));
+             h->rank, h->ranks, dtype_name(h->type), (int)a->form.window, (double)a->form.softcap,
+             a->sinks);
     return text;
 }
 
@@ -33,8 +43,9 @@ static kernel_tokens queries_of(const shape *h)
 
 // q, k and v lie in one array, as in a model. The words of a row's dropout begin within a counter if the
 // number of keys is no multiple of 4.
-static kernel_attention_args describe_inputs(space *s, const shape *h)
+static kernel_attention_args describe_inputs(space *s, const attention *a)
 {
+    const shape *h = &a->shape;
     const int64_t d = h->head_dim, row = (h->heads + 2 * h->kv_heads) * d + h->gap;
     const int64_t tokens = h->batch * (h->tk > h->tq ? h->tk : h->tq);
     unsigned char *qkv = space_random(s, tokens * row, h->type, 1, NULL);
@@ -55,7 +66,9 @@ static kernel_attention_args describe_inputs(space *s, const shape *h)
         .q = qkv,
         .k = qkv + size * (size_t)(h->heads * d),
         .v = qkv + size * (size_t)((h->heads + h->kv_heads) * d),
+        .sinks = a->sinks ? space_random(s, h->heads, h->type, 1, NULL) : NULL,
         .scale = 1.5f / sqrtf((float)d),
+        .form = a->form,
         .dropout.p = h->dropout,
         .dropout.draw = {.seed = 3, .node = 2, .row0 = 5},
         .dropout.stride = (uint64_t)h->tk,
@@ -68,8 +81,7 @@ static kernel_attention_args describe_inputs(space *s, const shape *h)
 
 static kernel_call describe_forward(space *s, const void *args)
 {
-    const shape *h = args;
-    kernel_call call = {.kind = K_ATTENTION, .u.attention = describe_inputs(s, h)};
+    kernel_call call = {.kind = K_ATTENTION, .u.attention = describe_inputs(s, args)};
     kernel_attention_args *p = &call.u.attention;
     p->o = space_random(s, p->batch * p->queries.seq * p->o_stride, p->type, 1, "o");
     p->lse = space_random(s, p->batch * p->heads * p->queries.seq, F32, 1, "lse");
@@ -78,8 +90,8 @@ static kernel_call describe_forward(space *s, const void *args)
 
 static kernel_call describe_backward(space *s, const void *args)
 {
-    const shape *h = args;
-    kernel_call call = {.kind = K_ATTENTION, .u.attention = describe_inputs(s, h)};
+    const attention *a = args;
+    kernel_call call = {.kind = K_ATTENTION, .u.attention = describe_inputs(s, a)};
     kernel_attention_args p = call.u.attention;
     p.o = space_random(s, p.batch * p.queries.seq * p.o_stride, p.type, 1, NULL);
     p.lse = space_random(s, p.batch * p.heads * p.queries.seq, F32, 1, NULL);
@@ -95,18 +107,26 @@ static kernel_call describe_backward(space *s, const void *args)
             .dq = grads,
             .dk = grads + ((const unsigned char *)p.k - (const unsigned char *)p.q),
             .dv = grads + ((const unsigned char *)p.v - (const unsigned char *)p.q),
-            .delta = space_random(s, p.batch * p.heads * p.queries.seq, F32, 1, "delta")}};
+            .delta = space_random(s, p.batch * p.heads * p.queries.seq, F32, 1, "delta"),
+            .d_sinks = a->sinks ? space_random(s, p.heads, F32, 1, "d_sinks") : NULL,
+            .accumulate_d_sinks = a->accumulates}};
+}
+
+static void check_attention(case_run *r, attention a)
+{
+    case_check(r, describe_forward, &a, "attention %s", text_of(&a));
+    case_check(r, describe_backward, &a, "attention_grad %s", text_of(&a));
 }
 
 static void check_forward(case_run *r, shape h)
 {
-    case_check(r, describe_forward, &h, "attention %s", text_of(&h));
+    const attention a = {.shape = h};
+    case_check(r, describe_forward, &a, "attention %s", text_of(&a));
 }
 
 static void check(case_run *r, shape h)
 {
-    check_forward(r, h);
-    case_check(r, describe_backward, &h, "attention_grad %s", text_of(&h));
+    check_attention(r, (attention){.shape = h});
 }
 
 static const dtype HALVES[] = {BF16, F16};
@@ -180,10 +200,43 @@ static void check_decode(case_run *r)
     check_forward(r, (shape){1, 1, 40, 1, 1, 1040, true, 0, 0, 0, 0, F16});
 }
 
+// Windows that begin and end within tiles and at their edges, in every kernel: each width of the tiles, plain, decoding.
+static void check_forms(case_run *r)
+{
+    static const attention ALL[] = {
+        {{1, 200, 200, 1, 1, 64, true, 0, 0, 0, 0, BF16}, {1, 0}, false, false},
+        {{1, 200, 200, 2, 1, 32, true, 0, 0, 0, 0, F16}, {40, 0}, true, false},
+        {{1, 200, 200, 1, 1, 96, true, 0, 0, 0, 0, BF16}, {64, 2}, false, false},
+        {{1, 150, 150, 1, 1, 128, true, 0, 0, 0, 0, F16}, {33, 1.5f}, true, true},
+        {{2, 300, 300, 1, 1, 40, true, 0, 0, 0, 0, BF16}, {130, 0}, true, false},
+        {{1, 70, 70, 4, 2, 64, false, 0, 0, 0, 0, F16}, {0, 1}, true, true},
+        {{1, 65, 65, 2, 1, 64, true, 0, 0, 0, 0, BF16}, {0, 3}, false, false},
+        {{1, 65, 65, 2, 1, 128, true, 0, 0, 0, 0, F16}, {0, 0}, true, false},
+        {{1, 65, 65, 2, 1, 32, true, 0, 0, 0, 0, BF16}, {1000, 0}, false, false},
+        {{1, 40, 100, 1, 1, 32, true, 0, 0, 0, 0, BF16}, {17, 2}, true, false},
+        {{1, 130, 130, 2, 1, 20, true, 0, 0, 0, 0, F32}, {50, 0}, false, false},
+        {{2, 70, 70, 2, 1, 24, true, 0, 0, 0, 0, F32}, {5, 2}, true, true},
+        {{1, 33, 33, 1, 1, 160, true, 0, 1, 0, 0, BF16}, {9, 2}, true, false},
+        {{1, 72, 72, 2, 1, 64, true, 0.3f, 0, 0, 0, BF16}, {20, 2}, true, false},
+        {{1, 33, 33, 2, 1, 16, true, 0.3f, 0, 0, 0, F32}, {20, 2}, true, false},
+        {{1, 1, 600, 2, 1, 64, true, 0, 0, 0, 0, BF16}, {300, 2}, true, false},
+        {{2, 3, 520, 2, 2, 80, true, 0, 0, 0, 0, F16}, {7, 0}, true, false},
+        {{1, 4, 40, 2, 1, 32, true, 0.3f, 0, 0, 0, F32}, {11, 2}, true, false},
+    };
+    for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++) check_attention(r, ALL[i]);
+    for (int rank = 0; rank < 2; rank++) {
+        check_attention(
+            r,
+            (attention){{1, 80, 160, 1, 1, 64, true, 0, 0, 2, rank, BF16}, {30, 0}, true, false});
+        check_attention(
+            r, (attention){{1, 20, 40, 2, 1, 24, true, 0, 0, 2, rank, F32}, {15, 2}, true, false});
+    }
+}
+
 // ---- One sequence of a batch
 
 typedef struct sequence {
-    shape batch; // first: describe_forward and describe_backward take it
+    attention batch; // first: describe_forward and describe_backward take it
     int64_t index;
 } sequence;
 
@@ -233,10 +286,10 @@ static void check_alone(case_run *r)
     };
     for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++)
         for (int index = 0; index < 3; index++) {
-            const sequence h = {ALL[i], index};
+            const sequence h = {{.shape = ALL[i]}, index};
             case_check_sequence(r, describe_forward, describe_forward_alone, &h, 3, index,
                                 text_of(&h.batch));
-            if (h.batch.tq == h.batch.tk)
+            if (ALL[i].tq == ALL[i].tk)
                 case_check_sequence(r, describe_backward, describe_backward_alone, &h, 3, index,
                                     text_of(&h.batch));
         }
@@ -250,6 +303,7 @@ void cases_run(case_run *r)
     check_dropout(r);
     check_context_parallel(r);
     check_decode(r);
+    check_forms(r);
     for (int i = 0; i < 6; i++) {
         const int64_t tk = case_pick(r, 1, 90), kv = case_pick(r, 1, 2);
         check(r, (shape){case_pick(r, 1, 2), case_pick(r, 1, tk), tk, kv * case_pick(r, 1, 2), kv,

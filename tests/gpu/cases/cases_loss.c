@@ -5,8 +5,8 @@
 typedef struct shape {
     int64_t rows, cols, stride;
     dtype type;
-    float scale, spread; // of the logits
-    int shards;          // 0: the full vocabulary
+    float scale, spread, softcap; // of the logits
+    int shards;                   // 0: the full vocabulary
     bool no_gradient, no_loss, step, ignored;
 } shape;
 
@@ -63,6 +63,7 @@ static kernel_call describe_stats(space *s, const void *args)
                                   .labels = labels,
                                   .stats = space_array_of(s, 3 * h->rows, F32, "stats"),
                                   .scale = h->scale,
+                                  .softcap = h->softcap,
                                   .ignore = IGNORE,
                                   .type = h->type}};
 }
@@ -96,6 +97,7 @@ static kernel_call describe(space *s, const void *args)
         .shards = h->shards,
         .step = step_of(s, h),
         .scale = h->scale,
+        .softcap = h->softcap,
         .ignore = IGNORE,
         .gradient = !h->no_gradient,
         .type = h->type};
@@ -109,10 +111,12 @@ static kernel_call describe(space *s, const void *args)
 static void check(case_run *r, const shape *h)
 {
     char text[160];
-    snprintf(text, sizeof text, "[%lld, %lld] stride %lld %s scale %g spread %g shards %d%s%s%s%s",
+    snprintf(text, sizeof text,
+             "[%lld, %lld] stride %lld %s scale %g spread %g softcap %g shards %d%s%s%s%s",
              (long long)h->rows, (long long)h->cols, (long long)h->stride, dtype_name(h->type),
-             (double)h->scale, (double)h->spread, h->shards, h->no_gradient ? " no gradient" : "",
-             h->no_loss ? " no loss" : "", h->step ? " step" : "", h->ignored ? " ignored" : "");
+             (double)h->scale, (double)h->spread, (double)h->softcap, h->shards,
+             h->no_gradient ? " no gradient" : "", h->no_loss ? " no loss" : "",
+             h->step ? " step" : "", h->ignored ? " ignored" : "");
     case_check(r, describe, h, "cross_entropy %s", text);
     case_check(r, describe_stats, h, "cross_entropy_stats %s", text);
 }
@@ -174,6 +178,16 @@ void cases_run(case_run *r)
 {
     check_flags(r, (shape){.rows = 4, .cols = 50, .stride = 64, .scale = 1, .spread = 2});
     check_flags(r, (shape){.rows = 3, .cols = 33, .scale = -0.5f, .spread = 6});
+    check_flags(
+        r, (shape){.rows = 4, .cols = 50, .stride = 64, .scale = 1, .spread = 20, .softcap = 30});
+    check_flags(r, (shape){.rows = 3, .cols = 33, .scale = -0.5f, .spread = 6, .softcap = 2});
+    check(r, &(shape){.rows = 2,
+                      .cols = 30011,
+                      .stride = 30016,
+                      .scale = 1,
+                      .spread = 9,
+                      .softcap = 15,
+                      .type = BF16});
     check(r, &(shape){.rows = 0, .cols = 8, .type = BF16, .scale = 1});
     check(r, &(shape){.rows = 2, .cols = 0, .stride = 8, .shards = 2, .scale = 1, .type = BF16});
     check(r, &(shape){.rows = 5, .cols = 1, .scale = 1, .spread = 1, .type = F16});

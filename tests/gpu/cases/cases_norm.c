@@ -7,6 +7,7 @@ typedef struct shape {
     dtype type;
     bool fp32, is_rms, bias;
     int variant;
+    bool unit_offset, no_gain;
 } shape;
 
 // The variants of K_NORM: without an addend; with one; the sum over x, and y over the addend.
@@ -21,12 +22,13 @@ static kernel_call describe_norm(space *s, const void *args)
     kernel_norm_args a = {.rows = h->rows,
                           .cols = h->cols,
                           .x = space_random(s, count, residual, 2, in_place ? "sum" : NULL),
-                          .gain = space_random(s, h->cols, h->type, 1, NULL),
+                          .gain = h->no_gain ? NULL : space_random(s, h->cols, h->type, 1, NULL),
                           .bias = h->bias ? space_random(s, h->cols, h->type, 1, NULL) : NULL,
                           .mean = h->is_rms ? NULL : space_array_of(s, h->rows, F32, "mean"),
                           .rstd = space_array_of(s, h->rows, F32, "rstd"),
                           .eps = 1e-5f,
                           .is_rms = h->is_rms,
+                          .unit_offset = h->unit_offset,
                           .type = h->type,
                           .residual_fp32 = h->fp32};
     if (h->variant != PLAIN) {
@@ -55,10 +57,11 @@ static kernel_call describe_grad(space *s, const void *args)
                                .accumulate_dgain = add,
                                .accumulate_dbias = add,
                                .is_rms = h->is_rms,
+                               .unit_offset = h->unit_offset,
                                .type = h->type,
                                .residual_fp32 = h->fp32};
     if (h->variant & WANT_DX) {
-        a.gain = space_random(s, h->cols, h->type, 1, NULL);
+        if (!h->no_gain) a.gain = space_random(s, h->cols, h->type, 1, NULL);
         a.dx = space_random(s, count, residual, 1, "dx");
     }
     if (h->variant & (WANT_DX | WANT_GAIN)) {
@@ -133,6 +136,11 @@ void cases_run(case_run *r)
             r, (shape){.rows = case_pick(r, 1, 40), .cols = case_pick(r, 1, 1300), .type = BF16});
     check_shape(r, (shape){.rows = 600, .cols = 8, .type = F32});
     check_many_rows(r);
+    check_shape(r,
+                (shape){.rows = 9, .cols = 136, .type = BF16, .fp32 = true, .unit_offset = true});
+    check_shape(r, (shape){.rows = 5, .cols = 77, .type = F16, .no_gain = true});
+    check_shape(r, (shape){.rows = 2, .cols = 16400, .type = F32, .unit_offset = true});
+    check_shape(r, (shape){.rows = 2, .cols = 16400, .type = BF16, .no_gain = true});
     check_shape(r, (shape){.rows = 3, .cols = 4096, .type = BF16, .fp32 = true});
     check_shape(r, (shape){.rows = 2, .cols = 8193, .type = BF16});
     check_shape(r, (shape){.rows = 2, .cols = 16400, .type = BF16, .fp32 = true});

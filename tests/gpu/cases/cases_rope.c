@@ -7,7 +7,7 @@ enum { POSITIONS = 40 };
 typedef struct shape {
     int64_t rows, heads, head_dim, rot, gap;
     dtype type;
-    bool some, inverse;
+    bool some, inverse, interleaved;
 } shape;
 
 static const kernel_tokens SOME = {
@@ -26,6 +26,7 @@ static kernel_call describe(space *s, const void *args)
                                     .stride = stride,
                                     .x = space_random(s, h->rows * stride, h->type, 1, "x"),
                                     .table = space_random(s, POSITIONS * h->rot, F32, 0.6f, NULL),
+                                    .interleaved = h->interleaved,
                                     .inverse = h->inverse,
                                     .type = h->type}};
 }
@@ -34,8 +35,8 @@ static void check(case_run *r, int64_t rows, int64_t heads, int64_t head_dim, in
                   int64_t gap)
 {
     for (dtype type = F32; type <= F16; type++)
-        for (int i = 0; i < 4; i++) {
-            const shape h = {rows, heads, head_dim, rot, gap, type, i & 1, i & 2};
+        for (int i = 0; i < 8; i++) {
+            const shape h = {rows, heads, head_dim, rot, gap, type, i & 1, i & 2, i & 4};
             case_check(r, describe, &h, "rope [%lld, %lld, %lld] rot %lld, gap %lld, %s variant %d",
                        (long long)rows, (long long)heads, (long long)head_dim, (long long)rot,
                        (long long)gap, dtype_name(type), i);

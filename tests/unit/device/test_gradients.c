@@ -1,71 +1,6 @@
 // test_gradients.c -- compares every gradient of the reference with central differences of its
-// forward pass: directional derivatives of sum(weight * y) along random directions. They are taken
-// by the five-point formula, whose error at this step is below the rounding of fp32.
-#include "unit/device/harness.h"
-
-static cpu_context context;
-static cpu_kernels kernels;
-
-static void run(kernel_kind kind, const void *args)
-{
-    kernels.run[kind](&context, args);
-}
-
-// One op under test: a function that computes the loss, and one variable with the gradient to
-// check.
-typedef struct claim {
-    double (*loss)(void *op);
-    void *op;
-    float *x;
-    const float *gradient;
-    int64_t count;
-} claim;
-
-static double loss_along(const claim *c, const float *at, const float *along, double step)
-{
-    for (int64_t i = 0; i < c->count; i++) c->x[i] = (float)(at[i] + step * along[i]);
-    return c->loss(c->op);
-}
-
-// The largest error of four directional derivatives, in units of the error that fp32 rounding
-// explains.
-static double gradient_error(const claim *c)
-{
-    float *at = malloc(sizeof(float) * (size_t)c->count);
-    memcpy(at, c->x, sizeof(float) * (size_t)c->count);
-    const double h = 0.02;
-    double worst = 0;
-    for (uint64_t direction = 0; direction < 4; direction++) {
-        float *along = harness_random(c->count, 1000 + direction);
-        double claimed = 0, scale = 0;
-        for (int64_t i = 0; i < c->count; i++) {
-            double term = (double)c->gradient[i] * along[i];
-            claimed += term;
-            scale += term * term;
-        }
-        double near = loss_along(c, at, along, h) - loss_along(c, at, along, -h);
-        double far = loss_along(c, at, along, 2 * h) - loss_along(c, at, along, -2 * h);
-        double measured = (8 * near - far) / (12 * h);
-        worst = fmax(worst, fabs(measured - claimed) / (5e-4 * sqrt(scale) + 1e-4));
-        free(along);
-    }
-    memcpy(c->x, at, sizeof(float) * (size_t)c->count);
-    free(at);
-    return worst;
-}
-
-static void assert_gradient(const claim *c)
-{
-    double error = gradient_error(c);
-    if (!(error <= 1)) fail_msg("the gradient is off by %.3g times what rounding explains", error);
-}
-
-static double weighted(const float *y, const float *weight, int64_t count)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < count; i++) sum += (double)y[i] * weight[i];
-    return sum;
-}
+// forward pass.
+#include "unit/device/gradient_check.h"
 
 // ---- linear layer: y = x w^T + bias ----
 
@@ -227,7 +162,7 @@ static double norm_loss(void *op)
     return weighted(l->forward.y, l->weight, ROWS * NORM_COLS);
 }
 
-static void check_norm(bool is_rms)
+static void check_norm(bool is_rms, bool unit_offset)
 {
     enum { COUNT = ROWS * NORM_COLS };
     float *x = harness_random(COUNT, 1), *gain = harness_random(NORM_COLS, 2);
@@ -244,7 +179,8 @@ static void check_norm(bool is_rms)
                .mean = is_rms ? NULL : mean,
                .rstd = rstd,
                .eps = 1e-5f,
-               .is_rms = is_rms},
+               .is_rms = is_rms,
+               .unit_offset = unit_offset},
               dy};
     norm_loss(&l);
     memcpy(dx, dy, sizeof(float) * COUNT); // in place: dx is dy
@@ -258,7 +194,8 @@ static void check_norm(bool is_rms)
                                               .dx = dx,
                                               .dgain = dgain,
                                               .dbias = is_rms ? NULL : dbias,
-                                              .is_rms = is_rms});
+                                              .is_rms = is_rms,
+                                              .unit_offset = unit_offset});
     assert_gradient(&(claim){norm_loss, &l, x, dx, COUNT});
     assert_gradient(&(claim){norm_loss, &l, gain, dgain, NORM_COLS});
     if (!is_rms) assert_gradient(&(claim){norm_loss, &l, bias, dbias, NORM_COLS});
@@ -268,8 +205,7 @@ static void check_norm(bool is_rms)
 static void norm_gradients(void **state)
 {
     (void)state;
-    check_norm(false);
-    check_norm(true);
+    for (int i = 0; i < 4; i++) check_norm(i & 1, i & 2);
 }
 
 // ---- rotary positions: in place, so the loss works on a copy ----
@@ -289,9 +225,8 @@ static double rotary_loss(void *op)
     return weighted(l->forward.x, l->weight, ROPE_COUNT);
 }
 
-static void rope_gradient_is_the_inverse_rotation(void **state)
+static void check_rope(bool interleaved)
 {
-    (void)state;
     float *x = harness_random(ROPE_COUNT, 1), *copy = harness_zeros(ROPE_COUNT);
     float *dy = harness_random(ROPE_COUNT, 2), *dx = harness_random(ROPE_COUNT, 2);
     float table[(SEQ + 2) * ROT];
@@ -306,6 +241,7 @@ static void rope_gradient_is_the_inverse_rotation(void **state)
                                 .rot = ROT,
                                 .stride = STRIDE,
                                 .x = copy,
+                                .interleaved = interleaved,
                                 .table = table};
     rotary l = {forward, x, dy};
     forward.x = dx;
@@ -313,6 +249,13 @@ static void rope_gradient_is_the_inverse_rotation(void **state)
     run(K_ROPE, &forward);
     assert_gradient(&(claim){rotary_loss, &l, x, dx, ROPE_COUNT});
     free(x), free(copy), free(dy), free(dx);
+}
+
+static void rope_gradient_is_the_inverse_rotation(void **state)
+{
+    (void)state;
+    check_rope(false);
+    check_rope(true);
 }
 
 // ---- attention ----
@@ -331,9 +274,11 @@ static double attend_loss(void *op)
     return weighted(l->forward.o, l->weight, BATCH * T * 4 * 6);
 }
 
-static void check_attention(int64_t kv_heads, bool causal, float dropout)
+static void check_attention(int64_t kv_heads, bool causal, float dropout,
+                            kernel_attention_form form, bool has_sinks)
 {
     enum { H = 4, D = 6 };
+    float *sinks = harness_random(H, 5), d_sinks[H] = {3, 3, 3, 3};
     float *q = harness_random(ATT, 1), *k = harness_random(ATT, 2), *v = harness_random(ATT, 3);
     float *o = harness_zeros(ATT), *d_o = harness_random(ATT, 4);
     float *dq = harness_zeros(ATT), *dk = harness_zeros(ATT), *dv = harness_zeros(ATT);
@@ -355,7 +300,9 @@ static void check_attention(int64_t kv_heads, bool causal, float dropout)
                  .v = v,
                  .o = o,
                  .lse = lse,
+                 .sinks = has_sinks ? sinks : NULL,
                  .scale = 0.4f,
+                 .form = form,
                  .dropout.p = dropout,
                  .dropout.draw = {.seed = 5, .node = 2, .row0 = 11},
                  .dropout.stride = 16,
@@ -364,20 +311,23 @@ static void check_attention(int64_t kv_heads, bool causal, float dropout)
     attend_loss(&l);
     kernel_attention_grad_args g = {
         .fwd = l.forward, .d_o = d_o, .dq = dq, .dk = dk, .dv = dv, .delta = delta};
+    if (has_sinks) g.d_sinks = d_sinks;
     run(K_ATTENTION_GRAD, &g);
     assert_gradient(&(claim){attend_loss, &l, q, dq, ATT});
     assert_gradient(&(claim){attend_loss, &l, k, dk, ATT});
     assert_gradient(&(claim){attend_loss, &l, v, dv, ATT});
+    if (has_sinks) assert_gradient(&(claim){attend_loss, &l, sinks, d_sinks, H});
+    free(sinks);
     free(q), free(k), free(v), free(o), free(d_o), free(dq), free(dk), free(dv);
 }
 
 static void attention_gradients(void **state)
 {
     (void)state;
-    check_attention(4, true, 0);
-    check_attention(4, false, 0);
-    check_attention(2, true, 0);
-    check_attention(1, true, 0.3f);
+    check_attention(4, true, 0, (kernel_attention_form){0}, false);
+    check_attention(4, false, 0, (kernel_attention_form){.softcap = 0.7f}, false);
+    check_attention(2, true, 0, (kernel_attention_form){.window = 3}, false);
+    check_attention(1, true, 0.3f, (kernel_attention_form){4, 1.5f}, true);
 }
 
 // ---- activations ----
@@ -416,7 +366,7 @@ static void activation_gradients(void **state)
     for (kernel_activation act = 0; act < ACTIVATIONS; act++) {
         float *x = harness_random(COUNT, 1), *y = harness_zeros(COUNT);
         float *dy = harness_random(COUNT, 2), *dx = harness_zeros(COUNT);
-        if (act == ACT_RELU) avoid_zero(x);
+        if (act == ACT_RELU || act == ACT_RELU2) avoid_zero(x);
         activate l = {.plain = {.count = COUNT, .x = x, .y = y, .act = act}, .weight = dy};
         run(K_ACTIVATION_GRAD,
             &(kernel_activation_args){.count = COUNT, .x = x, .dy = dy, .y = dx, .act = act});
@@ -431,7 +381,7 @@ static void glu_gradients(void **state)
     for (kernel_activation act = 0; act < ACTIVATIONS; act++) {
         float *x = harness_random(COUNT, 1), *y = harness_zeros(COUNT);
         float *dy = harness_random(COUNT, 2), *dx = harness_zeros(COUNT);
-        if (act == ACT_RELU) avoid_zero(x);
+        if (act == ACT_RELU || act == ACT_RELU2) avoid_zero(x);
         kernel_glu_args forward = {.rows = 3, .cols = 10, .x = x, .y = y, .act = act};
         activate l = {.gated = forward, .weight = dy};
         memcpy(dx, x, sizeof(float) * COUNT); // in place: dx is x
@@ -460,9 +410,8 @@ static double entropy_loss(void *op)
     return sum;
 }
 
-static void cross_entropy_gradient(void **state)
+static void check_cross_entropy(float softcap)
 {
-    (void)state;
     static const int32_t labels[5] = {0, 11, -100, 4, 4};
     float *x = harness_random(COUNT, 1), *copy = harness_zeros(COUNT),
           *dx = harness_random(COUNT, 1);
@@ -474,6 +423,7 @@ static void cross_entropy_gradient(void **state)
                                       .loss_sum = &sum,
                                       .count = &count,
                                       .scale = 0.7f,
+                                      .softcap = softcap,
                                       .ignore = -100};
     entropy l = {call, x};
     call.logits = dx;
@@ -482,6 +432,13 @@ static void cross_entropy_gradient(void **state)
     assert_true(count == 4);
     assert_gradient(&(claim){entropy_loss, &l, x, dx, COUNT});
     free(x), free(copy), free(dx);
+}
+
+static void cross_entropy_gradient(void **state)
+{
+    (void)state;
+    check_cross_entropy(0);
+    check_cross_entropy(1.5f);
 }
 
 static double square_loss(void *op)
@@ -555,21 +512,6 @@ static void a_wrong_gradient_is_found(void **state)
     free(x), free(y), free(dy), free(dx);
 }
 
-static int setup(void **state)
-{
-    (void)state;
-    context = harness_open(1);
-    ref_kernels_fill(&kernels);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    cpu_context_close(&context);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -586,5 +528,5 @@ int main(void)
         cmocka_unit_test(dropout_gradient_is_the_same_call),
         cmocka_unit_test(a_wrong_gradient_is_found),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, gradient_open, gradient_close);
 }

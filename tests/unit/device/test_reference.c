@@ -332,6 +332,48 @@ static void attention_of_the_last_query_equals_that_among_all(void **state)
     free(q), free(k), free(v);
 }
 
+// The values are PyTorch's, in double: cross_entropy(2 * tanh(0.7 * x / 2), [2, 1], reduction='sum') and its gradient.
+static void capped_logits_give_the_loss_of_torch(void **state)
+{
+    (void)state;
+    float x[] = {1, -2, 3, 0.5f, 4, 0, -1, 2};
+    const float want[] = {0.143996290f, 0.015702786f,  -0.118294540f, 0.113648977f,
+                          0.082809796f, -0.634789901f, 0.029511663f,  0.138630130f};
+    const int32_t labels[] = {2, 1};
+    double loss = 0;
+    run(K_CROSS_ENTROPY, &(kernel_cross_entropy_args){.rows = 2,
+                                                      .cols = 4,
+                                                      .logits = x,
+                                                      .labels = labels,
+                                                      .loss_sum = &loss,
+                                                      .scale = 0.7f,
+                                                      .softcap = 2,
+                                                      .ignore = -100,
+                                                      .gradient = true});
+    assert_true(fabs(loss - 2.943819412856951) < 1e-6);
+    for (int i = 0; i < 8; i++) assert_true(fabsf(x[i] - want[i]) < 1e-6f);
+}
+
+// The values are those of transformers' rotation of Cohere, in double, of the first 4 columns by angles 0.9 and 0.3.
+static void neighbours_are_rotated_as_in_transformers(void **state)
+{
+    (void)state;
+    float x[] = {0.5f, -1, 2, 3, 7};
+    const float want[] = {1.094131894f, -0.229946513f, 1.024112358f, 3.457049881f, 7};
+    const float table[] = {cosf(0.9f), sinf(0.9f), cosf(0.3f), sinf(0.3f)};
+    kernel_rope_args p = {.rows = 1,
+                          .row_tokens = kernel_tokens_from(1, 0),
+                          .heads = 1,
+                          .head_dim = 5,
+                          .rot = 4,
+                          .stride = 5,
+                          .x = x,
+                          .table = table,
+                          .interleaved = true};
+    run(K_ROPE, &p);
+    for (int i = 0; i < 5; i++) assert_true(fabsf(x[i] - want[i]) < 1e-6f);
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -361,6 +403,8 @@ int main(void)
         cmocka_unit_test(gradients_are_added_only_with_accumulate),
         cmocka_unit_test(the_embedding_gradient_is_added_to_the_old_one),
         cmocka_unit_test(ignored_labels_add_nothing),
+        cmocka_unit_test(capped_logits_give_the_loss_of_torch),
+        cmocka_unit_test(neighbours_are_rotated_as_in_transformers),
         cmocka_unit_test(attention_of_the_last_query_equals_that_among_all),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

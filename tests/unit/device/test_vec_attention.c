@@ -10,12 +10,22 @@ typedef struct attention_shape {
     int ranks, rank; // of context parallelism: the queries are two of 2 * ranks chunks of the keys
 } attention_shape;
 
-static const char *shape_text(const attention_shape *s)
+typedef struct attention_case {
+    attention_shape shape;
+    kernel_attention_form form;
+    bool sinks, accumulates; // accumulates: the gradients of sinks
+} attention_case;
+
+static const char *case_text(const attention_case *c)
 {
-    static char text[160];
-    snprintf(text, sizeof text, "B=%ld Tq=%ld Tk=%ld H=%ld KV=%ld D=%ld %s dropout %g %s",
+    const attention_shape *s = &c->shape;
+    static char text[200];
+    snprintf(text, sizeof text,
+             "B=%ld Tq=%ld Tk=%ld H=%ld KV=%ld D=%ld %s dropout %g rank %d of %d window %ld cap %g "
+             "%s %s",
              (long)s->batch, (long)s->tq, (long)s->tk, (long)s->heads, (long)s->kv_heads,
-             (long)s->head_dim, s->causal ? "causal" : "full", s->dropout, dtype_name(s->type));
+             (long)s->head_dim, s->causal ? "causal" : "full", s->dropout, s->rank, s->ranks,
+             (long)c->form.window, c->form.softcap, c->sinks ? "sinks" : "", dtype_name(s->type));
     return text;
 }
 
@@ -30,8 +40,9 @@ static kernel_tokens queries_of(const attention_shape *h)
 }
 
 // q, k and v lie in one array, as in a model. o has a gap between rows.
-static kernel_attention_args describe_inputs(space *s, const attention_shape *h)
+static kernel_attention_args describe_inputs(space *s, const attention_case *c)
 {
+    const attention_shape *h = &c->shape;
     int64_t d = h->head_dim, row = (h->heads + 2 * h->kv_heads) * d + 3;
     int64_t tokens = h->batch * (h->tk > h->tq ? h->tk : h->tq);
     unsigned char *qkv = space_random(s, tokens * row, h->type, 1, NULL);
@@ -52,7 +63,9 @@ static kernel_attention_args describe_inputs(space *s, const attention_shape *h)
         .q = qkv,
         .k = qkv + size * (size_t)(h->heads * d),
         .v = qkv + size * (size_t)((h->heads + h->kv_heads) * d),
+        .sinks = c->sinks ? space_random(s, h->heads, h->type, 1, NULL) : NULL,
         .scale = 1 / sqrtf((float)d),
+        .form = c->form,
         .dropout.p = h->dropout,
         .dropout.draw = {.seed = 3, .row0 = 5},
         .dropout.stride = (uint64_t)h->tk + 1,
@@ -61,23 +74,22 @@ static kernel_attention_args describe_inputs(space *s, const attention_shape *h)
     };
 }
 
-static kernel_call describe_forward(space *s, const void *shape)
+static kernel_call describe_forward(space *s, const void *args)
 {
-    const attention_shape *h = shape;
-    kernel_call call = {.kind = K_ATTENTION, .u.attention = describe_inputs(s, h)};
+    kernel_call call = {.kind = K_ATTENTION, .u.attention = describe_inputs(s, args)};
     kernel_attention_args *p = &call.u.attention;
     p->o = space_random(s, p->batch * p->queries.seq * p->o_stride, p->type, 1, "o");
     p->lse = space_random(s, p->batch * p->heads * p->queries.seq, F32, 1, "lse");
     return call;
 }
 
-static kernel_call describe_backward(space *s, const void *shape)
+static kernel_call describe_backward(space *s, const void *args)
 {
-    const attention_shape *h = shape;
+    const attention_case *c = args;
     kernel_call call = {.kind = K_ATTENTION_GRAD};
     kernel_attention_grad_args *g = &call.u.attention_grad;
     kernel_attention_args *p = &g->fwd;
-    *p = describe_inputs(s, h);
+    *p = describe_inputs(s, c);
     p->o = space_random(s, p->batch * p->queries.seq * p->o_stride, p->type, 1, NULL);
     p->lse = space_random(s, p->batch * p->heads * p->queries.seq, F32, 1, NULL);
     cpu_kernels fast;
@@ -89,15 +101,22 @@ static kernel_call describe_backward(space *s, const void *shape)
     g->dk = grads + ((const unsigned char *)p->k - (const unsigned char *)p->q);
     g->dv = grads + ((const unsigned char *)p->v - (const unsigned char *)p->q);
     g->delta = space_random(s, p->batch * p->heads * p->queries.seq, F32, 1, "delta");
+    if (c->sinks) g->d_sinks = space_random(s, p->heads, F32, 1, "d_sinks");
+    g->accumulate_d_sinks = c->accumulates;
     return call;
+}
+
+static void check_case(attention_case c, describe_fn describe)
+{
+    for (dtype type = F32; type <= F16; type++) {
+        c.shape.type = type;
+        check_kernel(describe, &c, case_text(&c));
+    }
 }
 
 static void check_all_types(attention_shape shape, describe_fn describe)
 {
-    for (dtype type = F32; type <= F16; type++) {
-        shape.type = type;
-        check_kernel(describe, &shape, shape_text(&shape));
-    }
+    check_case((attention_case){.shape = shape}, describe);
 }
 
 static const attention_shape shapes[] = {
@@ -151,8 +170,8 @@ static void dropout_keeps_what_the_reference_keeps(void **state)
 static void backward_in_two_sweeps_equals_the_reference(void **state)
 {
     (void)state;
-    const attention_shape shape = {1, 66, 66, 1030, 1, 12, true, 0, BF16, 0, 0};
-    check_kernel(describe_backward, &shape, shape_text(&shape));
+    const attention_case c = {.shape = {1, 66, 66, 1030, 1, 12, true, 0, BF16, 0, 0}};
+    check_kernel(describe_backward, &c, case_text(&c));
 }
 
 // The queries of a rank of context parallelism: the earlier chunk sees few keys, the later one many.
@@ -169,8 +188,8 @@ static void queries_in_two_chunks_equal_the_reference(void **state)
         check_all_types(cases[i], describe_forward);
         check_all_types(cases[i], describe_backward);
     }
-    const attention_shape sweeps = {1, 66, 132, 1030, 1, 12, true, 0, BF16, 2, 1};
-    check_kernel(describe_backward, &sweeps, shape_text(&sweeps));
+    const attention_case sweeps = {.shape = {1, 66, 132, 1030, 1, 12, true, 0, BF16, 2, 1}};
+    check_kernel(describe_backward, &sweeps, case_text(&sweeps));
 }
 
 static void backward_with_earlier_keys_equals_the_reference(void **state)
@@ -180,6 +199,79 @@ static void backward_with_earlier_keys_equals_the_reference(void **state)
                                      {2, 70, 140, 2, 2, 24, true, 0, F32, 0, 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_all_types(cases[i], describe_backward);
+}
+
+// ---- Window, cap and sinks
+
+static void check_both(attention_case c)
+{
+    check_case(c, describe_forward);
+    check_case(c, describe_backward);
+}
+
+// Windows around the sizes of tiles and strips, for queries in one and in two chunks.
+static void windows_equal_the_reference(void **state)
+{
+    (void)state;
+    static const int64_t windows[] = {1, 2, 12, 64, 65, 130, 1000};
+    static const attention_shape sizes[] = {
+        {1, 300, 300, 1, 1, 16, true, 0, F32, 0, 0}, {2, 70, 140, 2, 1, 24, true, 0, F32, 0, 0},
+        {1, 2, 600, 2, 1, 16, true, 0, F32, 0, 0},   {1, 100, 200, 2, 1, 8, true, 0, F32, 2, 0},
+        {1, 100, 200, 2, 1, 8, true, 0, F32, 2, 1},
+    };
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
+            check_both((attention_case){.shape = sizes[k], .form.window = windows[i]});
+}
+
+static void a_window_in_two_sweeps_equals_the_reference(void **state)
+{
+    (void)state;
+    const attention_case c = {.shape = {1, 66, 66, 1030, 1, 12, true, 0, BF16, 0, 0},
+                              .form.window = 20};
+    check_kernel(describe_backward, &c, case_text(&c));
+}
+
+static void caps_and_sinks_equal_the_reference(void **state)
+{
+    (void)state;
+    const attention_case cases[] = {
+        {{2, 70, 70, 4, 2, 24, true, 0, F32, 0, 0}, {0, 2}, false, false},
+        {{1, 65, 65, 1, 1, 80, false, 0, F32, 0, 0}, {0, 0.5f}, true, false},
+        {{2, 100, 100, 6, 2, 16, true, 0, F32, 0, 0}, {0, 0}, true, true},
+        {{1, 130, 130, 2, 1, 20, true, 0.2f, F32, 0, 0}, {33, 3}, true, false},
+        {{1, 3, 257, 4, 1, 40, true, 0, F32, 0, 0}, {0, 2}, true, false},
+        {{2, 1, 300, 4, 2, 64, true, 0.25f, F32, 0, 0}, {17, 4}, true, false},
+        {{1, 128, 512, 1, 1, 64, true, 0, F32, 4, 3}, {50, 4}, true, true},
+        {{2, 70, 280, 2, 1, 16, true, 0.2f, F32, 4, 2}, {90, 0}, true, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_both(cases[i]);
+}
+
+static int64_t pick(uint64_t i, int64_t least, int64_t most)
+{
+    const uint32_t word = rng_word(rng_key_make(41, RNG_MOCK, 0, 0), i);
+    return least + (int64_t)(word % (uint32_t)(most - least + 1));
+}
+
+static void random_forms_equal_the_reference(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 12 * 16; i += 16) {
+        const int64_t tk = pick(i, 1, 260), kv = pick(i + 1, 1, 2);
+        check_both((attention_case){.shape = {.batch = pick(i + 2, 1, 2),
+                                              .tq = pick(i + 3, 1, tk),
+                                              .tk = tk,
+                                              .heads = kv * pick(i + 4, 1, 2),
+                                              .kv_heads = kv,
+                                              .head_dim = pick(i + 5, 1, 40),
+                                              .causal = true,
+                                              .dropout = pick(i + 6, 0, 3) == 0 ? 0.2f : 0},
+                                    .form.window = pick(i + 7, 0, 100),
+                                    .form.softcap = pick(i + 8, 0, 1) ? 2.5f : 0,
+                                    .sinks = pick(i + 9, 0, 1),
+                                    .accumulates = pick(i + 10, 0, 1)});
+    }
 }
 
 int main(void)
@@ -192,6 +284,10 @@ int main(void)
         cmocka_unit_test(backward_in_two_sweeps_equals_the_reference),
         cmocka_unit_test(queries_in_two_chunks_equal_the_reference),
         cmocka_unit_test(backward_with_earlier_keys_equals_the_reference),
+        cmocka_unit_test(windows_equal_the_reference),
+        cmocka_unit_test(a_window_in_two_sweeps_equals_the_reference),
+        cmocka_unit_test(caps_and_sinks_equal_the_reference),
+        cmocka_unit_test(random_forms_equal_the_reference),
     };
     return cmocka_run_group_tests(tests, vec_open, vec_close);
 }

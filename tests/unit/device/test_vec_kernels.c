@@ -87,17 +87,20 @@ static kernel_call describe_embedding_grad(space *s, const void *args)
 static kernel_call describe_norm(space *s, const void *args)
 {
     const shape *h = args;
-    bool rms = h->variant == 2;
+    bool rms = h->variant == 2 || h->variant == 3;
     return (kernel_call){
         .kind = K_NORM,
         .u.norm = {.rows = h->rows,
                    .cols = h->cols,
                    .eps = 1e-5f,
                    .is_rms = rms,
+                   .unit_offset = h->variant == 3 || h->variant == 5,
                    .type = h->type,
                    .x = space_random(s, h->rows * h->cols, h->type, 3, NULL),
-                   .gain = space_random(s, h->cols, h->type, 1, NULL),
-                   .bias = h->variant == 0 ? space_random(s, h->cols, h->type, 1, NULL) : NULL,
+                   .gain = h->variant == 4 ? NULL : space_random(s, h->cols, h->type, 1, NULL),
+                   .bias = h->variant == 0 || h->variant == 5
+                               ? space_random(s, h->cols, h->type, 1, NULL)
+                               : NULL,
                    .y = space_random(s, h->rows * h->cols, h->type, 1, "y"),
                    .mean = rms ? NULL : space_random(s, h->rows, F32, 1, "mean"),
                    .rstd = space_random(s, h->rows, F32, 1, "rstd")}};
@@ -115,11 +118,12 @@ static kernel_call describe_norm_grad(space *s, const void *args)
         .u.norm_grad = {.rows = h->rows,
                         .cols = h->cols,
                         .is_rms = rms,
+                        .unit_offset = h->variant & 4,
                         .type = h->type,
                         .x = x,
                         .dy = in_place ? dx : space_random(s, count, h->type, 1, NULL),
                         .dx = dx,
-                        .gain = space_random(s, h->cols, h->type, 1, NULL),
+                        .gain = h->variant & 8 ? NULL : space_random(s, h->cols, h->type, 1, NULL),
                         .mean = rms ? NULL : space_random(s, h->rows, F32, 0.1f, NULL),
                         .rstd = space_random(s, h->rows, F32, 1, NULL),
                         .dgain = space_random(s, h->cols, F32, 1, "dgain"),
@@ -129,7 +133,7 @@ static kernel_call describe_norm_grad(space *s, const void *args)
                         .accumulate_dbias = !in_place}};
 }
 
-// `variant` is rot / 2.
+// `variant` is rot / 2; with a column, pairs are neighbours.
 static kernel_call describe_rope(space *s, const void *args)
 {
     const shape *h = args;
@@ -141,6 +145,7 @@ static kernel_call describe_rope(space *s, const void *args)
                                     .head_dim = dim,
                                     .rot = rot,
                                     .stride = stride,
+                                    .interleaved = h->cols > 0,
                                     .inverse = h->variant % 2,
                                     .type = h->type,
                                     .x = space_random(s, h->rows * stride, h->type, 1, "x"),
@@ -272,8 +277,9 @@ static kernel_call describe_cross_entropy(space *s, const void *args)
                             .loss_sum = space_random(s, 1, F64, 1, "loss_sum"),
                             .count = space_random(s, 1, F64, 1, "count"),
                             .ignore = -100,
-                            .scale = h->variant == 2 ? -0.5f : 1,
-                            .gradient = h->variant > 0}};
+                            .scale = h->variant % 3 == 2 ? -0.5f : 1,
+                            .softcap = h->variant < 3 ? 0 : 4,
+                            .gradient = h->variant % 3 > 0}};
 }
 
 static kernel_call describe_square_error(space *s, const void *args)
@@ -382,8 +388,8 @@ static kernel_call describe_digest(space *s, const void *args)
 CASE(bias_grad_equals_the_reference, describe_bias_grad, 2)
 CASE(embedding_equals_the_reference, describe_embedding, 2)
 CASE(embedding_grad_equals_the_reference, describe_embedding_grad, 4)
-CASE(norm_equals_the_reference, describe_norm, 3)
-CASE(norm_grad_equals_the_reference, describe_norm_grad, 4)
+CASE(norm_equals_the_reference, describe_norm, 6)
+CASE(norm_grad_equals_the_reference, describe_norm_grad, 12)
 CASE(activation_equals_the_reference, describe_activation, ACTIVATIONS)
 CASE(activation_grad_equals_the_reference, describe_activation_grad, ACTIVATIONS)
 CASE(glu_equals_the_reference, describe_glu, ACTIVATIONS)
@@ -391,7 +397,7 @@ CASE(glu_grad_equals_the_reference, describe_glu_grad, ACTIVATIONS)
 CASE(add_equals_the_reference, describe_add, 2)
 CASE(dropout_keeps_what_the_reference_keeps, describe_dropout, 16)
 CASE(copy_rows_equals_the_reference, describe_copy_rows, 2)
-CASE(cross_entropy_equals_the_reference, describe_cross_entropy, 3)
+CASE(cross_entropy_equals_the_reference, describe_cross_entropy, 6)
 CASE(square_error_equals_the_reference, describe_square_error, 4)
 CASE(sum_squares_equals_the_reference, describe_sum_squares, 1)
 CASE(fill_zeroes_exactly_its_bytes, describe_fill, 3)
@@ -401,8 +407,8 @@ static void rope_equals_the_reference(void **state)
 {
     (void)state;
     for (int half = 1; half < 70; half += half < 20 ? 1 : 13) {
-        for (int v = 0; v < TYPES; v++) {
-            shape s = {40, 0, types[v], F32, half};
+        for (int v = 0; v < 2 * TYPES; v++) {
+            shape s = {40, v / TYPES, types[v % TYPES], F32, half};
             check_kernel(describe_rope, &s, dtype_name(s.type));
         }
     }

@@ -157,7 +157,7 @@ static void test_an_input_gradient_computed_by_the_loss_is_saved(void **state)
     (void)state;
     graph *g = open_graph(1, false, false);
     graph_value *x = build_residual(g, 4);
-    build_linear_cross_entropy(g, x, weight(g, 8, 4, ROLE_NONE, ROLE_NONE), NULL, 1);
+    build_linear_cross_entropy(g, x, weight(g, 8, 4, ROLE_NONE, ROLE_NONE), NULL, 1, 0);
     finish(g);
     assert_int_equal(g->input->grad->region, REGION_SAVED);
     assert_true(g->bytes.saved >= 12 * 4 * sizeof(float));
@@ -197,7 +197,7 @@ static void test_sharded_values_are_refused_where_full_ones_are_needed(void **st
             "model graph: w.{}: both dimensions would be sharded over the tensor-parallel ranks");
 
     g = open_graph(2, true, false);
-    build_attention(g, build_input(g, 12), 1, 1, 4, 1, 0);
+    build_attention(g, build_input(g, 12), &(graph_attention){1, 1, 4, .scale = 1});
     refused(g,
             "model graph: attention: the rows of qkv are sharded over the tensor-parallel ranks");
 }
@@ -213,6 +213,62 @@ static void test_sharded_gate_and_up_must_come_from_one_layer(void **state)
             "model graph: glu: gate and up must come from one linear layer where they are sharded");
 }
 
+static graph_attention sinks_of(graph *g, int64_t count)
+{
+    return (graph_attention){
+        .heads = 2,
+        .kv_heads = 1,
+        .head_dim = 4,
+        .scale = 1,
+        .sinks = build_weight(g, "sinks", count, 0, INIT_NORMAL, 1),
+    };
+}
+
+static void test_a_window_cap_and_sinks_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    graph *g = open_graph(1, false, false);
+    graph_attention a = sinks_of(g, 3);
+    build_attention(g, build_input(g, 16), &a);
+    refused(g, "model graph: attention: 2 heads, 3 sinks");
+
+    g = open_graph(1, false, false);
+    a = sinks_of(g, 2);
+    a.sinks = build_input(g, 16);
+    build_attention(g, a.sinks, &a);
+    refused(g, "model graph: attention: sinks must be a parameter");
+
+    g = open_graph(1, false, false);
+    a = sinks_of(g, 2);
+    a.window = -1;
+    build_attention(g, build_input(g, 16), &a);
+    refused(g, "model graph: attention: a window of -1 and a cap of 0; valid: 0 or more");
+}
+
+static double window_flops(int64_t window)
+{
+    graph *g = open_graph(1, false, false);
+    graph_attention a = {.heads = 2, .kv_heads = 1, .head_dim = 4, .scale = 1, .window = window};
+    build_output(g, build_attention(g, build_input(g, 16), &a));
+    finish(g);
+    const double flops = g->flops.forward;
+    graph_close(g);
+    return flops;
+}
+
+// 6 tokens: 21 pairs of a query and a key that it sees, and 11 with a window of 2. Both products have 4 columns
+// of 2 heads, and there are 2 sequences.
+static void test_a_window_leaves_the_flops_of_what_it_shows(void **state)
+{
+    (void)state;
+    const double of_a_pair = 2 * 2 * 2 * 4 * 2;
+    assert_true(window_flops(0) == 21 * of_a_pair);
+    assert_true(window_flops(2) == 11 * of_a_pair);
+    assert_true(window_flops(1) == 6 * of_a_pair);
+    assert_true(window_flops(6) == 21 * of_a_pair);
+    assert_true(window_flops(1000) == 21 * of_a_pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +280,8 @@ int main(void)
         cmocka_unit_test(test_an_input_gradient_computed_by_the_loss_is_saved),
         cmocka_unit_test(test_sharded_values_are_refused_where_full_ones_are_needed),
         cmocka_unit_test(test_sharded_gate_and_up_must_come_from_one_layer),
+        cmocka_unit_test(test_a_window_cap_and_sinks_that_do_not_fit_are_refused),
+        cmocka_unit_test(test_a_window_leaves_the_flops_of_what_it_shows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,10 +47,26 @@ static void embedding_block(graph *g)
 static void attention_block(graph *g)
 {
     static const double frequency[2] = {1, 0.1};
+    const graph_rope table = {.rows = 6, .pairs = 2, .frequency = frequency, .scale = 1};
     graph_value *x = build_residual(g, 8);
     graph_value *h = linear(g, layer_norm(g, x), 24);
-    h = build_attention(g, build_rope(g, h, 4, 4, 6, frequency, 2), 2, 2, 4, 0.5, 0.1);
+    h = build_attention(g, build_rope(g, h, 4, 4, &table, false),
+                        &(graph_attention){2, 2, 4, .scale = 0.5, .dropout = 0.1});
     build_output(g, build_add(g, x, build_dropout(g, linear(g, h, 8), 0.2), 1, 1));
+}
+
+static void sinks_block(graph *g)
+{
+    graph_value *x = build_residual(g, 8), *sinks = weight(g, 2, 0);
+    graph_value *h = build_attention(g, linear(g, x, 24),
+                                     &(graph_attention){.heads = 2,
+                                                        .kv_heads = 2,
+                                                        .head_dim = 4,
+                                                        .scale = 0.5,
+                                                        .window = 3,
+                                                        .softcap = 2,
+                                                        .sinks = sinks});
+    build_output(g, build_add(g, x, h, 1, 1));
 }
 
 static void mlp_block(graph *g)
@@ -71,7 +87,7 @@ static void features_block(graph *g)
 static void cross_entropy_block(graph *g)
 {
     graph_value *x = layer_norm(g, build_residual(g, 8)), *w = weight(g, RUN_CLASSES, 8);
-    build_linear_cross_entropy(g, x, w, weight(g, RUN_CLASSES, 0), 0.5);
+    build_linear_cross_entropy(g, x, w, weight(g, RUN_CLASSES, 0), 0.5, 0);
 }
 
 static void square_error_block(graph *g)
@@ -81,9 +97,9 @@ static void square_error_block(graph *g)
 }
 
 typedef void (*block_fn)(graph *g);
-static const block_fn BLOCKS[] = {linear_block,        norm_block,        embedding_block,
-                                  attention_block,     mlp_block,         features_block,
-                                  cross_entropy_block, square_error_block};
+static const block_fn BLOCKS[] = {linear_block,        norm_block,         embedding_block,
+                                  attention_block,     mlp_block,          features_block,
+                                  cross_entropy_block, square_error_block, sinks_block};
 enum { BLOCK_COUNT = sizeof BLOCKS / sizeof *BLOCKS };
 
 typedef struct frozen_case {

@@ -36,7 +36,7 @@ static void embedding_block(graph *g)
 static void cross_entropy_block(graph *g)
 {
     graph_value *x = build_input(g, 8), *w = weight(g, RUN_CLASSES, 8);
-    build_linear_cross_entropy(g, x, w, weight(g, RUN_CLASSES, 0), 0.5);
+    build_linear_cross_entropy(g, x, w, weight(g, RUN_CLASSES, 0), 0.5, 0);
 }
 
 static void square_error_block(graph *g)
@@ -49,7 +49,7 @@ static void layer_block(graph *g)
 {
     graph_value *x = build_residual(g, 8), *gain = weight(g, 8, 0), *qkv = weight(g, 24, 8);
     graph_value *h = build_linear(g, build_rms_norm(g, x, gain, 1e-5), qkv, NULL);
-    h = build_attention(g, h, 2, 2, 4, 0.5, 0.1);
+    h = build_attention(g, h, &(graph_attention){2, 2, 4, .scale = 0.5, .dropout = 0.1});
     h = build_dropout(g, build_linear(g, h, weight(g, 8, 8), NULL), 0.2);
     build_output(g, build_add(g, x, h, 1, 1));
 }

@@ -18,7 +18,8 @@ static void trace_layer(graph *g)
                 *bias = build_weight(g, "bias.{}", 3 * COLS, 0, INIT_ZEROS, 0),
                 *out = build_weight(g, "out.{}", COLS, COLS, INIT_NORMAL, 0.02);
     graph_value *h = build_layer_norm(g, x, gain, shift, 1e-5);
-    h = build_attention(g, build_linear(g, h, qkv, bias), 4, 4, COLS / 4, 0.3, 0.1);
+    h = build_attention(g, build_linear(g, h, qkv, bias),
+                        &(graph_attention){4, 4, COLS / 4, .scale = 0.3, .dropout = 0.1});
     h = build_dropout(g, build_linear(g, h, out, NULL), 0.1);
     build_output(g, build_add(g, x, build_activation(g, h, ACT_GELU), 1, 1));
 }
@@ -33,7 +34,7 @@ static void trace_head(graph *g)
 {
     graph_value *x = build_residual(g, COLS);
     graph_value *w = build_weight(g, "head", RUN_CLASSES, COLS, INIT_NORMAL, 0.02);
-    build_linear_cross_entropy(g, x, w, NULL, 1);
+    build_linear_cross_entropy(g, x, w, NULL, 1, 0);
 }
 
 static graph *open_block(void (*trace)(graph *), const kernel_needs *needs, dtype type,
@@ -113,7 +114,8 @@ static void run_head(const kernel_needs *needs, dtype type, run_result *out, int
     assert_int_equal(graph_open(&o, &g, NULL), OK);
     graph_value *x = build_residual(g, COLS);
     graph_value *w = build_weight(g, "head", RUN_CLASSES, COLS, INIT_NORMAL, 0.02);
-    build_linear_cross_entropy(g, x, w, build_weight(g, "bias", RUN_CLASSES, 0, INIT_ZEROS, 0), 1);
+    build_linear_cross_entropy(g, x, w, build_weight(g, "bias", RUN_CLASSES, 0, INIT_ZEROS, 0), 1,
+                               0);
     if (graph_finish(g, RECOMPUTE_NONE, &e) != OK) fail_msg("%s", e.text);
     const graph_value *logits = g->forward.node[g->forward.count - 1]->out[1];
     *chunk = logits->dim[0], *cols = logits->dim[1];

@@ -1,37 +1,8 @@
 // test_decoder.c -- compares logits with a key-value cache with those of transformers, for prompts
 // that are fed in pieces of several sizes.
-#include "unit/train/golden.h"
-
-#include "infer/decoder.h"
+#include "unit/infer/golden_logits.h"
 
 #include <unistd.h>
-
-// Feeds the golden prompt in pieces of `piece` tokens and compares the logits after each piece.
-static void check_logits(const char *name, int64_t piece)
-{
-    golden g = {0};
-    decoder *d = NULL;
-    golden_open(&g, name, 1);
-    const safetensors_tensor *prompt = golden_tensor(&g, "prompt"),
-                             *want = golden_tensor(&g, "logits");
-    CHECK(
-        decoder_open(g.device, g.config.family, &g.config, F32, g.weights, prompt->dim[0], &d, e));
-    for (int64_t offset = 0; offset < prompt->dim[0]; offset += piece) {
-        const float *logits;
-        int64_t count = piece < prompt->dim[0] - offset ? piece : prompt->dim[0] - offset;
-        CHECK(decoder_feed(d, (const int32_t *)prompt->data + offset, count, &logits, e));
-        double worst =
-            relative_error(logits, want, (offset + count - 1) * want->dim[1], want->dim[1]);
-        if (!(worst <= 1e-5))
-            fail_msg("%s: logits after %lld tokens: relative error %.3g", name,
-                     (long long)(offset + count), worst);
-    }
-    err full = {0};
-    const float *none;
-    assert_int_equal(decoder_feed(d, prompt->data, 1, &none, &full), E_USAGE);
-    decoder_close(d);
-    golden_close(&g);
-}
 
 static void test_cached_logits_equal_transformers(void **state)
 {
@@ -66,7 +37,8 @@ static void test_sampling_follows_temperature_and_cuts(void **state)
                 abs(counts[2] - 979) < 120 && counts[3] == 0);
 }
 
-// ---- A family with two attentions in a block, so that the cache of a block has two parts.
+// ---- A family with two attentions in a block, so that the cache of a block has two parts. Queries and keys are
+// normed, in the one before they are rotated, in the other after. A config says the form of the logits.
 
 enum { VOCAB = 11, WIDTH = 16, TOKENS = 9 };
 
@@ -82,17 +54,28 @@ static int two_key(const void *config, int block)
     return block;
 }
 
-static graph_value *attend(graph *g, graph_value *x, const char *name, int64_t heads,
-                           int64_t kv_heads)
+static graph_value *attend(graph *g, graph_value *x, const char *name, graph_attention a)
 {
-    const int64_t dim = WIDTH / heads;
-    graph_value *w = build_weight(g, name, (heads + 2 * kv_heads) * dim, WIDTH, INIT_NORMAL, 0.5);
-    return build_attention(g, build_linear(g, x, w, NULL), heads, kv_heads, dim, 0.5, 0);
+    a.head_dim = WIDTH / a.heads, a.scale = 0.5;
+    static const double frequency[] = {1, 0.2};
+    const graph_rope table = {.rows = 2 * TOKENS, .pairs = 2, .frequency = frequency, .scale = 1.5};
+    const graph_qk_norm norm = {.heads = a.heads,
+                                .kv_heads = a.kv_heads,
+                                .head_dim = a.head_dim,
+                                .eps = 1e-5,
+                                .full_width = a.heads == a.kv_heads};
+    graph_value *w =
+        build_weight(g, name, (a.heads + 2 * a.kv_heads) * a.head_dim, WIDTH, INIT_NORMAL, 0.5);
+    x = build_linear(g, x, w, NULL);
+    if (!norm.full_width) x = build_qk_norm(g, x, &norm);
+    x = build_rope(g, x, a.heads + a.kv_heads, a.head_dim, &table, norm.full_width);
+    if (norm.full_width) x = build_qk_norm(g, x, &norm);
+    return build_attention(g, x, &a);
 }
 
 static void two_trace(graph *g, const void *config, int block)
 {
-    (void)config;
+    const graph_logits *form = config, plain = {1, 0};
     if (block == 0) {
         graph_value *table = build_weight(g, "tokens", VOCAB, WIDTH, INIT_NORMAL, 1);
         build_output(g, build_embedding(g, build_ids(g), table, NULL, 1));
@@ -101,12 +84,17 @@ static void two_trace(graph *g, const void *config, int block)
     graph_value *x = build_residual(g, WIDTH);
     if (block == 2) {
         graph_value *w = build_weight(g, "head", VOCAB, WIDTH, INIT_NORMAL, 1);
-        build_linear_cross_entropy(g, x, w, NULL, 1);
+        if (!form) form = &plain;
+        build_linear_cross_entropy(g, x, w, NULL, form->scale, form->softcap);
         return;
     }
-    // The attentions have different widths, so that the rows of the two cache parts differ.
-    graph_value *a = build_add(g, x, attend(g, x, "first", 2, 1), 1, 1);
-    build_output(g, build_add(g, a, attend(g, a, "second", 4, 4), 1, 1));
+    // The attentions have different widths, so that the rows of the two cache parts differ. The second one has a
+    // window, a cap and sinks.
+    graph_value *a =
+        build_add(g, x, attend(g, x, "first", (graph_attention){.heads = 2, .kv_heads = 1}), 1, 1);
+    graph_attention second = {.heads = 4, .kv_heads = 4, .window = 3, .softcap = 1.5};
+    second.sinks = build_weight(g, "sinks", 4, 0, INIT_NORMAL, 1);
+    build_output(g, build_add(g, a, attend(g, a, "second", second), 1, 1));
 }
 
 static const model_family two_family = {
@@ -151,12 +139,12 @@ static safetensors *two_weights(device *v)
 static const int32_t TEXT[TOKENS] = {3, 1, 4, 1, 5, 9, 2, 6, 5};
 
 // Feeds TEXT in pieces to a decoder for `room` tokens and returns the last logits.
-static void feed_pieces(device *v, const safetensors *weights, int64_t piece, int64_t room,
-                        float out[VOCAB])
+static void feed_pieces(device *v, const safetensors *weights, const graph_logits *form,
+                        int64_t piece, int64_t room, float out[VOCAB])
 {
     decoder *d;
     const float *logits = NULL;
-    CHECK(decoder_open(v, &two_family, NULL, F32, weights, room, &d, e));
+    CHECK(decoder_open(v, &two_family, form, F32, weights, room, &d, e));
     for (int64_t offset = 0; offset < TOKENS; offset += piece)
         CHECK(decoder_feed(d, TEXT + offset, piece < TOKENS - offset ? piece : TOKENS - offset,
                            &logits, e));
@@ -173,15 +161,32 @@ static void test_every_part_of_the_cache_is_found_again(void **state)
     float whole[VOCAB], pieces[VOCAB];
     CHECK(device_open("cpu", &(device_options){.threads = 1}, &v, e));
     safetensors *weights = two_weights(v);
-    feed_pieces(v, weights, TOKENS, TOKENS, whole);
+    feed_pieces(v, weights, NULL, TOKENS, TOKENS, whole);
     for (int64_t piece = 1; piece < TOKENS; piece++)
         for (int64_t room = TOKENS; room <= TOKENS + 3; room += 3) {
-            feed_pieces(v, weights, piece, room, pieces);
+            feed_pieces(v, weights, NULL, piece, room, pieces);
             for (int i = 0; i < VOCAB; i++)
                 if (!(fabsf(pieces[i] - whole[i]) <= 1e-4F))
                     fail_msg("pieces of %lld, room %lld: logit %d is %g, not %g", (long long)piece,
                              (long long)room, i, (double)pieces[i], (double)whole[i]);
         }
+    device_close(v);
+    safetensors_close(weights);
+}
+
+// Sampling with a temperature reads the logits that the loss reads.
+static void test_logits_are_scaled_and_capped(void **state)
+{
+    (void)state;
+    const graph_logits form = {0.5f, 4};
+    device *v;
+    float plain[VOCAB], capped[VOCAB];
+    CHECK(device_open("cpu", &(device_options){.threads = 1}, &v, e));
+    safetensors *weights = two_weights(v);
+    feed_pieces(v, weights, NULL, TOKENS, TOKENS, plain);
+    feed_pieces(v, weights, &form, TOKENS, TOKENS, capped);
+    for (int i = 0; i < VOCAB; i++)
+        assert_true(fabs(capped[i] - 4 * tanh(0.5 * plain[i] / 4)) < 1e-6);
     device_close(v);
     safetensors_close(weights);
 }
@@ -232,6 +237,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cached_logits_equal_transformers),
         cmocka_unit_test(test_sampling_follows_temperature_and_cuts),
+        cmocka_unit_test(test_logits_are_scaled_and_capped),
         cmocka_unit_test(test_every_part_of_the_cache_is_found_again),
         cmocka_unit_test(test_a_sequence_continues_after_it_was_truncated),
         cmocka_unit_test(test_every_sampling_stream_of_a_seed_is_independent),

@@ -42,6 +42,8 @@ typedef struct rig_options {
     bool spoil_saved, take_shard_0, take_other_tokens;
     uint64_t seed;
     double loss_scale; // 0 means 1
+    int moved_param;   // its weights are moved by moved_by along rig_draw_direction
+    double moved_by;
 } rig_options;
 
 // The memory of one rank, and afterwards its results.
@@ -97,12 +99,23 @@ static int rig_cp_ranks(const rig_options *o)
     return o->cp > 1 ? o->cp : 1;
 }
 
+// A direction in which the weights of parameter p may move.
+static inline void rig_draw_direction(int p, int64_t count, float *out)
+{
+    rng_normals(rng_key_make(29, RNG_INIT, (uint64_t)p, 0), 0, (size_t)count, out);
+}
+
 static float *rig_draw_full(const rig_rank *r, int p)
 {
     const model_param *q = &r->m->param[p];
     float *w = malloc((size_t)q->count * sizeof *w), shift = q->decl->init == INIT_ONES ? 1 : 0;
     rng_normals(rng_key_make(7, RNG_INIT, (uint64_t)p, 0), 0, (size_t)q->count, w);
     for (int64_t i = 0; i < q->count; i++) w[i] = shift + 0.15f * w[i];
+    if (r->o->moved_by == 0 || p != r->o->moved_param) return w;
+    float *direction = malloc((size_t)q->count * sizeof *direction);
+    rig_draw_direction(p, q->count, direction);
+    for (int64_t i = 0; i < q->count; i++) w[i] += (float)r->o->moved_by * direction[i];
+    free(direction);
     return w;
 }
 
@@ -174,9 +187,9 @@ static void rig_memory(rig_rank *r)
     r->sums[0] = r->sums[1] = 0;
     rig_batch(r);
     r->step = (kernel_step){.step = 5, .loss_scale = r->o->loss_scale > 0 ? r->o->loss_scale : 1};
-    if (!m->rope) return;
-    r->rope = rig_alloc(r, graph_rope_bytes(m->rope));
-    if (graph_upload_rope(m->rope, r->on, r->rope, &r->error) != OK) abort();
+    if (!m->ropes) return;
+    r->rope = rig_alloc(r, model_rope_bytes(m));
+    if (model_upload_rope(m, r->on, r->rope, &r->error) != OK) abort();
 }
 
 static graph_run rig_context(rig_rank *r, int b)
@@ -188,7 +201,7 @@ static graph_run rig_context(rig_rank *r, int b)
                    .weight = r->weight[b],
                    .gradient = r->gradient[b],
                    .grad_written = r->grad_written[b],
-                   .rope = r->rope,
+                   .rope = model_block_rope(r->m, b, r->rope),
                    .loss_sum = &r->sums[0],
                    .loss_count = &r->sums[1],
                    .step = &r->step,

@@ -1,6 +1,6 @@
-// test_attention_torch.c -- causal attention and its gradient equal PyTorch's scaled_dot_product_attention
-// over whole sequences (tests/golden/make_attention_golden.py): on one rank, and with the sequences
-// divided over two and four context-parallel ranks.
+// test_attention_torch.c -- causal attention and its gradients equal those of PyTorch and transformers over
+// whole sequences (tests/golden/make_attention_golden.py), also with a window, a cap of the scores and
+// sinks: on one rank, and with the sequences divided over two and four context-parallel ranks.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,13 +19,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RANKS = 4 };
+enum { MOST_RANKS = 4, MOST_HEADS = 4 };
 
 typedef struct attention_case {
     const char *name;
     int64_t batch, tokens, heads, kv_heads, head_dim;
-    float scale;
+    float scale, softcap;
+    int64_t window;
     const float *qkv, *o, *d_o, *dqkv; // of PyTorch
+    const float *sinks, *d_sinks;      // [heads] of PyTorch; NULL: none
 } attention_case;
 
 typedef struct rank_run {
@@ -33,17 +35,25 @@ typedef struct rank_run {
     world *world;
     int ranks, rank;
     double worst; // relative error of the result, and of the gradient
+    float d_sinks[MOST_HEADS];
     err error;
     status result;
 } rank_run;
 
-static const float *values(const safetensors *file, const char *name, const char *what)
+// NULL where the file has none.
+static const float *find_values(const safetensors *file, const char *name, const char *what)
 {
     char key[64];
     snprintf(key, sizeof key, "%s.%s", name, what);
     const safetensors_tensor *t = safetensors_find(file, key);
-    if (!t) fail_msg("%s is missing", key);
-    return t->data;
+    return t ? t->data : NULL;
+}
+
+static const float *values(const safetensors *file, const char *name, const char *what)
+{
+    const float *found = find_values(file, name, what);
+    if (!found) fail_msg("%s.%s is missing", name, what);
+    return found;
 }
 
 static attention_case case_read(const safetensors *file, const char *name)
@@ -56,10 +66,14 @@ static attention_case case_read(const safetensors *file, const char *name)
                             .kv_heads = (int64_t)size[3],
                             .head_dim = (int64_t)size[4],
                             .scale = size[5],
+                            .window = (int64_t)size[6],
+                            .softcap = size[7],
                             .qkv = values(file, name, "qkv"),
                             .o = values(file, name, "o"),
                             .d_o = values(file, name, "do"),
-                            .dqkv = values(file, name, "dqkv")};
+                            .dqkv = values(file, name, "dqkv"),
+                            .sinks = find_values(file, name, "sinks"),
+                            .d_sinks = find_values(file, name, "dsinks")};
 }
 
 // The row of the whole sequences that is row `r` of this rank, which has chunks `rank` and
@@ -106,8 +120,19 @@ static status open_block(const rank_run *x, graph **out, err *e)
                              .position.mesh.size[AXIS_CP] = x->ranks,
                              .position.coord[AXIS_CP] = x->rank};
     TRY(graph_open(&o, out, e));
-    graph_value *qkv = build_input(*out, (c->heads + 2 * c->kv_heads) * c->head_dim);
-    build_output(*out, build_attention(*out, qkv, c->heads, c->kv_heads, c->head_dim, c->scale, 0));
+    graph_value *qkv = build_input(*out, (c->heads + 2 * c->kv_heads) * c->head_dim), *sinks = NULL;
+    if (c->sinks) {
+        sinks = build_weight(*out, "sinks", c->heads, 0, INIT_NORMAL, 1);
+        build_roles(*out, sinks, ROLE_HEADS, ROLE_NONE);
+    }
+    build_output(*out, build_attention(*out, qkv,
+                                       &(graph_attention){.heads = c->heads,
+                                                          .kv_heads = c->kv_heads,
+                                                          .head_dim = c->head_dim,
+                                                          .scale = c->scale,
+                                                          .window = c->window,
+                                                          .softcap = c->softcap,
+                                                          .sinks = sinks}));
     TRY(graph_finish(*out, RECOMPUTE_NONE, e));
 done:
     return result;
@@ -130,7 +155,15 @@ static status attend(rank_run *x, device *d, comm *cp, device_stream *on, err *e
         TRY(comm_alloc(cp, d, bytes[i], &memory[i], e)); // other ranks read keys and values
         memset(memory[i], 0xff, bytes[i]); // NaN: nothing is read before it is written
     }
-    graph_run run = {.g = g, .stream = on, .comm[AXIS_CP] = x->ranks > 1 ? cp : NULL};
+    void *weight[1] = {(void *)(uintptr_t)c->sinks};
+    float *gradient[1] = {x->d_sinks};
+    bool written = false, *grad_written[1] = {&written};
+    graph_run run = {.g = g,
+                     .stream = on,
+                     .comm[AXIS_CP] = x->ranks > 1 ? cp : NULL,
+                     .weight = weight,
+                     .gradient = gradient,
+                     .grad_written = grad_written};
     for (int i = 0; i < REGIONS; i++) run.base[i] = memory[i];
     take_rows(x, c->qkv, cols, graph_run_ptr(&run, g->input));
     TRY(graph_run_forward(&run, e));
@@ -170,6 +203,20 @@ done:
     return NULL;
 }
 
+// The gradient of the sinks is a sum over the ranks.
+static void check_sinks(const attention_case *c, const rank_run *run, int ranks)
+{
+    double apart = 0, size = 0;
+    for (int64_t h = 0; h < c->heads; h++) {
+        double sum = 0;
+        for (int i = 0; i < ranks; i++) sum += run[i].d_sinks[h];
+        apart += pow(sum - c->d_sinks[h], 2), size += pow(c->d_sinks[h], 2);
+    }
+    if (!(sqrt(apart / size) <= 1e-6))
+        fail_msg("%s, %d ranks: the gradient of the sinks has a relative error of %.3g", c->name,
+                 ranks, sqrt(apart / size));
+}
+
 static void check_case(const attention_case *c, int ranks)
 {
     pthread_t thread[MOST_RANKS];
@@ -187,16 +234,17 @@ static void check_case(const attention_case *c, int ranks)
         if (!(run[i].worst <= 1e-6))
             fail_msg("%s, rank %d of %d: relative error %.3g", c->name, i, ranks, run[i].worst);
     }
+    if (c->sinks) check_sinks(c, run, ranks);
 }
 
 static void check_ranks(int ranks)
 {
-    static const char *const names[] = {"heads", "grouped", "shared"};
+    static const char *const names[] = {"heads", "grouped", "shared", "window", "capped", "sinks"};
     char path[600];
     safetensors *file = NULL;
     snprintf(path, sizeof path, "%s/golden/attention.safetensors", TESTS_DIR);
     assert_int_equal(safetensors_open(path, &file, NULL), OK);
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const attention_case c = case_read(file, names[i]);
         check_case(&c, ranks);
     }

@@ -189,8 +189,20 @@ static void values_that_would_change_arithmetic_are_refused_by_name(void **state
     refuse("{" LLAMA ",\"quantization_config\":{\"bits\":4}}", "quantization_config");
     refuse("{" LLAMA ",\"residual_multiplier\":0.22}", "residual_multiplier");
     refuse("{" LLAMA ",\"auto_map\":{\"AutoModelForCausalLM\":\"x.Y\"}}", "auto_map");
-    refuse("{" LLAMA ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":2.0}}", "\"yarn\"");
-    refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"dynamic\",\"factor\":2.0}}", "\"dynamic\"");
+    refuse("{" LLAMA ",\"rope_scaling\":{\"rope_type\":\"ntk\",\"factor\":2.0}}", "\"ntk\"");
+    refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"dynamic\"}}", "rope_scaling: factor");
+    refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"longrope\",\"short_factor\":[1],"
+           "\"long_factor\":[2]}}",
+           "rope_short: found 1 and 1 factors");
+    refuse("{\"model_type\":\"qwen3\",\"num_hidden_layers\":3,\"use_sliding_window\":true,"
+           "\"layer_types\":[\"full_attention\"]}",
+           "layer_types: found 1 items, valid is one for each of the 3 layers");
+    refuse("{\"model_type\":\"qwen3\",\"layer_types\":[\"linear_attention\"]}",
+           "layer_types: found \"linear_attention\" for layer 0, valid are full_attention and");
+    refuse("{\"model_type\":\"gemma3_text\",\"rope_parameters\":{\"sliding_attention\":"
+           "{\"rope_type\":\"yarn\"}}}",
+           "sliding_attention: rope_type: found \"yarn\", valid is default");
+    refuse("{\"model_type\":\"cohere\",\"use_qk_norm\":true}", "use_qk_norm: found true");
     refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\"}}", "rope_scaling: factor");
     refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":\"2\"}}", "factor");
     refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":2.0}}", "low_freq_factor");
@@ -220,7 +232,7 @@ static void broken_files_and_values_are_refused(void **state)
     refuse("{\"model_type\": ", "config.json:1:");
     refuse("[]", "not an object");
     refuse("{}", "model_type: not given");
-    refuse("{\"model_type\":\"mistral\"}", "model_type: found \"mistral\", valid are gpt2");
+    refuse("{\"model_type\":\"mixtral\"}", "model_type: found \"mixtral\", valid are gpt2");
     refuse("{\"model_type\":3}", "model_type: found 3");
     refuse("{\"model_type\":\"gpt2\",\"n_layer\":3,\"n_layer\":4}", "duplicate");
     refuse("{\"model_type\":\"gpt2\",\"n_layer\":0}", "n_layer: found 0, valid are whole numbers");
@@ -372,6 +384,10 @@ static void check_row(const model_family *of, const model_field *f)
         assert_true(f->value >= f->low && f->value <= f->high);
     for (int i = model_fields_list(of, rows) - 1; i >= 0; i--)
         if (rows[i] != f) assert_int_not_equal(rows[i]->member, f->member);
+    for (int i = 0; i < of->schema->count; i++) {
+        const model_field *other = &of->schema->fields[i];
+        assert_true(other == f || !other->name || strcmp(other->name, f->name) != 0);
+    }
     // Help's words are words of the field.
     for (const char *word = f->words ? f->words->valid : ""; *word;) {
         char one[32];
@@ -406,18 +422,42 @@ static void the_table_of_every_family_is_sound(void **state)
     assert_string_equal(all[count - 1]->name, "pad");
 }
 
-static void the_golden_folders_are_read(void **state)
+// Fails where the two have a field that is printed differently.
+static void same_fields(const model_config *a, const model_config *b)
+{
+    const model_field *rows[MODEL_FIELDS];
+    for (int i = model_fields_list(a->family, rows) - 1; i >= 0; i--) {
+        text x = {0}, y = {0};
+        if (!model_field_is_compared(a, rows[i])) continue;
+        model_field_add(a, rows[i], false, &x);
+        model_field_add(b, rows[i], false, &y);
+        if (strcmp(x.chars, y.chars) != 0)
+            fail_msg("%s: %s: %s became %s", a->family->name, rows[i]->name, x.chars, y.chars);
+        text_clear(&x);
+        text_clear(&y);
+    }
+}
+
+static void the_golden_folders_are_read_and_written(void **state)
 {
     (void)state;
-    static const char *const names[] = {"gpt2_new",     "gpt2_variants", "llama_gqa",
-                                        "llama_llama3", "llama_linear",  "mlp_classes",
-                                        "mlp_values"};
+    static const char *const names[] = {
+        "gpt2_new",       "gpt2_variants", "llama_gqa",     "llama_llama3",
+        "llama_linear",   "mlp_classes",   "mlp_values",    "llama_yarn",
+        "llama_longrope", "qwen2_window",  "qwen3",         "gemma2",
+        "gemma3_text",    "smollm3",       "phi3_longrope", "granite",
+        "olmo3",          "exaone4",       "glm4",          "cohere2",
+        "ernie4_5",       "stablelm",      "starcoder2",    "hunyuan_v1_dense"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char path[512];
-        model_config c;
+        char path[512], *json;
+        model_config c, back;
         err e = {0};
         snprintf(path, sizeof path, "%s/golden/models/%s", TESTS_DIR, names[i]);
         if (model_config_read(path, &c, &e) != OK) fail_msg("%s", e.text);
+        assert_int_equal(model_config_write(&c, "float32", &json, NULL), OK);
+        read_good(json, &back);
+        same_fields(&c, &back);
+        free(json);
     }
 }
 
@@ -436,7 +476,7 @@ int main(void)
         cmocka_unit_test(a_written_config_reads_back_as_the_same_model),
         cmocka_unit_test(each_family_refuses_for_itself),
         cmocka_unit_test(the_table_of_every_family_is_sound),
-        cmocka_unit_test(the_golden_folders_are_read),
+        cmocka_unit_test(the_golden_folders_are_read_and_written),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -187,6 +187,32 @@ static void test_shards_of_other_ranks(void **state)
     check("pp", &(scenario){.pp = 2, .shard = 2, .inner = "zero3"});
 }
 
+// Llama, of which some tensors hold the rows of two halves in turn.
+static void turns_trace(graph *g, const void *config, int block)
+{
+    model_family_find("llama")->trace(g, config, block);
+    for (int i = 0; i < g->params; i++) {
+        graph_param *p = &g->param[i];
+        if (p->pieces > 1) p->piece[1].run = p->piece[1].rows % 4 == 0 && block % 2 ? 2 : 1;
+    }
+}
+
+static void test_rows_in_turn(void **state)
+{
+    (void)state;
+    model_family turns = *model_family_find("llama");
+    turns.trace = turns_trace;
+    check("rows in turn, zero3",
+          &(scenario){
+              .model = "llama_gqa", .family = &turns, .shard = 3, .inner = "zero3", .global = 6});
+    check("rows in turn, tp", &(scenario){.model = "llama_gqa",
+                                          .family = &turns,
+                                          .tp = 2,
+                                          .shard = 2,
+                                          .inner = "zero1",
+                                          .precision = BF16});
+}
+
 static void test_state_that_is_elsewhere(void **state)
 {
     (void)state;
@@ -205,6 +231,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shards_of_data_parallel_ranks),
         cmocka_unit_test(test_shards_of_other_ranks),
+        cmocka_unit_test(test_rows_in_turn),
         cmocka_unit_test(test_state_that_is_elsewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,8 @@
 
 #include "device/cpu/cpu.h"
 
+#include <math.h>
+
 #ifndef REF_REAL
 #define REF_REAL float
 #endif
@@ -39,6 +41,13 @@ static inline ref_real ref_round(ref_real x, dtype type)
     uint32_t element;
     ref_store(&element, 0, type, x);
     return ref_load(&element, 0, type);
+}
+
+// The factor of column i of a norm, whose gain may be NULL.
+static inline double ref_gain(const void *gain, int64_t i, bool unit_offset, dtype type)
+{
+    if (!gain) return 1;
+    return unit_offset ? 1 + (double)ref_load(gain, i, type) : (double)ref_load(gain, i, type);
 }
 
 // The address of element i of an F32, BF16 or F16 array.
@@ -85,10 +94,18 @@ static inline int64_t ref_filled_rows(const kernel_square_error_args *p)
 double ref_activate(kernel_activation act, double x);
 double ref_activate_slope(kernel_activation act, double x);
 
+// A logit: `scaled`, capped where there is a softcap. *slope is its derivative.
+static inline double ref_cap(double scaled, double softcap, double *slope)
+{
+    const double t = softcap > 0 ? tanh(scaled / softcap) : 0;
+    *slope = 1 - t * t;
+    return softcap > 0 ? softcap * t : scaled;
+}
+
 // The totals of one row of logits over the full vocabulary.
 typedef struct ref_row_total {
-    double lse;   // logarithm of the sum of exponentials of the scaled logits
-    double label; // scaled logit of the row's label
+    double lse;   // logarithm of the sum of exponentials of the logits
+    double label; // logit of the row's label
 } ref_row_total;
 
 // The totals of row r from p->stats, with the shards in order. The vector form uses it too.
@@ -100,6 +117,9 @@ void ref_embedding(const cpu_context *x, const void *args);
 void ref_embedding_grad(const cpu_context *x, const void *args);
 void ref_norm(const cpu_context *x, const void *args);
 void ref_norm_grad(const cpu_context *x, const void *args);
+void ref_qk_norm(const cpu_context *x, const void *args);
+void ref_qk_norm_sums(const cpu_context *x, const void *args);
+void ref_qk_norm_grad(const cpu_context *x, const void *args);
 void ref_rope(const cpu_context *x, const void *args);
 void ref_attention(const cpu_context *x, const void *args);
 void ref_attention_grad(const cpu_context *x, const void *args);

@@ -16,6 +16,8 @@ double ref_activate(kernel_activation act, double x)
         return 0.5 * x * (1 + tanh(root_two_over_pi * (x + gelu_cubic * x * x * x)));
     case ACT_RELU:
         return x > 0 ? x : x * 0; // keeps NaN
+    case ACT_RELU2:
+        return x > 0 ? x * x : x * 0;
     case ACT_SILU:
         return x / (1 + exp(-x));
     case ACT_TANH:
@@ -38,6 +40,8 @@ double ref_activate_slope(kernel_activation act, double x)
     }
     case ACT_RELU:
         return x > 0 ? 1 : x * 0;
+    case ACT_RELU2:
+        return x > 0 ? 2 * x : x * 0;
     case ACT_SILU: {
         double s = 1 / (1 + exp(-x));
         return s * (1 + x * (1 - s));

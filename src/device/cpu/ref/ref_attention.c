@@ -6,20 +6,21 @@
 #include <math.h>
 #include <string.h>
 
-// One query of one head: the offsets of its vectors in elements, and the number of keys that it
-// sees.
+// One query of one head: the offsets of its vectors in elements, and the keys that it sees.
 typedef struct ref_query {
-    int64_t q, o, stat; // stat: index in lse and delta
-    int64_t k, v;       // of key 0; key j is j strides later
-    int64_t keys;
-    rng_key key;   // of dropout
-    uint64_t drop; // index of the random word of key 0
+    int64_t q, o, stat;  // stat: index in lse and delta
+    int64_t k, v;        // of key 0; key j is j strides later
+    int64_t first, keys; // keys first … keys-1
+    double sink;         // of its head; -INFINITY: none
+    rng_key key;         // of dropout
+    uint64_t drop;       // index of the random word of key 0
 } ref_query;
 
 static ref_query query_at(const kernel_attention_args *p, const kernel_draw_key *d, int64_t b,
                           int64_t h, int64_t t)
 {
     int64_t row = b * p->queries.seq + t, kv = h / (p->heads / p->kv_heads);
+    int64_t position = kernel_token_position(&p->queries, t);
     uint64_t heads = (uint64_t)(p->dropout.all_heads ? p->dropout.all_heads : p->heads);
     return (ref_query){
         .q = row * p->q_stride + h * p->head_dim,
@@ -27,7 +28,9 @@ static ref_query query_at(const kernel_attention_args *p, const kernel_draw_key 
         .stat = (b * p->heads + h) * p->queries.seq + t,
         .k = b * p->k_batch + kv * p->head_dim,
         .v = b * p->v_batch + kv * p->head_dim,
-        .keys = p->causal ? kernel_token_position(&p->queries, t) + 1 : p->tk,
+        .first = p->causal ? kernel_attention_first_key(&p->form, position) : 0,
+        .keys = p->causal ? position + 1 : p->tk,
+        .sink = p->sinks ? ref_load(p->sinks, h, p->type) : -INFINITY,
         .key = d->key,
         .drop = ((d->row0 + (uint64_t)kernel_logical_row(&p->queries, row)) * heads +
                  (uint64_t)(p->dropout.head0 + h)) *
@@ -45,7 +48,17 @@ static double dot(const void *a, int64_t a0, const void *b, int64_t b0, int64_t 
 
 static double score(const kernel_attention_args *p, const ref_query *query, int64_t j)
 {
-    return p->scale * dot(p->q, query->q, p->k, query->k + j * p->k_stride, p->head_dim, p->type);
+    const double s =
+        p->scale * dot(p->q, query->q, p->k, query->k + j * p->k_stride, p->head_dim, p->type);
+    const double cap = p->form.softcap;
+    return cap > 0 ? cap * tanh(s / cap) : s;
+}
+
+// The slope of the cap at the score that it gave.
+static double cap_slope(const kernel_attention_args *p, double score)
+{
+    const double ratio = p->form.softcap > 0 ? score / p->form.softcap : 0;
+    return 1 - ratio * ratio;
 }
 
 // The factor by which dropout multiplies the probability of key j: 0 or 1/(1-p).
@@ -58,10 +71,11 @@ static double keep_factor(const kernel_attention_args *p, const ref_query *query
 
 static void attend(const kernel_attention_args *p, const ref_query *query, double *sums)
 {
-    double top = -INFINITY, total = 0;
-    for (int64_t j = 0; j < query->keys; j++) top = fmax(top, score(p, query, j));
+    double top = query->sink;
+    for (int64_t j = query->first; j < query->keys; j++) top = fmax(top, score(p, query, j));
+    double total = exp(query->sink - top);
     memset(sums, 0, sizeof(double) * (size_t)p->head_dim);
-    for (int64_t j = 0; j < query->keys; j++) {
+    for (int64_t j = query->first; j < query->keys; j++) {
         double e = exp(score(p, query, j) - top), weight = e * keep_factor(p, query, j);
         total += e;
         for (int64_t i = 0; i < p->head_dim; i++)
@@ -86,22 +100,22 @@ void ref_attention(const cpu_context *x, const void *args)
     }
 }
 
-// The gradient of one score before the scale: p * (dp - delta). p is the probability without
-// dropout, and dp is the gradient of the probability.
+// The gradient of one scaled score: p * (dp - delta), times the slope of the cap. p is the probability
+// without dropout, and dp is the gradient of the probability.
 static double score_grad(const kernel_attention_grad_args *g, const ref_query *query, int64_t j)
 {
     const kernel_attention_args *p = &g->fwd;
-    double probability = exp(score(p, query, j) - p->lse[query->stat]);
+    double capped = score(p, query, j), probability = exp(capped - p->lse[query->stat]);
     double dp = dot(g->d_o, query->o, p->v, query->v + j * p->v_stride, p->head_dim, p->type) *
                 keep_factor(p, query, j);
-    return probability * (dp - g->delta[query->stat]);
+    return probability * (dp - g->delta[query->stat]) * cap_slope(p, capped);
 }
 
 static void grad_query(const kernel_attention_grad_args *g, const ref_query *query, double *sums)
 {
     const kernel_attention_args *p = &g->fwd;
     memset(sums, 0, sizeof(double) * (size_t)p->head_dim);
-    for (int64_t j = 0; j < query->keys; j++) {
+    for (int64_t j = query->first; j < query->keys; j++) {
         double ds = p->scale * score_grad(g, query, j);
         for (int64_t i = 0; i < p->head_dim; i++)
             sums[i] += ds * ref_load(p->k, query->k + j * p->k_stride + i, p->type);
@@ -121,7 +135,7 @@ static void grad_key(const kernel_attention_grad_args *g, const kernel_draw_key 
     for (int64_t h = kv * group; h < (kv + 1) * group; h++) {
         for (int64_t t = 0; t < p->queries.seq; t++) {
             ref_query query = query_at(p, d, b, h, t);
-            if (j >= query.keys) continue;
+            if (j < query.first || j >= query.keys) continue;
             double ds = p->scale * score_grad(g, &query, j);
             double weight =
                 exp(score(p, &query, j) - p->lse[query.stat]) * keep_factor(p, &query, j);
@@ -136,6 +150,19 @@ static void grad_key(const kernel_attention_grad_args *g, const kernel_draw_key 
         ref_store(g->dk, query.k + j * p->k_stride + i, p->type, (float)dk[i]);
         ref_store(g->dv, query.v + j * p->v_stride + i, p->type, (float)dv[i]);
     }
+}
+
+static void grad_sink(const kernel_attention_grad_args *g, const kernel_draw_key *d, int64_t h)
+{
+    const kernel_attention_args *p = &g->fwd;
+    double sum = 0;
+    for (int64_t b = 0; b < p->batch; b++) {
+        for (int64_t t = 0; t < p->queries.seq; t++) {
+            ref_query query = query_at(p, d, b, h, t);
+            sum -= exp(query.sink - p->lse[query.stat]) * g->delta[query.stat];
+        }
+    }
+    g->d_sinks[h] = (float)(g->accumulate_d_sinks ? g->d_sinks[h] + sum : sum);
 }
 
 void ref_attention_grad(const cpu_context *x, const void *args)
@@ -156,4 +183,5 @@ void ref_attention_grad(const cpu_context *x, const void *args)
         for (int64_t kv = 0; kv < p->kv_heads; kv++)
             for (int64_t j = 0; j < p->tk; j++) grad_key(g, &draw_key, b, kv, j, sums);
     }
+    for (int64_t h = 0; h < p->heads && g->d_sinks; h++) grad_sink(g, &draw_key, h);
 }

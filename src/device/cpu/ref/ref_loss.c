@@ -3,19 +3,31 @@
 // tokens, and it does not know how the statistics of the vocabulary shards were gathered.
 #include "device/cpu/ref/ref.h"
 
-#include <math.h>
+// The row of logits that both kernels read.
+typedef struct ref_logits {
+    const void *row;
+    int64_t cols;
+    double scale, softcap;
+    dtype type;
+} ref_logits;
 
-static double row_top(const void *row, int64_t cols, double scale, dtype type)
+static double logit_of(const ref_logits *l, int64_t c)
+{
+    double slope;
+    return ref_cap(l->scale * ref_load(l->row, c, l->type), l->softcap, &slope);
+}
+
+static double row_top(const ref_logits *l)
 {
     double top = -INFINITY;
-    for (int64_t c = 0; c < cols; c++) top = fmax(top, scale * ref_load(row, c, type));
+    for (int64_t c = 0; c < l->cols; c++) top = fmax(top, logit_of(l, c));
     return top;
 }
 
-static double row_sum(const void *row, int64_t cols, double scale, double top, dtype type)
+static double row_sum(const ref_logits *l, double top)
 {
     double sum = 0;
-    for (int64_t c = 0; c < cols; c++) sum += exp(scale * ref_load(row, c, type) - top);
+    for (int64_t c = 0; c < l->cols; c++) sum += exp(logit_of(l, c) - top);
     return sum;
 }
 
@@ -34,12 +46,10 @@ ref_row_total ref_total_of_shards(const kernel_cross_entropy_args *p, int64_t r)
     return (ref_row_total){top + log(sum), label};
 }
 
-static ref_row_total total_of_row(const kernel_cross_entropy_args *p, const void *row,
-                                  int64_t label)
+static ref_row_total total_of_row(const ref_logits *l, int64_t label)
 {
-    double top = row_top(row, p->cols, p->scale, p->type);
-    double sum = row_sum(row, p->cols, p->scale, top, p->type);
-    return (ref_row_total){top + log(sum), (double)p->scale * ref_load(row, label, p->type)};
+    double top = row_top(l);
+    return (ref_row_total){top + log(row_sum(l, top)), logit_of(l, label)};
 }
 
 void ref_cross_entropy(const cpu_context *x, const void *args)
@@ -50,17 +60,19 @@ void ref_cross_entropy(const cpu_context *x, const void *args)
     double factor = s * (float)kernel_step_read(p->step).loss_scale;
     for (int64_t r = 0; r < p->rows; r++) {
         void *row = (void *)ref_at(p->logits, r * kernel_stride(p->stride, p->cols), p->type);
+        const ref_logits logits = {row, p->cols, s, p->softcap, p->type};
         int64_t label = p->labels[r] - p->first;
         bool valid = p->labels[r] != p->ignore;
         ref_row_total total = {0};
         if (valid) {
-            total = p->stats ? ref_total_of_shards(p, r) : total_of_row(p, row, label);
+            total = p->stats ? ref_total_of_shards(p, r) : total_of_row(&logits, label);
             loss += total.lse - total.label;
             count += 1;
         }
         for (int64_t c = 0; c < p->cols && p->gradient; c++) {
-            double probability = valid ? exp(s * ref_load(row, c, p->type) - total.lse) : 0;
-            double g = valid ? factor * (probability - (c == label)) : 0;
+            double slope, z = ref_cap(s * ref_load(row, c, p->type), p->softcap, &slope);
+            double probability = valid ? exp(z - total.lse) : 0;
+            double g = valid ? factor * slope * (probability - (c == label)) : 0;
             ref_store(row, c, p->type, (float)g);
         }
     }
@@ -73,15 +85,17 @@ void ref_cross_entropy_stats(const cpu_context *x, const void *args)
     (void)x;
     const kernel_cross_entropy_stats_args *p = args;
     for (int64_t r = 0; r < p->rows; r++) {
-        const void *row = ref_at(p->logits, r * kernel_stride(p->stride, p->cols), p->type);
+        const ref_logits logits = {
+            ref_at(p->logits, r * kernel_stride(p->stride, p->cols), p->type), p->cols, p->scale,
+            p->softcap, p->type};
         int64_t label = p->labels[r] - p->first;
         float *out = p->stats + 3 * r;
         out[0] = out[1] = out[2] = 0;
         if (p->labels[r] == p->ignore) continue;
         // The sum is relative to the maximum after its rounding to float.
-        out[0] = (float)row_top(row, p->cols, p->scale, p->type);
-        out[1] = (float)row_sum(row, p->cols, p->scale, out[0], p->type);
-        if (label >= 0 && label < p->cols) out[2] = p->scale * ref_load(row, label, p->type);
+        out[0] = (float)row_top(&logits);
+        out[1] = (float)row_sum(&logits, out[0]);
+        if (label >= 0 && label < p->cols) out[2] = (float)logit_of(&logits, label);
     }
 }
 

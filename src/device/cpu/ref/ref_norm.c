@@ -32,7 +32,8 @@ void ref_norm(const cpu_context *x, const void *args)
         double rstd = 1 / sqrt(square / (double)p->cols + p->eps);
         p->rstd[r] = (float)rstd;
         for (int64_t c = 0; c < p->cols; c++) {
-            double y = (ref_load(row, c, residual) - mean) * rstd * ref_load(p->gain, c, p->type);
+            double y = (ref_load(row, c, residual) - mean) * rstd *
+                       ref_gain(p->gain, c, p->unit_offset, p->type);
             if (p->bias) y += ref_load(p->bias, c, p->type);
             ref_store(p->y, r * p->cols + c, p->type, (float)y);
         }
@@ -46,6 +47,13 @@ static double norm_hat(const kernel_norm_grad_args *p, int64_t r, int64_t c)
     return (ref_load(p->x, r * p->cols + c, kernel_residual_type(p->type, p->residual_fp32)) -
             mean) *
            p->rstd[r];
+}
+
+// dy times the gain.
+static double norm_grad_scaled(const kernel_norm_grad_args *p, int64_t r, int64_t c)
+{
+    return (double)ref_load(p->dy, r * p->cols + c, p->type) *
+           ref_gain(p->gain, c, p->unit_offset, p->type);
 }
 
 // dgain and dbias. They are computed before dx is written, because dx may be dy.
@@ -72,8 +80,7 @@ void ref_norm_grad(const cpu_context *x, const void *args)
     for (int64_t r = 0; p->dx && r < p->rows; r++) {
         double sum = 0, along = 0;
         for (int64_t c = 0; c < p->cols; c++) {
-            double g =
-                (double)ref_load(p->dy, r * p->cols + c, p->type) * ref_load(p->gain, c, p->type);
+            double g = norm_grad_scaled(p, r, c);
             sum += g;
             along += g * norm_hat(p, r, c);
         }
@@ -81,8 +88,7 @@ void ref_norm_grad(const cpu_context *x, const void *args)
         along /= (double)p->cols;
         for (int64_t c = 0; c < p->cols; c++) {
             int64_t i = r * p->cols + c;
-            double g = (double)ref_load(p->dy, i, p->type) * ref_load(p->gain, c, p->type);
-            double dx = p->rstd[r] * (g - mean - norm_hat(p, r, c) * along);
+            double dx = p->rstd[r] * (norm_grad_scaled(p, r, c) - mean - norm_hat(p, r, c) * along);
             if (p->accumulate_dx) dx += ref_load(p->dx, i, residual);
             ref_store(p->dx, i, residual, (float)dx);
         }

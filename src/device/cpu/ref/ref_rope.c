@@ -13,10 +13,11 @@ void ref_rope(const cpu_context *x, const void *args)
             int64_t offset = r * p->stride + h * p->head_dim;
             for (int64_t i = 0; i < half; i++) {
                 ref_real c = angles[2 * i], s = p->inverse ? -angles[2 * i + 1] : angles[2 * i + 1];
-                ref_real low = ref_load(p->x, offset + i, p->type);
-                ref_real high = ref_load(p->x, offset + i + half, p->type);
-                ref_store(p->x, offset + i, p->type, low * c - high * s);
-                ref_store(p->x, offset + i + half, p->type, high * c + low * s);
+                int64_t a = offset + (p->interleaved ? 2 * i : i);
+                int64_t b = p->interleaved ? a + 1 : a + half;
+                ref_real low = ref_load(p->x, a, p->type), high = ref_load(p->x, b, p->type);
+                ref_store(p->x, a, p->type, low * c - high * s);
+                ref_store(p->x, b, p->type, high * c + low * s);
             }
         }
     }

@@ -3,8 +3,8 @@
 //
 // The tile kernel: a block does FORWARD_QUERIES queries of one head. It goes through the keys tile by
 // tile, from key 0 on, and keeps a running maximum and sum of each query's softmax. Each warp has 32
-// queries, whose scores, probabilities and outputs stay in its registers. Tiles that the causal mask hides
-// are skipped. While a warp multiplies by the keys of a tile the values are copied, and the other way round.
+// queries, whose scores, probabilities and outputs stay in its registers. Tiles that the mask hides are
+// skipped. While a warp multiplies by the keys of a tile the values are copied, and the other way round.
 #include "device/cuda/attention/cuda_attention.h"
 #include "device/cuda/gpu_tile.h"
 #include "device/cuda/libraries/cuda_dnn.h"
@@ -60,7 +60,7 @@ static __device__ inline void forward_multiply_keys(forward_scores<D, DROPS> &s,
 
 // Hides the keys that a query does not see from it, in a tile that has such keys.
 // t is the query of row 0 of the lane, and k0 the first key of the tile.
-template <int D, bool DROPS>
+template <int D, bool DROPS, bool FORM>
 static __device__ inline void forward_mask(forward_scores<D, DROPS> &s,
                                            const kernel_attention_args &p, int64_t t, int k0,
                                            int lane)
@@ -69,16 +69,31 @@ static __device__ inline void forward_mask(forward_scores<D, DROPS> &s,
     for (int i = 0; i < 2 * FORWARD_PARTS; i++) {
         const int64_t row = t + 16 * (i / 2) + 8 * (i % 2), last = p.queries.seq - 1;
         const int seen = attention_seen(p, row < last ? row : last) - k0 - 2 * (lane % 4);
+        const int hidden =
+            FORM ? attention_hidden(p, row < last ? row : last) - k0 - 2 * (lane % 4) : 0;
         GPU_UNROLL
         for (int n = 0; n < FORWARD_KEYS<D, DROPS> / 4; n++) {
-            if (8 * (n / 2) + n % 2 >= seen) s[i / 2][n / 2][2 * (i % 2) + n % 2] = -INFINITY;
+            const int key = 8 * (n / 2) + n % 2;
+            if (key >= seen || (FORM && key < hidden))
+                s[i / 2][n / 2][2 * (i % 2) + n % 2] = -INFINITY;
         }
     }
 }
 
+template <int D, bool DROPS>
+static __device__ inline void forward_cap(forward_scores<D, DROPS> &s,
+                                          const kernel_attention_args &p)
+{
+    float slope;
+    if (p.form.softcap <= 0) return;
+    GPU_UNROLL
+    for (int i = 0; i < FORWARD_PARTS * FORWARD_KEYS<D, DROPS> / 8 * 4; i++)
+        (&s[0][0][0])[i] = attention_cap(p, (&s[0][0][0])[i], &slope);
+}
+
 // Replaces the scores of rows `half` of part m by exp2(score - maximum), with the new maximum, and scales
 // the row's sum and outputs to it.
-template <int D, bool DROPS>
+template <int D, bool DROPS, bool FORM>
 static __device__ inline void forward_softmax(forward_state<D> *f, forward_scores<D, DROPS> &s,
                                               int m, int half)
 {
@@ -88,14 +103,15 @@ static __device__ inline void forward_softmax(forward_state<D> *f, forward_score
         top = fmaxf(top, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
     top = fmaxf(top, __shfl_xor_sync(GPU_ALL_LANES, top, 1));
     top = fmaxf(top, __shfl_xor_sync(GPU_ALL_LANES, top, 2));
-    const float fade = gpu_exp2(f->top[m][half] - top);
+    const float base = FORM && top == -INFINITY ? 0 : top; // the window is yet to begin
+    const float fade = gpu_exp2(f->top[m][half] - base);
     float sum = f->sum[m][half] * fade;
     f->top[m][half] = top;
     GPU_UNROLL
     for (int n = 0; n < FORWARD_KEYS<D, DROPS> / 8; n++) {
         GPU_UNROLL
         for (int e = 2 * half; e < 2 * half + 2; e++) {
-            s[m][n][e] = gpu_exp2(s[m][n][e] - top);
+            s[m][n][e] = gpu_exp2(s[m][n][e] - base);
             sum += s[m][n][e];
         }
     }
@@ -150,7 +166,7 @@ forward_multiply_values(forward_state<D> *f, const forward_scores<D, DROPS> &s,
 template <int D, bool DROPS>
 static __device__ inline void forward_start(forward_state<D> *f, const kernel_attention_args &p,
                                             const attention_draw &d, attention_head a, int64_t t0,
-                                            int lane)
+                                            float sink, int lane)
 {
     GPU_UNROLL
     for (int m = 0; m < FORWARD_PARTS; m++) {
@@ -158,8 +174,8 @@ static __device__ inline void forward_start(forward_state<D> *f, const kernel_at
         for (int half = 0; half < 2; half++) {
             int64_t t = t0 + 16 * m + lane / 4 + 8 * half;
             if (t >= p.queries.seq) t = p.queries.seq - 1;
-            f->top[m][half] = -INFINITY;
-            f->sum[m][half] = 0;
+            f->top[m][half] = sink;
+            f->sum[m][half] = sink > -INFINITY && lane % 4 == 0 ? 1 : 0;
             if (DROPS) f->draw[m][half] = attention_draw_index(p, d, a, t);
         }
         GPU_UNROLL
@@ -199,11 +215,12 @@ static __device__ inline void forward_finish(forward_state<D> *f, const kernel_a
 }
 
 // Grid: heads of all sequences, blocks of queries. The last queries, which see the most keys, go first.
-template <typename T, int D, bool DROPS>
+template <typename T, int D, bool DROPS, bool FORM>
 static __global__ void __launch_bounds__(FORWARD_THREADS)
     attention_forward_kernel(const kernel_attention_args p)
 {
     forward_tiles<D, DROPS> *tiles = gpu_shared<forward_tiles<D, DROPS>>();
+    constexpr int KEYS = FORWARD_KEYS<D, DROPS>;
     const int lane = (int)threadIdx.x % GPU_WARP;
     const int row0 = (int)threadIdx.x / GPU_WARP * FORWARD_WARP_QUERIES;
     const attention_head a = attention_head_of(p, blockIdx.x);
@@ -213,7 +230,8 @@ static __global__ void __launch_bounds__(FORWARD_THREADS)
     const auto v = tile_from(p.v, attention_key(p, a, p.v_batch), p.v_stride, p.head_dim);
     const attention_draw draw = DROPS ? attention_draw_read(p) : attention_draw();
     forward_state<D> f;
-    forward_start<D, DROPS>(&f, p, draw, a, t0 + row0, lane);
+    forward_start<D, DROPS>(&f, p, draw, a, t0 + row0, FORM ? attention_sink(p, a.h) : -INFINITY,
+                            lane);
     tile_copy<FORWARD_QUERIES, D, FORWARD_THREADS>(
         tiles->q, tile_from(p.q, attention_row(p, a, 0, p.q_stride), p.q_stride, p.head_dim), t0,
         queries, p.q);
@@ -222,30 +240,34 @@ static __global__ void __launch_bounds__(FORWARD_THREADS)
     const int some =
         t0 + row0 > last ? 0 : attention_seen(p, min(t0 + row0 + FORWARD_WARP_QUERIES - 1, last));
     const int all = attention_seen(p, min(t0 + row0, last));
-    tile_copy<FORWARD_KEYS<D, DROPS>, D, FORWARD_THREADS>(tiles->k, k, 0, keys, p.k);
+    const attention_limits hidden = attention_hidden_of<FORM, KEYS>(
+        p, t0, min(t0 + row0, last), min(t0 + row0 + FORWARD_WARP_QUERIES - 1, last));
+    tile_copy<KEYS, D, FORWARD_THREADS>(tiles->k, k, hidden.block, keys, p.k);
     gpu_copy_commit();
-    for (int k0 = 0; k0 < keys; k0 += FORWARD_KEYS<D, DROPS>) {
+    for (int k0 = hidden.block; k0 < keys; k0 += KEYS) {
         gpu_copy_wait<0>();
         __syncthreads(); // the keys are there, and the values before them have been used
-        tile_copy<FORWARD_KEYS<D, DROPS>, D, FORWARD_THREADS>(tiles->v, v, k0, keys, p.v);
+        tile_copy<KEYS, D, FORWARD_THREADS>(tiles->v, v, k0, keys, p.v);
         gpu_copy_commit();
         forward_scores<D, DROPS> s;
         // With dropout the mask, too, is computed anew for each tile: registers are short.
         const int here = gpu_opaque(lane), masked = DROPS ? here : lane;
-        if (k0 < some) forward_multiply_keys<T, D, DROPS>(s, tiles, row0, here);
+        const bool used = k0 < some && (!FORM || k0 + KEYS > hidden.all);
+        if (used) forward_multiply_keys<T, D, DROPS>(s, tiles, row0, here);
         gpu_copy_wait<0>();
         __syncthreads(); // the values are there, and the keys have been used
-        tile_copy<FORWARD_KEYS<D, DROPS>, D, FORWARD_THREADS>(
-            tiles->k, k, k0 + FORWARD_KEYS<D, DROPS>, keys, p.k);
+        tile_copy<KEYS, D, FORWARD_THREADS>(tiles->k, k, k0 + KEYS, keys, p.k);
         gpu_copy_commit();
-        if (k0 >= some) continue;
+        if (!used) continue;
         GPU_UNROLL
-        for (int i = 0; i < FORWARD_PARTS * FORWARD_KEYS<D, DROPS> / 8 * 4; i++)
+        for (int i = 0; i < FORWARD_PARTS * KEYS / 8 * 4; i++)
             (&s[0][0][0])[i] *= p.scale * ATTENTION_LOG2E;
-        if (all < k0 + FORWARD_KEYS<D, DROPS>)
-            forward_mask<D, DROPS>(s, p, t0 + row0 + masked / 4, k0, masked);
+        if (FORM) forward_cap<D, DROPS>(s, p);
+        if (all < k0 + KEYS || (FORM && k0 < hidden.some))
+            forward_mask<D, DROPS, FORM>(s, p, t0 + row0 + masked / 4, k0, masked);
         GPU_UNROLL
-        for (int i = 0; i < 2 * FORWARD_PARTS; i++) forward_softmax<D, DROPS>(&f, s, i / 2, i % 2);
+        for (int i = 0; i < 2 * FORWARD_PARTS; i++)
+            forward_softmax<D, DROPS, FORM>(&f, s, i / 2, i % 2);
         if (DROPS) forward_drop<D, DROPS>(&f, s, draw, k0, here);
         forward_multiply_values<T, D, DROPS>(&f, s, tiles, here);
     }
@@ -255,11 +277,11 @@ static __global__ void __launch_bounds__(FORWARD_THREADS)
                                     DROPS ? 1 / (1 - p.dropout.p) : 1, lane);
 }
 
-template <typename T, int D, bool DROPS>
+template <typename T, int D, bool DROPS, bool FORM>
 static void launch_forward(const cuda_context *x, const kernel_attention_args *p)
 {
     const int64_t blocks = (p->queries.seq + FORWARD_QUERIES - 1) / FORWARD_QUERIES;
-    gpu_launch(x, "attention_forward", attention_forward_kernel<T, D, DROPS>,
+    gpu_launch(x, "attention_forward", attention_forward_kernel<T, D, DROPS, FORM>,
                dim3((unsigned)(p->batch * p->heads), (unsigned)blocks), dim3(FORWARD_THREADS),
                sizeof(forward_tiles<D, DROPS>), *p);
 }
@@ -273,8 +295,8 @@ extern "C" void cuda_attention(const cuda_context *x, const void *args)
     else if (!attention_has_tiles(p))
         attention_plain(x, p);
     else if (!cuda_dnn_attention(x, p))
-        attention_with_tiles(p, [=]<typename T, int D>() {
-            p->dropout.p > 0 ? launch_forward<T, D, true>(x, p) : launch_forward<T, D, false>(x, p);
+        attention_with_tiles(p, [=]<typename T, int D, bool DROPS, bool FORM>() {
+            launch_forward<T, D, DROPS, FORM>(x, p);
         });
 }
 

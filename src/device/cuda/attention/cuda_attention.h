@@ -1,5 +1,7 @@
 // cuda_attention.h -- shared by the attention kernels: which keys a query sees, where the vectors of a
-// head lie, and the random numbers of dropout. It knows no tile.
+// head lie, the cap of scores, sinks, and the random numbers of dropout. It knows no tile.
+//
+// FORM of a kernel says that the call may have a window, a cap or sinks. Without it, the kernel has no code for them.
 //
 // The form depends on types, shapes and addresses only, and each query, or key, of each batch and
 // head is computed as if it were alone. So a row's bits depend neither on the batch nor on how many heads
@@ -28,10 +30,12 @@ static inline bool attention_aligned(const void *p, int64_t stride, int64_t batc
     return gpu_is_aligned16(p) && stride % 8 == 0 && batch % 8 == 0;
 }
 
-// Returns whether tensor cores can do it. Their tiles need 16-bit elements, and rows that are aligned to 16 bytes.
+// Returns whether tensor cores can do it. Their tiles need 16-bit elements, and rows that are aligned to 16 bytes. No
+// tile kernel has both dropout and FORM.
 static inline bool attention_has_tiles(const kernel_attention_args *p)
 {
     return p->type != F32 && p->head_dim % 8 == 0 && p->head_dim <= ATTENTION_MAX_WIDTH &&
+           (p->dropout.p == 0 || kernel_attention_is_plain(p)) &&
            attention_aligned(p->q, p->q_stride, 0) && attention_aligned(p->o, p->o_stride, 0) &&
            attention_aligned(p->k, p->k_stride, p->k_batch) &&
            attention_aligned(p->v, p->v_stride, p->v_batch);
@@ -45,24 +49,36 @@ static inline bool attention_grad_has_tiles(const kernel_attention_grad_args *g)
            gpu_is_aligned16(g->dk) && gpu_is_aligned16(g->dv);
 }
 
-// Calls f.template operator()<T, D>() for the 16-bit type and the width of the tiles that hold head_dim.
-template <typename T, typename F> static void attention_with_width(int64_t head_dim, F f)
+// Calls f.template operator()<T, D, DROPS, FORM>() for the 16-bit type, the width of the tiles that hold head_dim, and
+// what else the call has.
+template <typename T, int D, typename F>
+static void attention_with_form(const kernel_attention_args *p, F f)
 {
-    if (head_dim <= 32)
-        f.template operator()<T, 32>();
-    else if (head_dim <= 64)
-        f.template operator()<T, 64>();
-    else if (head_dim <= 96)
-        f.template operator()<T, 96>();
+    if (!kernel_attention_is_plain(p))
+        f.template operator()<T, D, false, true>();
+    else if (p->dropout.p > 0)
+        f.template operator()<T, D, true, false>();
     else
-        f.template operator()<T, 128>();
+        f.template operator()<T, D, false, false>();
+}
+template <typename T, typename F>
+static void attention_with_width(const kernel_attention_args *p, F f)
+{
+    if (p->head_dim <= 32)
+        attention_with_form<T, 32>(p, f);
+    else if (p->head_dim <= 64)
+        attention_with_form<T, 64>(p, f);
+    else if (p->head_dim <= 96)
+        attention_with_form<T, 96>(p, f);
+    else
+        attention_with_form<T, 128>(p, f);
 }
 template <typename F> static void attention_with_tiles(const kernel_attention_args *p, F f)
 {
     if (p->type == BF16)
-        attention_with_width<gpu_bf16>(p->head_dim, f);
+        attention_with_width<gpu_bf16>(p, f);
     else
-        attention_with_width<gpu_f16>(p->head_dim, f);
+        attention_with_width<gpu_f16>(p, f);
 }
 
 // One head of one sequence.
@@ -114,7 +130,29 @@ static __device__ inline int attention_seen(const kernel_attention_args &p, int6
     return (int)(seen < p.tk ? seen : p.tk);
 }
 
-// The first query that sees key j; queries.seq or more if none does.
+// The number of keys, from key 0 on, that lie before the window of query t. No later query has fewer.
+static __device__ inline int attention_hidden(const kernel_attention_args &p, int64_t t)
+{
+    if (!p.causal) return 0;
+    return (int)kernel_attention_first_key(&p.form, kernel_token_position(&p.queries, t));
+}
+
+// The keys that lie before the windows: of all queries of a block, in whole tiles of TILE keys; of all queries of a warp;
+// and of some query of the warp. The warp has queries from t to t_end, and the block from t0 on.
+struct attention_limits {
+    int block, all, some;
+};
+
+template <bool FORM, int TILE>
+static __device__ inline attention_limits attention_hidden_of(const kernel_attention_args &p,
+                                                              int t0, int t, int t_end)
+{
+    if (!FORM) return {0, 0, 0};
+    return {attention_hidden(p, t0) / TILE * TILE, attention_hidden(p, t),
+            attention_hidden(p, t_end)};
+}
+
+// The first query that key j does not come after; queries.seq or more if there is none.
 static __device__ inline int64_t attention_first_query(const kernel_attention_args &p, int64_t j)
 {
     const kernel_tokens &q = p.queries;
@@ -122,6 +160,36 @@ static __device__ inline int64_t attention_first_query(const kernel_attention_ar
     if (j < q.start[0] + q.chunk) return j - q.start[0];
     if (q.chunk == q.seq) return q.seq;
     return q.chunk + (j > q.start[1] ? j - q.start[1] : 0);
+}
+
+// The number of queries, from query 0 on, after which key j lies before every window.
+static __device__ inline int attention_end_query(const kernel_attention_args &p, int64_t j)
+{
+    const int queries = (int)p.queries.seq;
+    if (!p.causal || p.form.window == 0) return queries;
+    return (int)min(attention_first_query(p, j + p.form.window), (int64_t)queries);
+}
+
+// A scaled score, in units of log 2, after the cap; *slope is that of the cap.
+static __device__ inline float attention_cap(const kernel_attention_args &p, float score,
+                                             float *slope)
+{
+    const float cap = p.form.softcap * ATTENTION_LOG2E;
+    *slope = 1;
+    if (cap <= 0) return score;
+    const float ratio = tanhf(score / cap);
+    *slope = 1 - ratio * ratio;
+    return cap * ratio;
+}
+
+// The sink of head h, in units of log 2; -INFINITY where there is none.
+static __device__ inline float attention_sink(const kernel_attention_args &p, int64_t h)
+{
+    if (!p.sinks) return -INFINITY;
+    if (p.type == F32) return static_cast<const float *>(p.sinks)[h] * ATTENTION_LOG2E;
+    if (p.type == BF16)
+        return gpu_to_float(static_cast<const gpu_bf16 *>(p.sinks)[h]) * ATTENTION_LOG2E;
+    return gpu_to_float(static_cast<const gpu_f16 *>(p.sinks)[h]) * ATTENTION_LOG2E;
 }
 
 // The random numbers of a call's dropout.

@@ -12,11 +12,11 @@ constexpr int DECODE_LANES = 8;  // threads that read one key
 constexpr int DECODE_STATS = 2;  // numbers of a piece beside its outputs: maximum and sum
 constexpr int DECODE_WARPS = DECODE_THREADS / (int)GPU_WARP;
 
-// A query: which, and how many keys it sees.
+// A query: which, and the keys that it sees.
 struct decode_query {
     attention_head a;
-    int64_t t, row; // row: its number in the workspace
-    int seen;
+    int64_t t, row;   // row: its number in the workspace
+    int hidden, seen; // keys hidden … seen-1
 };
 
 static __device__ inline decode_query decode_query_of(const kernel_attention_args &p, int64_t i,
@@ -27,6 +27,7 @@ static __device__ inline decode_query decode_query_of(const kernel_attention_arg
     q.a = {b, h, h / (p.heads / p.kv_heads)};
     q.t = i % p.queries.seq;
     q.row = b * p.heads * p.queries.seq + i;
+    q.hidden = attention_hidden(p, q.t);
     q.seen = attention_seen(p, q.t);
     return q;
 }
@@ -51,6 +52,7 @@ static __device__ inline void decode_scores(const kernel_attention_args &p, cons
 {
     const T *k = static_cast<const T *>(p.k) + attention_key(p, q.a, p.k_batch) + k0 * p.k_stride;
     const int part = (int)threadIdx.x % DECODE_LANES;
+    float slope;
     for (int j0 = 0; j0 < keys; j0 += DECODE_THREADS / DECODE_LANES) {
         const int j = j0 + (int)threadIdx.x / DECODE_LANES;
         float sum = 0;
@@ -62,7 +64,7 @@ static __device__ inline void decode_scores(const kernel_attention_args &p, cons
         }
         for (int lane = DECODE_LANES / 2; lane > 0; lane /= 2)
             sum += __shfl_xor_sync(GPU_ALL_LANES, sum, lane);
-        if (j < keys && part == 0) score[j] = sum;
+        if (j < keys && part == 0) score[j] = attention_cap(p, sum, &slope);
     }
 }
 
@@ -120,7 +122,8 @@ static __global__ void __launch_bounds__(DECODE_THREADS)
     attention_decode_kernel(const kernel_attention_args p, float *partial)
 {
     const decode_query q = decode_query_of(p, blockIdx.y, blockIdx.z);
-    const int k0 = (int)blockIdx.x * DECODE_KEYS, keys = min(DECODE_KEYS, q.seen - k0);
+    const int k0 = max((int)blockIdx.x * DECODE_KEYS, q.hidden);
+    const int keys = min(((int)blockIdx.x + 1) * DECODE_KEYS, q.seen) - k0;
     if (keys <= 0) return;
     float *query = gpu_shared<float>(), *score = query + p.head_dim, *few = score + DECODE_KEYS;
     float *sums = few + DECODE_WARPS;
@@ -130,9 +133,11 @@ static __global__ void __launch_bounds__(DECODE_THREADS)
     __syncthreads();
     decode_scores<T, N>(p, q, k0, keys, query, score);
     __syncthreads();
-    float top = -INFINITY, total = 0;
+    const float sink = gridDim.x == 1 ? attention_sink(p, q.a.h) : -INFINITY;
+    float top = sink;
     for (int j = (int)threadIdx.x; j < keys; j += DECODE_THREADS) top = fmaxf(top, score[j]);
     top = decode_max(top, few);
+    float total = threadIdx.x == 0 ? gpu_exp2(sink - top) : 0;
     const bool drops = p.dropout.p > 0;
     const attention_draw draw = drops ? attention_draw_read(p) : attention_draw();
     const uint64_t index = drops ? attention_draw_index(p, draw, q.a, q.t) + (uint64_t)k0 : 0;
@@ -159,15 +164,18 @@ static __global__ void __launch_bounds__(DECODE_THREADS)
     attention_combine_kernel(const kernel_attention_args p, const float *partial, int64_t pieces)
 {
     const decode_query q = decode_query_of(p, blockIdx.x, blockIdx.y);
-    const int64_t width = p.head_dim + DECODE_STATS, used = decode_pieces(q.seen);
+    const int64_t width = p.head_dim + DECODE_STATS, used = decode_pieces(q.seen),
+                  first = q.hidden / DECODE_KEYS;
     const float *piece = partial + q.row * pieces * width;
-    float top = -INFINITY, total = 0;
-    for (int64_t i = 0; i < used; i++) top = fmaxf(top, piece[i * width + p.head_dim]);
-    for (int64_t i = 0; i < used; i++)
+    const float sink = attention_sink(p, q.a.h);
+    float top = sink;
+    for (int64_t i = first; i < used; i++) top = fmaxf(top, piece[i * width + p.head_dim]);
+    float total = gpu_exp2(sink - top);
+    for (int64_t i = first; i < used; i++)
         total += piece[i * width + p.head_dim + 1] * gpu_exp2(piece[i * width + p.head_dim] - top);
     for (int c = (int)threadIdx.x; c < p.head_dim; c += DECODE_THREADS) {
         float sum = 0;
-        for (int64_t i = 0; i < used; i++)
+        for (int64_t i = first; i < used; i++)
             sum += piece[i * width + c] * gpu_exp2(piece[i * width + p.head_dim] - top);
         decode_store<T>(p, q, c, sum, top, total);
     }

@@ -1,4 +1,4 @@
-// cuda_attention_grad.cu -- the gradients of attention: which form runs, delta, and dq by tensor cores.
+// cuda_attention_grad.cu -- the gradients of attention: which form runs, delta, those of the sinks, and dq by tensor cores.
 // cuda_attention_grad_keys.cu has dk and dv.
 //
 // cuDNN's gradient runs first, where sums may be added in any order (cuda_dnn.h).
@@ -52,6 +52,31 @@ static void launch_delta(const cuda_context *x, const kernel_attention_grad_args
                    dim3((unsigned)((rows + ROWS - 1) / ROWS)), dim3(DELTA_THREADS), 0, *p,
                    static_cast<const T *>(g->d_o), g->delta);
     });
+}
+
+constexpr int SINKS_THREADS = 256;
+
+// Grid: heads. Each thread adds up every SINKS_THREADS-th row of the head, in order.
+static __global__ void __launch_bounds__(SINKS_THREADS)
+    attention_sinks_kernel(const kernel_attention_args p, const float *delta, float *d_sinks,
+                           bool accumulate)
+{
+    const int64_t h = blockIdx.x, rows = p.batch * p.queries.seq;
+    const float sink = attention_sink(p, h);
+    float sum = 0;
+    for (int64_t i = threadIdx.x; i < rows; i += SINKS_THREADS) {
+        const int64_t stat = (i / p.queries.seq * p.heads + h) * p.queries.seq + i % p.queries.seq;
+        sum += gpu_exp2(sink - p.lse[stat] * ATTENTION_LOG2E) * delta[stat];
+    }
+    sum = gpu_block_sum<SINKS_THREADS / (int)GPU_WARP>(sum, gpu_shared<float>());
+    if (threadIdx.x == 0) d_sinks[h] = (accumulate ? d_sinks[h] : 0) - sum;
+}
+
+static void launch_sinks(const cuda_context *x, const kernel_attention_grad_args *g)
+{
+    gpu_launch(x, "attention_sinks", attention_sinks_kernel, dim3((unsigned)g->fwd.heads),
+               dim3(SINKS_THREADS), sizeof(float) * (SINKS_THREADS / GPU_WARP), g->fwd, g->delta,
+               g->d_sinks, g->accumulate_d_sinks);
 }
 
 template <int D, int OTHERS> struct alignas(128) queries_tiles {
@@ -142,6 +167,34 @@ queries_scores(const queries_state<D, DROPS> *w, grad_scores<D, DROPS> &s,
     }
 }
 
+// As queries_scores, for a call with a window, a cap or sinks.
+template <int D>
+static __device__ inline void
+queries_scores_form(const queries_state<D, false> *w, grad_scores<D, false> &s,
+                    grad_scores<D, false> &ds, const kernel_attention_args &p, int64_t t, int k0,
+                    bool masked, int lane)
+{
+    constexpr int PARTS = grad_shape<D, false>::PARTS;
+    const float scale = p.scale * ATTENTION_LOG2E;
+    GPU_UNROLL
+    for (int i = 0; i < 2 * PARTS; i++) {
+        const int m = i / 2, half = i % 2;
+        const int64_t row = t + 16 * m + 8 * half, last = p.queries.seq - 1;
+        const int key0 = k0 + 2 * (lane % 4);
+        const int seen = masked ? attention_seen(p, row < last ? row : last) - key0 : GRAD_STEP;
+        const int hidden = masked ? attention_hidden(p, row < last ? row : last) - key0 : 0;
+        GPU_UNROLL
+        for (int n = 0; n < GRAD_STEP / 4; n++) {
+            const int key = 8 * (n / 2) + n % 2, e = 2 * half + n % 2;
+            float slope;
+            const float score = attention_cap(p, s[m][n / 2][e] * scale, &slope);
+            const float probability =
+                key < hidden || key >= seen ? 0 : gpu_exp2(score - w->lse[m][half]);
+            ds[m][n / 2][e] = probability * (ds[m][n / 2][e] - w->delta[m][half]) * slope;
+        }
+    }
+}
+
 // Writes dq of the warp's rows, row0 and the next in the block, whose query 0 is t0.
 template <typename T, int D, bool DROPS, int OTHERS>
 static __device__ inline void
@@ -158,7 +211,7 @@ queries_finish(const queries_state<D, DROPS> *w, const kernel_attention_args &p,
 }
 
 // Grid: heads of all sequences, blocks of queries. The last queries, which see the most keys, go first.
-template <typename T, int D, bool DROPS, int OTHERS>
+template <typename T, int D, bool DROPS, bool FORM, int OTHERS>
 static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS, D == 32 ? 2 : 0)
     attention_grad_queries_kernel(const kernel_attention_args p, const void *d_o,
                                   const float *delta, void *dq)
@@ -186,18 +239,21 @@ static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS, D == 32 
     const int some =
         t0 + row0 > last ? 0 : attention_seen(p, min(t0 + row0 + shape::WARP_ROWS - 1, last));
     const int all = attention_seen(p, min(t0 + row0, last));
-    tile_copy<OTHERS, D, shape::THREADS>(tiles->stage[0].k, k, 0, keys, p.k);
-    tile_copy<OTHERS, D, shape::THREADS>(tiles->stage[0].v, v, 0, keys, p.v);
+    const attention_limits hidden = attention_hidden_of<FORM, OTHERS>(
+        p, t0, min(t0 + row0, last), min(t0 + row0 + shape::WARP_ROWS - 1, last));
+    tile_copy<OTHERS, D, shape::THREADS>(tiles->stage[0].k, k, hidden.block, keys, p.k);
+    tile_copy<OTHERS, D, shape::THREADS>(tiles->stage[0].v, v, hidden.block, keys, p.v);
     gpu_copy_commit();
     queries_start<D, DROPS>(&w, p, delta, draw, a, t0 + row0, lane);
-    for (int k0 = 0, turn = 0; k0 < keys; k0 += OTHERS, turn ^= 1) {
+    for (int k0 = hidden.block, turn = 0; k0 < keys; k0 += OTHERS, turn ^= 1) {
         gpu_copy_wait<0>();
         __syncthreads(); // this stage is there, and the other one has been used
-        if (k0 == 0) queries_load<D, DROPS>(&w, tiles, row0, lane);
+        if (k0 == hidden.block) queries_load<D, DROPS>(&w, tiles, row0, lane);
         tile_copy<OTHERS, D, shape::THREADS>(tiles->stage[turn ^ 1].k, k, k0 + OTHERS, keys, p.k);
         tile_copy<OTHERS, D, shape::THREADS>(tiles->stage[turn ^ 1].v, v, k0 + OTHERS, keys, p.v);
         gpu_copy_commit();
         for (int step = 0; step < OTHERS && k0 + step < some; step += GRAD_STEP) {
+            if (FORM && k0 + step + GRAD_STEP <= hidden.all) continue; // the warp sees none
             const int here = gpu_opaque(lane);
             grad_scores<D, DROPS> s, ds;
             grad_zero<sizeof s / sizeof(float)>(&s[0][0][0]);
@@ -207,8 +263,14 @@ static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS, D == 32 
                 grad_multiply_step<T, D, DROPS>(s, w.q[i], tiles->stage[turn].k, step, i, here);
                 grad_multiply_step<T, D, DROPS>(ds, w.d_o[i], tiles->stage[turn].v, step, i, here);
             }
-            queries_scores<D, DROPS>(&w, s, ds, p, draw, t0 + row0 + lane / 4, k0 + step,
-                                     k0 + step + GRAD_STEP > all, keep_scale, here);
+            const int64_t t = t0 + row0 + lane / 4;
+            if constexpr (FORM)
+                queries_scores_form<D>(&w, s, ds, p, t, k0 + step,
+                                       k0 + step + GRAD_STEP > all || k0 + step < hidden.some,
+                                       here);
+            else
+                queries_scores<D, DROPS>(&w, s, ds, p, draw, t, k0 + step,
+                                         k0 + step + GRAD_STEP > all, keep_scale, here);
             grad_multiply_rows<T, D, DROPS>(w.dq, ds, tiles->stage[turn].k, step, here);
         }
     }
@@ -216,13 +278,14 @@ static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS, D == 32 
     if (some > 0) queries_finish<T, D, DROPS>(&w, p, dq, a, tiles, t0, row0, lane);
 }
 
-template <typename T, int D, bool DROPS>
+template <typename T, int D, bool DROPS, bool FORM>
 static void launch_queries(const cuda_context *x, const kernel_attention_grad_args *g)
 {
     const kernel_attention_args *p = &g->fwd;
     const int64_t blocks = (p->queries.seq + GRAD_ROWS - 1) / GRAD_ROWS;
     grad_with_others<queries_tiles, D>([=]<int OTHERS>() {
-        gpu_launch(x, "attention_grad_queries", attention_grad_queries_kernel<T, D, DROPS, OTHERS>,
+        gpu_launch(x, "attention_grad_queries",
+                   attention_grad_queries_kernel<T, D, DROPS, FORM, OTHERS>,
                    dim3((unsigned)(p->batch * p->heads), (unsigned)blocks),
                    dim3(grad_shape<D, DROPS>::THREADS), sizeof(queries_tiles<D, OTHERS>), *p,
                    g->d_o, g->delta, g->dq);
@@ -235,10 +298,10 @@ extern "C" void cuda_attention_grad(const cuda_context *x, const void *args)
     if (g->fwd.batch <= 0 || g->fwd.heads <= 0) return;
     if (cuda_dnn_attention_grad(x, g)) return;
     launch_delta(x, g);
+    if (g->d_sinks) launch_sinks(x, g);
     if (attention_grad_has_tiles(g)) {
-        attention_with_tiles(&g->fwd, [=]<typename T, int D>() {
-            g->fwd.dropout.p > 0 ? launch_queries<T, D, true>(x, g)
-                                 : launch_queries<T, D, false>(x, g);
+        attention_with_tiles(&g->fwd, [=]<typename T, int D, bool DROPS, bool FORM>() {
+            launch_queries<T, D, DROPS, FORM>(x, g);
         });
         attention_grad_keys(x, g);
     } else {

@@ -31,15 +31,16 @@ struct keys_stats {
     float lse, delta;
 };
 
-template <int OTHERS>
+template <bool FORM, int OTHERS>
 static __device__ inline keys_walk keys_walk_of(const kernel_attention_args &p)
 {
     keys_walk w;
-    const int64_t first = attention_first_query(p, (int64_t)blockIdx.y * GRAD_ROWS);
+    const int64_t key0 = (int64_t)blockIdx.y * GRAD_ROWS, first = attention_first_query(p, key0);
+    const int end = FORM ? attention_end_query(p, key0 + GRAD_ROWS - 1) : (int)p.queries.seq;
     w.b = (int)(blockIdx.x / p.kv_heads);
     w.kv = (int)(blockIdx.x % p.kv_heads);
     w.t0 = (int)(first < p.queries.seq ? first / OTHERS * OTHERS : p.queries.seq);
-    w.stages = ((int)p.queries.seq - w.t0 + OTHERS - 1) / OTHERS;
+    w.stages = (FORM ? max(end - w.t0, 0) + OTHERS - 1 : end - w.t0 + OTHERS - 1) / OTHERS;
     w.count = w.stages * (int)(p.heads / p.kv_heads);
     return w;
 }
@@ -150,8 +151,40 @@ keys_scores(grad_scores<D, DROPS> &s, grad_scores<D, DROPS> &ds, const keys_stag
     }
 }
 
+// The number of keys that are hidden from a query that sees keys up to seen-1.
+static __device__ inline int keys_hidden(const kernel_attention_args &p, int seen)
+{
+    return p.causal && p.form.window > 0 && seen > p.form.window ? seen - (int)p.form.window : 0;
+}
+
+// As keys_scores, for a call with a window, a cap or sinks.
+template <int D, int OTHERS>
+static __device__ inline void keys_scores_form(grad_scores<D, false> &s, grad_scores<D, false> &ds,
+                                               const keys_stage<D, OTHERS> *stage,
+                                               const kernel_attention_args &p, int key, int step,
+                                               int lane)
+{
+    const float scale = p.scale * ATTENTION_LOG2E;
+    GPU_UNROLL
+    for (int n = 0; n < GRAD_STEP / 8; n++) {
+        GPU_UNROLL
+        for (int e = 0; e < 4; e++) {
+            const int c = step + 8 * n + 2 * (lane % 4) + e % 2, seen = stage->seen[c];
+            const int hidden = keys_hidden(p, seen);
+            GPU_UNROLL
+            for (int m = 0; m < grad_shape<D, false>::PARTS; m++) {
+                const int j = key + 16 * m + lane / 4 + 8 * (e / 2);
+                float slope;
+                const float score = attention_cap(p, s[m][n][e] * scale, &slope);
+                s[m][n][e] = j < hidden || j >= seen ? 0 : gpu_exp2(score - stage->lse[c]);
+                ds[m][n][e] = s[m][n][e] * (ds[m][n][e] - stage->delta[c]) * slope;
+            }
+        }
+    }
+}
+
 // Adds the share of queries `step` … step+GRAD_STEP-1 of the stage to dk and dv of the warp's keys.
-template <typename T, int D, bool DROPS, int OTHERS>
+template <typename T, int D, bool DROPS, bool FORM, int OTHERS>
 static __device__ inline void
 keys_step(float (*dk)[D / 8][4], float (*dv)[D / 8][4], const keys_tiles<D, OTHERS> *tiles,
           const keys_stage<D, OTHERS> *stage, const kernel_attention_args &p,
@@ -172,8 +205,11 @@ keys_step(float (*dk)[D / 8][4], float (*dv)[D / 8][4], const keys_tiles<D, OTHE
         for (int m = 0; m < PARTS; m++) tile_a<D>(a[m], tiles->v, row0 + 16 * m, i, here);
         grad_multiply_step<T, D, DROPS>(ds, a, stage->d_o, step, i, here);
     }
-    keys_scores<D, DROPS>(s, ds, stage, p, draw, (int)blockIdx.y * GRAD_ROWS + row0, step, masked,
-                          here);
+    const int key = (int)blockIdx.y * GRAD_ROWS + row0;
+    if constexpr (FORM)
+        keys_scores_form<D>(s, ds, stage, p, key, step, here);
+    else
+        keys_scores<D, DROPS>(s, ds, stage, p, draw, key, step, masked, here);
     grad_multiply_rows<T, D, DROPS>(dv, s, stage->d_o, step, gpu_opaque(lane));
     grad_multiply_rows<T, D, DROPS>(dk, ds, stage->q, step, gpu_opaque(lane));
 }
@@ -205,7 +241,7 @@ static __device__ inline void keys_finish(const float (*dk)[D / 8][4], const flo
 }
 
 // Grid: heads of keys of all sequences, blocks of keys. The first keys, which the most queries see, go first.
-template <typename T, int D, bool DROPS, int OTHERS>
+template <typename T, int D, bool DROPS, bool FORM, int OTHERS>
 static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS)
     attention_grad_keys_kernel(const kernel_attention_args p, const void *d_o, const float *delta,
                                void *to_dk, void *to_dv)
@@ -215,7 +251,7 @@ static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS)
     const int lane = (int)threadIdx.x % GPU_WARP,
               row0 = (int)threadIdx.x / GPU_WARP * shape::WARP_ROWS;
     const int key0 = (int)blockIdx.y * GRAD_ROWS, queries = (int)p.queries.seq;
-    const keys_walk w = keys_walk_of<OTHERS>(p);
+    const keys_walk w = keys_walk_of<FORM, OTHERS>(p);
     const attention_head a = {w.b, 0, w.kv};
     const attention_draw draw = DROPS ? attention_draw_read(p) : attention_draw();
     float dk[shape::PARTS][D / 8][4], dv[shape::PARTS][D / 8][4];
@@ -244,8 +280,10 @@ static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS)
         for (int step = 0; step < OTHERS && step < left; step += GRAD_STEP) {
             if (stage->seen[min(step + GRAD_STEP, left) - 1] <= key0 + row0)
                 continue; // none sees the warp's
-            keys_step<T, D, DROPS>(dk, dv, tiles, stage, p, draw, row0, step,
-                                   key0 + row0 + shape::WARP_ROWS > stage->seen[step], lane);
+            if (FORM && keys_hidden(p, stage->seen[step]) >= key0 + row0 + shape::WARP_ROWS)
+                continue; // their windows begin after the warp's
+            keys_step<T, D, DROPS, FORM>(dk, dv, tiles, stage, p, draw, row0, step,
+                                         key0 + row0 + shape::WARP_ROWS > stage->seen[step], lane);
         }
         if (i + 1 < w.count) keys_put<D, DROPS>(other, stats, p, draw, w, i + 1);
     }
@@ -254,13 +292,13 @@ static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS)
     keys_finish<T, D, DROPS>(dk, dv, tiles, p, w, to_dk, to_dv, row0, lane);
 }
 
-template <typename T, int D, bool DROPS>
+template <typename T, int D, bool DROPS, bool FORM>
 static void launch_keys(const cuda_context *x, const kernel_attention_grad_args *g)
 {
     const kernel_attention_args *p = &g->fwd;
     const int64_t blocks = (p->tk + GRAD_ROWS - 1) / GRAD_ROWS;
     grad_with_others<keys_tiles, D>([=]<int OTHERS>() {
-        gpu_launch(x, "attention_grad_keys", attention_grad_keys_kernel<T, D, DROPS, OTHERS>,
+        gpu_launch(x, "attention_grad_keys", attention_grad_keys_kernel<T, D, DROPS, FORM, OTHERS>,
                    dim3((unsigned)(p->batch * p->kv_heads), (unsigned)blocks),
                    dim3(grad_shape<D, DROPS>::THREADS), sizeof(keys_tiles<D, OTHERS>), *p, g->d_o,
                    g->delta, g->dk, g->dv);
@@ -269,7 +307,7 @@ static void launch_keys(const cuda_context *x, const kernel_attention_grad_args 
 
 void attention_grad_keys(const cuda_context *x, const kernel_attention_grad_args *g)
 {
-    attention_with_tiles(&g->fwd, [=]<typename T, int D>() {
-        g->fwd.dropout.p > 0 ? launch_keys<T, D, true>(x, g) : launch_keys<T, D, false>(x, g);
+    attention_with_tiles(&g->fwd, [=]<typename T, int D, bool DROPS, bool FORM>() {
+        launch_keys<T, D, DROPS, FORM>(x, g);
     });
 }

@@ -1,6 +1,6 @@
 // cuda_attention_plain.cu -- attention and its gradients without tensor cores: for F32 (true fp32), for heads
-// wider than ATTENTION_MAX_WIDTH, and for rows that are not aligned to 16 bytes. cuda_attention and
-// cuda_attention_grad call it. It reads one element at a time.
+// wider than ATTENTION_MAX_WIDTH, for rows that are not aligned to 16 bytes, and for dropout with a window, a
+// cap or sinks. cuda_attention and cuda_attention_grad call it. It reads one element at a time.
 //
 // A block of 16 x 16 threads does PLAIN_ROWS rows of one head, and WIDTH columns of their results: blocks that
 // do other columns compute the same scores again. Thread (x, y) has rows y, y+16, … and columns x, x+16, … of
@@ -127,7 +127,7 @@ plain_store(void *to, int64_t offset, int64_t stride, int64_t row0, int64_t rows
 
 // A query, whose number may be beyond the last one: then it sees no key.
 struct plain_query {
-    int seen;
+    int hidden, seen; // it sees keys hidden … seen-1
     float lse, delta; // lse in units of log 2
     uint64_t draw;    // index of the random word of key 0
 };
@@ -136,8 +136,9 @@ static __device__ inline plain_query plain_query_of(const kernel_attention_args 
                                                     const attention_draw &draw, attention_head a,
                                                     int64_t t, const float *delta)
 {
-    plain_query q = {0, 0, 0, 0};
+    plain_query q = {0, 0, 0, 0, 0};
     if (t >= p.queries.seq) return q;
+    q.hidden = attention_hidden(p, t);
     q.seen = attention_seen(p, t);
     if (p.dropout.p > 0) q.draw = attention_draw_index(p, draw, a, t);
     if (!delta) return q;
@@ -173,24 +174,29 @@ static __device__ inline float plain_row_sum(float x)
 }
 
 // Replaces the scores of a row by probabilities with the row's new maximum `top`, and scales its outputs and
-// its sum to it. The query sees `seen` of the keys of the tile.
-template <int N>
-static __device__ inline void plain_softmax(float s[PLAIN_EACH], float *top, float *sum,
-                                            float out[N], float scale, int seen)
+// its sum to it. k0 is the first key of the tile.
+template <int N, bool FORM>
+static __device__ inline void plain_softmax(const kernel_attention_args &p, float s[PLAIN_EACH],
+                                            float *top, float *sum, float out[N],
+                                            const plain_query &q, int k0)
 {
-    const int x = (int)threadIdx.x % PLAIN_SIDE;
-    float most = *top, share = 0;
+    const int key = k0 + (int)threadIdx.x % PLAIN_SIDE;
+    float most = *top, share = 0, slope;
     GPU_UNROLL
     for (int j = 0; j < PLAIN_EACH; j++) {
-        s[j] = x + PLAIN_SIDE * j < seen ? s[j] * scale : -INFINITY;
+        s[j] *= p.scale * ATTENTION_LOG2E;
+        if (FORM) s[j] = attention_cap(p, s[j], &slope);
+        if (key + PLAIN_SIDE * j >= q.seen || (FORM && key + PLAIN_SIDE * j < q.hidden))
+            s[j] = -INFINITY;
         most = fmaxf(most, s[j]);
     }
     most = plain_row_max(most);
-    if (most == -INFINITY) most = 0; // a row beyond the last query
-    const float fade = gpu_exp2(*top - most);
+    // A row beyond the last query, or one whose window is yet to begin.
+    const float base = most == -INFINITY ? 0 : most;
+    const float fade = gpu_exp2(*top - base);
     GPU_UNROLL
     for (int j = 0; j < PLAIN_EACH; j++) {
-        s[j] = gpu_exp2(s[j] - most);
+        s[j] = gpu_exp2(s[j] - base);
         share += s[j];
     }
     *sum = *sum * fade + plain_row_sum(share);
@@ -200,7 +206,7 @@ static __device__ inline void plain_softmax(float s[PLAIN_EACH], float *top, flo
 }
 
 // Grid of the first two kernels: heads of all sequences, blocks of queries, blocks of columns.
-template <typename T, int WIDTH>
+template <typename T, int WIDTH, bool FORM>
 static __global__ void __launch_bounds__(PLAIN_THREADS)
     attention_plain_kernel(const kernel_attention_args p)
 {
@@ -218,18 +224,20 @@ static __global__ void __launch_bounds__(PLAIN_THREADS)
     GPU_UNROLL
     for (int i = 0; i < PLAIN_EACH; i++) {
         query[i] = plain_query_of(p, draw, a, t0 + y + PLAIN_SIDE * i, nullptr);
-        top[i] = -INFINITY;
+        top[i] = FORM ? attention_sink(p, a.h) : -INFINITY;
+        sum[i] = top[i] > -INFINITY ? 1 : 0;
     }
     const int keys = attention_seen(p, last - 1);
-    for (int k0 = 0; k0 < keys; k0 += PLAIN_ROWS) {
+    for (int k0 = FORM ? attention_hidden(p, t0) / PLAIN_ROWS * PLAIN_ROWS : 0; k0 < keys;
+         k0 += PLAIN_ROWS) {
         plain_scores s;
         plain_multiply<T, WIDTH>(
             s, tiles, q, plain_rows<T>(p.k, attention_key(p, a, p.k_batch), p.k_stride, k0, p.tk),
             d);
         GPU_UNROLL
         for (int i = 0; i < PLAIN_EACH; i++) {
-            plain_softmax<WIDTH / PLAIN_SIDE>(s[i], &top[i], &sum[i], out[i],
-                                              p.scale * ATTENTION_LOG2E, query[i].seen - k0);
+            plain_softmax<WIDTH / PLAIN_SIDE, FORM>(p, s[i], &top[i], &sum[i], out[i], query[i],
+                                                    k0);
             GPU_UNROLL
             for (int j = 0; j < PLAIN_EACH; j++)
                 s[i][j] *= plain_keep(p, draw, query[i], k0 + x + PLAIN_SIDE * j);
@@ -252,19 +260,22 @@ static __global__ void __launch_bounds__(PLAIN_THREADS)
 
 // From the score of (q, key) and the gradient dp of the probability: the probability after dropout in *kept,
 // and the gradient of the score.
+template <bool FORM>
 static __device__ inline float plain_score_grad(const kernel_attention_args &p,
                                                 const attention_draw &draw, const plain_query &q,
                                                 int64_t key, float s, float dp, float *kept)
 {
+    float slope = 1;
     *kept = 0;
-    if (key >= q.seen) return 0;
+    if (key >= q.seen || (FORM && key < q.hidden)) return 0;
     const float keep = plain_keep(p, draw, q, key);
-    const float probability = gpu_exp2(s * (p.scale * ATTENTION_LOG2E) - q.lse);
+    const float scaled = s * (p.scale * ATTENTION_LOG2E);
+    const float probability = gpu_exp2((FORM ? attention_cap(p, scaled, &slope) : scaled) - q.lse);
     *kept = probability * keep;
-    return probability * (dp * keep - q.delta);
+    return FORM ? probability * (dp * keep - q.delta) * slope : probability * (dp * keep - q.delta);
 }
 
-template <typename T, int WIDTH>
+template <typename T, int WIDTH, bool FORM>
 static __global__ void __launch_bounds__(PLAIN_THREADS)
     attention_plain_queries_kernel(const kernel_attention_args p, const void *d_o,
                                    const float *delta, void *dq)
@@ -286,7 +297,8 @@ static __global__ void __launch_bounds__(PLAIN_THREADS)
     for (int i = 0; i < PLAIN_EACH; i++)
         query[i] = plain_query_of(p, draw, a, t0 + y + PLAIN_SIDE * i, delta);
     const int keys = attention_seen(p, last - 1);
-    for (int k0 = 0; k0 < keys; k0 += PLAIN_ROWS) {
+    for (int k0 = FORM ? attention_hidden(p, t0) / PLAIN_ROWS * PLAIN_ROWS : 0; k0 < keys;
+         k0 += PLAIN_ROWS) {
         const auto k = plain_rows<T>(p.k, attention_key(p, a, p.k_batch), p.k_stride, k0, p.tk);
         const auto v = plain_rows<T>(p.v, attention_key(p, a, p.v_batch), p.v_stride, k0, p.tk);
         plain_scores s, ds;
@@ -295,8 +307,8 @@ static __global__ void __launch_bounds__(PLAIN_THREADS)
         GPU_UNROLL
         for (int i = 0; i < PLAIN_EACH; i++) GPU_UNROLL
         for (int j = 0; j < PLAIN_EACH; j++)
-            ds[i][j] = plain_score_grad(p, draw, query[i], k0 + x + PLAIN_SIDE * j, s[i][j],
-                                        ds[i][j], &kept);
+            ds[i][j] = plain_score_grad<FORM>(p, draw, query[i], k0 + x + PLAIN_SIDE * j, s[i][j],
+                                              ds[i][j], &kept);
         plain_add_product<T, WIDTH>(out, tiles, ds, k, col0, d);
     }
     const float factor[PLAIN_EACH] = {p.scale, p.scale, p.scale, p.scale};
@@ -305,7 +317,7 @@ static __global__ void __launch_bounds__(PLAIN_THREADS)
 }
 
 // Grid: heads of keys of all sequences, blocks of keys, blocks of columns.
-template <typename T, int WIDTH>
+template <typename T, int WIDTH, bool FORM>
 static __global__ void __launch_bounds__(PLAIN_THREADS)
     attention_plain_keys_kernel(const kernel_attention_args p, const void *d_o, const float *delta,
                                 void *to_dk, void *to_dv)
@@ -321,7 +333,8 @@ static __global__ void __launch_bounds__(PLAIN_THREADS)
     float dk[PLAIN_EACH][WIDTH / PLAIN_SIDE] = {}, dv[PLAIN_EACH][WIDTH / PLAIN_SIDE] = {};
     for (; a.h < (kv + 1) * group; a.h++) {
         int64_t t0 = attention_first_query(p, key0) / PLAIN_ROWS * PLAIN_ROWS;
-        for (; t0 < p.queries.seq; t0 += PLAIN_ROWS) {
+        const int64_t end = FORM ? attention_end_query(p, key0 + PLAIN_ROWS - 1) : p.queries.seq;
+        for (; t0 < end; t0 += PLAIN_ROWS) {
             const auto q = plain_rows<T>(p.q, attention_row(p, a, 0, p.q_stride), p.q_stride, t0,
                                          p.queries.seq);
             const auto g = plain_rows<T>(d_o, attention_row(p, a, 0, p.o_stride), p.o_stride, t0,
@@ -335,8 +348,8 @@ static __global__ void __launch_bounds__(PLAIN_THREADS)
                     plain_query_of(p, draw, a, t0 + x + PLAIN_SIDE * j, delta);
                 GPU_UNROLL
                 for (int i = 0; i < PLAIN_EACH; i++)
-                    ds[i][j] = plain_score_grad(p, draw, query, key0 + y + PLAIN_SIDE * i, s[i][j],
-                                                ds[i][j], &s[i][j]);
+                    ds[i][j] = plain_score_grad<FORM>(p, draw, query, key0 + y + PLAIN_SIDE * i,
+                                                      s[i][j], ds[i][j], &s[i][j]);
             }
             plain_add_product<T, WIDTH>(dv, tiles, s, g, col0, d);
             plain_add_product<T, WIDTH>(dk, tiles, ds, q, col0, d);
@@ -350,14 +363,16 @@ static __global__ void __launch_bounds__(PLAIN_THREADS)
                           dv, of_dv);
 }
 
-// Calls f.template operator()<T, WIDTH>().
+// Calls f.template operator()<T, WIDTH, FORM>().
 template <typename F> static void plain_with(const kernel_attention_args *p, F f)
 {
     gpu_with_type(p->type, [=](auto zero) {
+        typedef decltype(zero) T;
+        const bool form = !kernel_attention_is_plain(p);
         if (p->head_dim <= 64)
-            f.template operator()<decltype(zero), 64>();
+            form ? f.template operator()<T, 64, true>() : f.template operator()<T, 64, false>();
         else
-            f.template operator()<decltype(zero), 128>();
+            form ? f.template operator()<T, 128, true>() : f.template operator()<T, 128, false>();
     });
 }
 
@@ -369,8 +384,8 @@ static dim3 plain_grid(int64_t heads, int64_t rows, int64_t cols, int64_t width)
 
 void attention_plain(const cuda_context *x, const kernel_attention_args *p)
 {
-    plain_with(p, [=]<typename T, int WIDTH>() {
-        gpu_launch(x, "attention_plain", attention_plain_kernel<T, WIDTH>,
+    plain_with(p, [=]<typename T, int WIDTH, bool FORM>() {
+        gpu_launch(x, "attention_plain", attention_plain_kernel<T, WIDTH, FORM>,
                    plain_grid(p->batch * p->heads, p->queries.seq, p->head_dim, WIDTH),
                    dim3(PLAIN_THREADS), sizeof(plain_tiles<WIDTH>), *p);
     });
@@ -379,11 +394,11 @@ void attention_plain(const cuda_context *x, const kernel_attention_args *p)
 void attention_plain_grad(const cuda_context *x, const kernel_attention_grad_args *g)
 {
     const kernel_attention_args *p = &g->fwd;
-    plain_with(p, [=]<typename T, int WIDTH>() {
-        gpu_launch(x, "attention_plain_queries", attention_plain_queries_kernel<T, WIDTH>,
+    plain_with(p, [=]<typename T, int WIDTH, bool FORM>() {
+        gpu_launch(x, "attention_plain_queries", attention_plain_queries_kernel<T, WIDTH, FORM>,
                    plain_grid(p->batch * p->heads, p->queries.seq, p->head_dim, WIDTH),
                    dim3(PLAIN_THREADS), sizeof(plain_tiles<WIDTH>), *p, g->d_o, g->delta, g->dq);
-        gpu_launch(x, "attention_plain_keys", attention_plain_keys_kernel<T, WIDTH>,
+        gpu_launch(x, "attention_plain_keys", attention_plain_keys_kernel<T, WIDTH, FORM>,
                    plain_grid(p->batch * p->kv_heads, p->tk, p->head_dim, WIDTH),
                    dim3(PLAIN_THREADS), sizeof(plain_tiles<WIDTH>), *p, g->d_o, g->delta, g->dk,
                    g->dv);

@@ -56,9 +56,10 @@ static bool is_taken(const kernel_attention_args *p)
     const bool plain = q->chunk == q->seq && q->start[0] == 0;
     const int64_t strides =
         p->q_stride | p->k_stride | p->v_stride | p->o_stride | p->k_batch | p->v_batch;
-    return (p->type == BF16 || p->type == F16) && p->dropout.p == 0 && p->batch > 0 && p->tk > 0 &&
-           q->seq >= QUERIES_LEAST && (!p->causal || plain) && p->heads % p->kv_heads == 0 &&
-           p->head_dim % 8 == 0 && p->head_dim <= HEAD_MOST && strides % 8 == 0;
+    return (p->type == BF16 || p->type == F16) && p->dropout.p == 0 &&
+           kernel_attention_is_plain(p) && p->batch > 0 && p->tk > 0 && q->seq >= QUERIES_LEAST &&
+           (!p->causal || plain) && p->heads % p->kv_heads == 0 && p->head_dim % 8 == 0 &&
+           p->head_dim <= HEAD_MOST && strides % 8 == 0;
 }
 
 static dnn_shape shape_of(const kernel_attention_args *p, bool gradient)

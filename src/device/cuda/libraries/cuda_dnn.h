@@ -2,9 +2,9 @@
 // first, and launches our own kernel where it returns false. Plans are made by cuda_dnn_prepare, once for
 // each shape, which takes about a second; a call whose shape was not prepared is not taken.
 //
-// cuDNN takes 16-bit types without dropout, heads of a multiple of 8 up to 128 elements, 64 queries or more,
-// rows aligned to 16 bytes, and, where causal, queries whose positions are 0, 1, 2 and so on (so no context
-// parallelism and no decoding). lse is as kernels.h says. Two runs give the same bits.
+// cuDNN takes 16-bit types, heads of a multiple of 8 up to 128 elements, 64 queries or more, rows aligned to 16
+// bytes, and, where causal, queries whose positions are 0, 1, 2 and so on (so no context parallelism and no
+// decoding). It takes no dropout, no window, no cap and no sinks. lse is as kernels.h says. Two runs give the same bits.
 #ifndef TRIREME_DEVICE_CUDA_CUDA_DNN_H
 #define TRIREME_DEVICE_CUDA_CUDA_DNN_H
 

@@ -1,0 +1,264 @@
+// decoder.c -- builds the blocks of a decoder from its records: the embedding, the layers, the head. Called through
+// model_family by every family of text models. Does not know the families.
+#include "model/decoder.h"
+
+#include "model/fields.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { KEY_EMBED, KEY_HEAD, KEY_LAYER };
+
+int decoder_blocks(const void *config)
+{
+    return (int)((const model_config *)config)->layers + 2;
+}
+
+int decoder_layer(const void *config, int block)
+{
+    (void)config;
+    return block - 1;
+}
+
+// Layers share a graph where their numbers are the same.
+int decoder_key(const void *config, int block)
+{
+    const model_config *c = config;
+    if (block == 0) return KEY_EMBED;
+    if (block == c->layers + 1) return KEY_HEAD;
+    const int kind =
+        2 * model_layer_has(&c->sliding, block - 1) + model_layer_has(&c->rotating, block - 1);
+    return KEY_LAYER + kind + (c->scale_by_layer ? 4 * block : 0);
+}
+
+// Declares a parameter of pieces with `rows` rows each; cols 0: a vector.
+static graph_value *declare(graph *g, const decoder_tensor *t, const char *kind,
+                            const int64_t rows[PARAM_PIECES], int64_t cols, graph_init init,
+                            double std)
+{
+    char name[PARAM_NAME_BYTES];
+    int64_t all = 0;
+    for (int i = 0; i < PARAM_PIECES; i++) all += rows[i];
+    snprintf(name, sizeof name, "%s.%s", t->name, kind);
+    graph_value *w = build_weight(g, name, all, cols, init, std);
+    for (int i = 0; i < PARAM_PIECES && t->piece[i]; i++) {
+        snprintf(name, sizeof name, "%s.%s", t->piece[i], kind);
+        build_piece(g, w, name, rows[i]);
+    }
+    return w;
+}
+
+static graph_value *vector(graph *g, const char *name, const char *kind, int64_t rows,
+                           graph_init init)
+{
+    return declare(g, &(decoder_tensor){name, {NULL}}, kind, (int64_t[PARAM_PIECES]){rows}, 0, init,
+                   0);
+}
+
+// A linear layer from `in` columns to the rows of its pieces.
+typedef struct decoder_linear {
+    const decoder_tensor *tensor;
+    int64_t rows[PARAM_PIECES], in;
+    graph_role out_role, in_role;
+    bool bias;
+    double std;
+} decoder_linear;
+
+static graph_value *linear(graph *g, graph_value *x, const decoder_linear *l,
+                           const decoder_form *form)
+{
+    graph_value *w = declare(g, l->tensor, "weight", l->rows, l->in, INIT_NORMAL, l->std),
+                *b = NULL;
+    build_roles(g, w, l->out_role, l->in_role);
+    if (form->transposed) build_transposed(g, w);
+    if (l->bias) {
+        b = declare(g, l->tensor, "bias", l->rows, 0, INIT_ZEROS, 0);
+        build_roles(g, b, l->out_role, ROLE_NONE);
+    }
+    return build_linear(g, x, w, b);
+}
+
+static graph_init gain_init(const decoder_form *form)
+{
+    return form->unit_offset ? INIT_ZEROS : INIT_ONES;
+}
+
+// x itself where the family has no such norm.
+static graph_value *norm(graph *g, graph_value *x, const char *name, const model_config *c)
+{
+    const decoder_form *form = c->family->decoder;
+    const graph_norm how = {
+        .eps = c->norm_eps, .is_rms = !form->layer_norm, .unit_offset = form->unit_offset};
+    if (!name) return x;
+    graph_value *gain = vector(g, name, "weight", c->hidden, gain_init(form)), *bias = NULL;
+    if (form->norm_bias) bias = vector(g, name, "bias", c->hidden, INIT_ZEROS);
+    return build_norm(g, x, gain, bias, &how);
+}
+
+// The deviation of the initial weights of a projection to the residual (Radford et al. 2019).
+static double output_std(const model_config *c)
+{
+    return c->family->decoder->scaled_init ? c->init_std / sqrt(2.0 * (double)c->layers)
+                                           : c->init_std;
+}
+
+static double attention_scale(const model_config *c, int layer)
+{
+    const double under_root = c->query_scalar > 0 ? c->query_scalar : (double)c->head_dim;
+    const double scale = c->scales.attention > 0 ? c->scales.attention
+                         : c->scale_attention    ? 1 / sqrt(under_root)
+                                                 : 1;
+    return c->scale_by_layer ? scale / (layer + 1) : scale;
+}
+
+static graph_value *qk_gain(graph *g, const char *name, int64_t heads, const model_config *c)
+{
+    const decoder_form *form = c->family->decoder;
+    const bool full = form->qk_norm == QK_NORM_FULL;
+    const int64_t columns = full ? heads * c->head_dim : c->head_dim;
+    graph_value *w = vector(g, name, "weight", columns, gain_init(form));
+    if (full) build_roles(g, w, ROLE_HEADS, ROLE_NONE);
+    return w;
+}
+
+static graph_value *qk_norm(graph *g, graph_value *qkv, const model_config *c)
+{
+    const decoder_form *form = c->family->decoder;
+    graph_qk_norm how = {.heads = c->heads,
+                         .kv_heads = c->kv_heads,
+                         .head_dim = c->head_dim,
+                         .eps = c->norm_eps,
+                         .full_width = form->qk_norm == QK_NORM_FULL,
+                         .unit_offset = form->unit_offset};
+    how.q_gain = qk_gain(g, form->names.query_norm, c->heads, c);
+    how.k_gain = qk_gain(g, form->names.key_norm, c->kv_heads, c);
+    return build_qk_norm(g, qkv, &how);
+}
+
+// Queries and keys are normalized and rotated, in the order of the family.
+static graph_value *prepare(graph *g, graph_value *qkv, const model_config *c, int layer)
+{
+    const decoder_form *form = c->family->decoder;
+    const bool rotates = !form->names.positions && model_layer_has(&c->rotating, layer),
+               norms = form->qk_norm != QK_NORM_NONE;
+    if (norms && !form->qk_norm_after_rope) qkv = qk_norm(g, qkv, c);
+    if (rotates) qkv = model_rope_build(g, qkv, c, model_layer_has(&c->sliding, layer));
+    return norms && form->qk_norm_after_rope ? qk_norm(g, qkv, c) : qkv;
+}
+
+static graph_value *attention(graph *g, graph_value *x, const model_config *c, int layer)
+{
+    const decoder_form *form = c->family->decoder;
+    const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    const decoder_linear in = {.tensor = &form->names.qkv,
+                               .rows = {q, kv, kv},
+                               .in = c->hidden,
+                               .out_role = ROLE_HEADS,
+                               .in_role = ROLE_EMBED,
+                               .bias = c->attention_bias,
+                               .std = c->init_std};
+    const decoder_linear out = {.tensor = &form->names.output,
+                                .rows = {c->hidden},
+                                .in = q,
+                                .out_role = ROLE_EMBED,
+                                .in_role = ROLE_HEADS,
+                                .bias = form->output_bias ? c->attention_bias : c->output_bias,
+                                .std = output_std(c)};
+    const bool has_window = model_layer_has(&c->sliding, layer);
+    const graph_attention how = {.heads = c->heads,
+                                 .kv_heads = c->kv_heads,
+                                 .head_dim = c->head_dim,
+                                 .scale = attention_scale(c, layer),
+                                 .dropout = c->dropout.attention,
+                                 .window = has_window ? c->window : 0,
+                                 .softcap = c->attention_softcap};
+    graph_value *h = prepare(g, linear(g, x, &in, form), c, layer);
+    h = build_attention(g, h, &how);
+    return linear(g, h, &out, form);
+}
+
+static graph_value *mlp(graph *g, graph_value *x, const model_config *c)
+{
+    const decoder_form *form = c->family->decoder;
+    const bool bias = form->mlp_has_same_bias ? c->attention_bias : c->mlp_bias;
+    const decoder_linear up = {.tensor = &form->names.up,
+                               .rows = {c->ffn, form->gated ? c->ffn : 0},
+                               .in = c->hidden,
+                               .out_role = ROLE_MLP,
+                               .in_role = ROLE_EMBED,
+                               .bias = bias,
+                               .std = c->init_std};
+    const decoder_linear down = {.tensor = &form->names.down,
+                                 .rows = {c->hidden},
+                                 .in = c->ffn,
+                                 .out_role = ROLE_EMBED,
+                                 .in_role = ROLE_MLP,
+                                 .bias = bias,
+                                 .std = output_std(c)};
+    graph_value *h = linear(g, x, &up, form);
+    h = form->gated ? build_glu(g, h, c->act) : build_activation(g, h, c->act);
+    return linear(g, h, &down, form);
+}
+
+static graph_value *add(graph *g, graph_value *x, graph_value *h, const model_config *c)
+{
+    const double scale = c->scales.residual > 0 ? c->scales.residual : 1;
+    return build_add(g, x, build_dropout(g, h, c->dropout.residual), 1, scale);
+}
+
+static void trace_layer(graph *g, const model_config *c, int layer)
+{
+    const decoder_form *form = c->family->decoder;
+    const char *const *const name = form->names.norm;
+    graph_value *x = build_residual(g, c->hidden);
+    graph_value *read = norm(g, x, name[BEFORE_ATTENTION], c);
+    x = add(g, x, norm(g, attention(g, read, c, layer), name[AFTER_ATTENTION], c), c);
+    if (!c->parallel) read = norm(g, x, name[BEFORE_MLP], c);
+    x = add(g, x, norm(g, mlp(g, read, c), name[AFTER_MLP], c), c);
+    build_output(g, x);
+}
+
+static graph_value *token_table(graph *g, const char *name, const model_config *c)
+{
+    graph_value *w =
+        declare(g, &(decoder_tensor){name, {NULL}}, "weight", (int64_t[PARAM_PIECES]){c->vocab},
+                c->hidden, INIT_NORMAL, c->init_std);
+    build_roles(g, w, ROLE_VOCAB, ROLE_EMBED);
+    return w;
+}
+
+static void trace_embedding(graph *g, const model_config *c)
+{
+    const decoder_names *names = &c->family->decoder->names;
+    graph_value *ids = build_ids(g), *tokens = token_table(g, names->embedding, c),
+                *positions = NULL;
+    if (names->positions)
+        positions =
+            declare(g, &(decoder_tensor){names->positions, {NULL}}, "weight",
+                    (int64_t[PARAM_PIECES]){c->max_seq}, c->hidden, INIT_NORMAL, c->init_std);
+    double scale = c->scales.embedding > 0 ? c->scales.embedding : 1;
+    if (c->family->decoder->scales_embedding) scale *= sqrt((double)c->hidden);
+    graph_value *x = build_embedding(g, ids, tokens, positions, scale);
+    build_output(g, build_dropout(g, x, c->dropout.embed));
+}
+
+static void trace_head(graph *g, const model_config *c)
+{
+    const decoder_names *names = &c->family->decoder->names;
+    graph_value *x = norm(g, build_residual(g, c->hidden), names->final_norm, c);
+    const char *name = c->tie_embeddings ? names->embedding : names->head;
+    double scale = c->scales.logits > 0 ? c->scales.logits : 1;
+    if (c->family->decoder->divides_logits) scale = 1 / scale;
+    build_linear_cross_entropy(g, x, token_table(g, name, c), NULL, scale, c->logit_softcap);
+}
+
+void decoder_trace(graph *g, const void *config, int block)
+{
+    const model_config *c = config;
+    if (block == 0)
+        trace_embedding(g, c);
+    else if (block == c->layers + 1)
+        trace_head(g, c);
+    else
+        trace_layer(g, c, block - 1);
+}

@@ -1,0 +1,95 @@
+// layers.c -- which layer of a decoder is what: sets of layers, as lists in config.json and in a job, or by a rule
+// of the family. Called by schema.c and config.c.
+#include "model/decoder.h"
+#include "model/schema.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+const model_words MODEL_WINDOW_WORDS = {"full_attention and sliding_attention",
+                                        {{"full_attention", 0}, {"sliding_attention", 1}}};
+// As transformers writes them: 1 is a layer that rotates.
+const model_words MODEL_ROTATION_WORDS = {"0 and 1", {{"0", 0}, {"1", 1}}};
+
+bool model_layer_has(const model_layer_set *s, int64_t layer)
+{
+    return s->bits[layer / 64] >> layer % 64 & 1u;
+}
+
+static void put(model_layer_set *s, int64_t layer, bool in)
+{
+    if (in) s->bits[layer / 64] |= UINT64_C(1) << layer % 64;
+}
+
+status model_layers_set(const model_field *f, const char *name, model_layer_set *s,
+                        const json_t *value, err *e)
+{
+    status result = OK;
+    char shown[SHOWN_BYTES];
+    const size_t count = json_array_size(value);
+    *s = (model_layer_set){0};
+    if (!(json_is_array(value) || json_is_null(value)) || count > MODEL_LAYERS)
+        FAIL(E_USAGE, "%s: found %s, valid are lists with %s for each layer, or null", name,
+             model_show_value(value, shown), f->words->valid);
+    for (size_t i = 0; i < count; i++) {
+        const json_t *item = json_array_get(value, i);
+        int in = 0;
+        if (!model_word_find(f->words, item, &in))
+            FAIL(E_USAGE, "%s: found %s for layer %zu, valid are %s", name,
+                 model_show_value(item, shown), i, f->words->valid);
+        put(s, s->count++, in);
+    }
+done:
+    return result;
+}
+
+void model_layers_add(const model_field *f, const model_layer_set *s, bool json, text *out)
+{
+    text_add(out, "[");
+    for (int64_t i = 0; i < s->count; i++) {
+        if (i) text_add(out, ", ");
+        model_word_add(f->words->word[model_layer_has(s, i)].word, json, out);
+    }
+    text_add(out, "]");
+}
+
+static status check_count(const model_layer_set *s, const char *name, int64_t layers, err *e)
+{
+    if (s->count == layers) return OK;
+    return err_set(e, E_USAGE,
+                   "%s: found %" PRId64 " items, valid is one for each of the %" PRId64 " layers",
+                   name, s->count, layers);
+}
+
+// Layers with a window by their number, where no list says which.
+static void fill_sliding(model_config *c)
+{
+    for (int64_t i = 0; i < c->layers; i++)
+        put(&c->sliding, i,
+            i >= c->window_from && !(c->window_pattern && (i + 1) % c->window_pattern == 0));
+    c->sliding.count = c->layers;
+}
+
+static void fill_rotating(model_config *c)
+{
+    const bool by_window = c->window && c->family->decoder->rotates_with_window;
+    for (int64_t i = 0; i < c->layers; i++)
+        put(&c->rotating, i,
+            by_window ? model_layer_has(&c->sliding, i)
+                      : !c->rotary_pattern || (i + 1) % c->rotary_pattern != 0);
+    c->rotating.count = c->layers;
+}
+
+status model_layers_finish(model_config *c, err *e)
+{
+    status result = OK;
+    if (!c->use_window) c->window = 0;
+    if (c->sliding.count) TRY(check_count(&c->sliding, "layer_types", c->layers, e));
+    if (c->rotating.count) TRY(check_count(&c->rotating, "no_rope_layers", c->layers, e));
+    if (!c->window) c->sliding = (model_layer_set){.count = c->layers};
+    if (!c->sliding.count) fill_sliding(c);
+    if (!c->rotating.count) fill_rotating(c);
+done:
+    return result;
+}
