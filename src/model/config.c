@@ -139,6 +139,16 @@ static status check_field(const model_field *f, const json_t *value, err *e)
                    f->file[0], model_show_value(value, shown), isnan(f->value) ? "null" : "1");
 }
 
+// Returns whether an entry of auto_map, "file.Class", names a class that is none of the family's. Folders from before a
+// family was in transformers name the class that is there now: the same model.
+static bool is_foreign_class(const model_schema *s, const json_t *entry)
+{
+    const char *name = json_string_value(entry), *dot = name ? strrchr(name, '.') : NULL;
+    for (int k = 0; dot && k < 2 && s->architectures[k]; k++)
+        if (strcmp(dot + 1, s->architectures[k]) == 0) return false;
+    return entry != NULL;
+}
+
 static status check_supported(const model_family *of, const json_t *root, err *e)
 {
     status result = OK;
@@ -149,7 +159,8 @@ static status check_supported(const model_family *of, const json_t *root, err *e
             TRY(check_field(f, json_object_get(root, f->file[0]), e));
     }
     const json_t *map = json_object_get(root, "auto_map");
-    if (json_object_get(map, "AutoModelForCausalLM") || json_object_get(map, "AutoModel"))
+    if (is_foreign_class(of->schema, json_object_get(map, "AutoModelForCausalLM")) ||
+        is_foreign_class(of->schema, json_object_get(map, "AutoModel")))
         FAIL(E_USAGE, "auto_map: the model is computed by Python code of its own, which is not "
                       "supported");
 done:

@@ -49,11 +49,11 @@
 #define LOGIT_SOFTCAP NAME("logit_softcap"), .help = "Bounds logits x by this number c, as c * tanh(x / c).", .file = {"final_logit_softcapping"}, REAL(0, 1e9, logit_softcap), .flags = FIELD_NULLABLE | FIELD_ZERO_IS_NULL
 #define QUERY_SCALAR NAME("query_scalar"), .help = "Divides attention scores by the square root of this number instead of that of the head's width.", .file = {"query_pre_attn_scalar"}, REAL(1e-6, 1e9, query_scalar)
 #define FACTOR(of) REAL(1e-9, 1e9, scales.of)
-#define EMBEDDING_SCALE NAME("embedding_scale"), .help = "Multiplies embeddings.", .file = {"embedding_multiplier"}, FACTOR(embedding)
-#define ATTENTION_SCALE NAME("attention_scale"), .help = "Multiplies attention scores, instead of the division by the square root of the head's width.", .file = {"attention_multiplier"}, FACTOR(attention)
-#define RESIDUAL_SCALE NAME("residual_scale"), .help = "Multiplies what attention and the feed-forward layers add to the residual.", .file = {"residual_multiplier"}, FACTOR(residual)
-#define LOGIT_DIVISOR NAME("logit_divisor"), .help = "Divides the logits.", .file = {"logits_scaling"}, FACTOR(logits)
-#define LOGIT_SCALE NAME("logit_scale"), .help = "Multiplies the logits.", .file = {"logit_scale"}, FACTOR(logits)
+#define EMBEDDING_SCALE NAME("embedding_scale"), .help = "Multiplies embeddings by this number.", .file = {"embedding_multiplier"}, FACTOR(embedding)
+#define ATTENTION_SCALE NAME("attention_scale"), .help = "Multiplies attention scores by this number, instead of dividing them by the square root of the head's width.", .file = {"attention_multiplier"}, FACTOR(attention)
+#define RESIDUAL_SCALE NAME("residual_scale"), .help = "Multiplies what attention and the feed-forward layers add to the residual by this number.", .file = {"residual_multiplier"}, FACTOR(residual)
+#define LOGIT_DIVISOR NAME("logit_divisor"), .help = "Divides the logits by this number.", .file = {"logits_scaling"}, FACTOR(logits)
+#define LOGIT_SCALE NAME("logit_scale"), .help = "Multiplies the logits by this number.", .file = {"logit_scale"}, FACTOR(logits)
 // A row adds the flags of dropout: DROPS, or FIELD_NULLABLE as well.
 #define DROP_EMBED NAME("drop_embed"), .help = "Sets the dropout probability of embeddings.", PROBABILITY(dropout.embed)
 #define DROP_ATTENTION NAME("drop_attention"), .help = "Sets the dropout probability of attention weights.", PROBABILITY(dropout.attention)

@@ -358,6 +358,19 @@ static void a_written_config_reads_back_as_the_same_model(void **state)
     }
 }
 
+static void a_class_that_transformers_has_itself_is_read(void **state)
+{
+    (void)state;
+    model_config c;
+    read_good(
+        "{\"model_type\":\"phi3\",\"auto_map\":{\"AutoConfig\":\"configuration_phi3.Phi3Config\","
+        "\"AutoModelForCausalLM\":\"modeling_phi3.Phi3ForCausalLM\"}}",
+        &c);
+    refuse(
+        "{\"model_type\":\"phi3\",\"auto_map\":{\"AutoModelForCausalLM\":\"x.OtherForCausalLM\"}}",
+        "auto_map");
+}
+
 // A field of one family does not exist for another, and a family refuses what it does not support itself.
 static void each_family_refuses_for_itself(void **state)
 {
@@ -475,6 +488,7 @@ int main(void)
         cmocka_unit_test(unknown_fields_are_refused_with_a_suggestion),
         cmocka_unit_test(a_written_config_reads_back_as_the_same_model),
         cmocka_unit_test(each_family_refuses_for_itself),
+        cmocka_unit_test(a_class_that_transformers_has_itself_is_read),
         cmocka_unit_test(the_table_of_every_family_is_sound),
         cmocka_unit_test(the_golden_folders_are_read_and_written),
     };
