@@ -158,8 +158,8 @@ static __device__ inline int keys_hidden(const kernel_attention_args &p, int see
 }
 
 // As keys_scores, for a call with a window, a cap or sinks.
-template <int D, int OTHERS>
-static __device__ inline void keys_scores_form(grad_scores<D, false> &s, grad_scores<D, false> &ds,
+template <int D, bool DROPS, int OTHERS>
+static __device__ inline void keys_scores_form(grad_scores<D, DROPS> &s, grad_scores<D, DROPS> &ds,
                                                const keys_stage<D, OTHERS> *stage,
                                                const kernel_attention_args &p, int key, int step,
                                                int lane)
@@ -172,7 +172,7 @@ static __device__ inline void keys_scores_form(grad_scores<D, false> &s, grad_sc
             const int c = step + 8 * n + 2 * (lane % 4) + e % 2, seen = stage->seen[c];
             const int hidden = keys_hidden(p, seen);
             GPU_UNROLL
-            for (int m = 0; m < grad_shape<D, false>::PARTS; m++) {
+            for (int m = 0; m < grad_shape<D, DROPS>::PARTS; m++) {
                 const int j = key + 16 * m + lane / 4 + 8 * (e / 2);
                 float slope;
                 const float score = attention_cap(p, s[m][n][e] * scale, &slope);
@@ -207,7 +207,7 @@ keys_step(float (*dk)[D / 8][4], float (*dv)[D / 8][4], const keys_tiles<D, OTHE
     }
     const int key = (int)blockIdx.y * GRAD_ROWS + row0;
     if constexpr (FORM)
-        keys_scores_form<D>(s, ds, stage, p, key, step, here);
+        keys_scores_form<D, DROPS>(s, ds, stage, p, key, step, here);
     else
         keys_scores<D, DROPS>(s, ds, stage, p, draw, key, step, masked, here);
     grad_multiply_rows<T, D, DROPS>(dv, s, stage->d_o, step, gpu_opaque(lane));
@@ -308,6 +308,7 @@ static void launch_keys(const cuda_context *x, const kernel_attention_grad_args 
 void attention_grad_keys(const cuda_context *x, const kernel_attention_grad_args *g)
 {
     attention_with_tiles(&g->fwd, [=]<typename T, int D, bool DROPS, bool FORM>() {
-        launch_keys<T, D, DROPS, FORM>(x, g);
+        // The shape of dropout leaves the registers that two parts of this width lack.
+        launch_keys<T, D, DROPS || (FORM && D == 64), FORM>(x, g);
     });
 }
