@@ -48,6 +48,7 @@ static void add_model_fields(const job *j, lines *all)
     if (j->own.model) return;
     const int count = model_fields_list(j->model.config.family, fields);
     for (int i = j->model.path ? -1 : 0; i < count; i++) {
+        if (i >= 0 && !model_field_is_read(&j->model.config, fields[i])) continue;
         text path = {0}, value = {0}, from = {0};
         text_add(&path, i < 0 ? "model.family" : fields[i]->key);
         if (i < 0)

@@ -22,7 +22,7 @@ static const char FULL[] = "full_attention", SLIDING[] = "sliding_attention";
 
 static bool is_read(const model_config *c, const model_field *f)
 {
-    return f->flags & FIELD_OF_ROPE && (!f->kinds || f->kinds >> c->rope.kind & 1u);
+    return f->flags & FIELD_OF_ROPE && model_field_is_read(c, f);
 }
 
 // Returns whether the value is, or may be, one object for each kind of layer.

@@ -115,9 +115,14 @@ bool model_field_is_set_by(const model_config *c, const model_field *f, const ch
     return f->type == FIELD_WORD || (part && !json_is_null(part));
 }
 
+bool model_field_is_read(const model_config *c, const model_field *f)
+{
+    return !f->kinds || f->kinds >> c->rope.kind & 1u;
+}
+
 bool model_field_is_compared(const model_config *c, const model_field *f)
 {
-    return !(f->flags & FIELD_MAY_CHANGE) && (!f->kinds || f->kinds >> c->rope.kind & 1u);
+    return !(f->flags & FIELD_MAY_CHANGE) && model_field_is_read(c, f);
 }
 
 const char *model_show_value(const json_t *value, char out[SHOWN_BYTES])

@@ -90,6 +90,8 @@ int model_field_synonyms(const char *name, const char *out[MODEL_FIELDS]);
 // Returns whether the job's key `name` with this value sets the field of c->family.
 bool model_field_is_set_by(const model_config *c, const model_field *f, const char *name,
                            const json_t *value);
+// Returns whether the model has a use for the field: some belong to one kind of rotary positions.
+bool model_field_is_read(const model_config *c, const model_field *f);
 // Returns whether the field changes the model that the same weights make.
 bool model_field_is_compared(const model_config *c, const model_field *f);
 // Appends the values that a field may have, worded to follow "valid are".

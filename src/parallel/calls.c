@@ -163,7 +163,7 @@ static void list_pass(calls_builder *b, schedule_instr *x)
 
 static void list_message(calls_builder *b, const schedule_instr *x, calls_value v)
 {
-    const bool sends = instr_row_of(x->kind)->peers.meeting == MEETS_RECEIVER;
+    const bool sends = instr_row_of(x->kind)->peers.waits_for == WAITS_FOR_RECEIVER;
     add_one(b, (schedule_call){.call = {.kind = sends ? CALL_SEND : CALL_RECV,
                                         .type = v.type,
                                         .count = (size_t)v.count},

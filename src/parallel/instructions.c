@@ -85,7 +85,7 @@ static void print_pass(const schedule_instr *x, text *out)
 
 static void print_message(const schedule_instr *x, text *out)
 {
-    const bool sends = instr_row_of(x->kind)->peers.meeting == MEETS_RECEIVER;
+    const bool sends = instr_row_of(x->kind)->peers.waits_for == WAITS_FOR_RECEIVER;
     print_pass(x, out);
     text_addf(out, " %s stage %d%s", sends ? "to" : "from", x->peer,
               x->with_next ? ", with the next" : "");
@@ -196,10 +196,10 @@ static const char *needs_step_number(const plan *p, const schedule_instr *x)
 #define ROW(KIND, stream, subject, computes, peers, payload, needs_host, print)                    \
     static const instr_row KIND##_ROW = {#KIND, stream, subject, computes, peers, payload,         \
                                          needs_host, print}
-#define ALONE                       {MEETS_NOBODY, CHANNEL_ACTIVATIONS, 0}
-#define SENDER(channel, stage_step)   {MEETS_RECEIVER, channel, stage_step}
-#define RECEIVER(channel, stage_step) {MEETS_SENDER, channel, stage_step}
-#define TOGETHER(meeting)           {meeting, CHANNEL_ACTIVATIONS, 0}
+#define ALONE                       {WAITS_FOR_NOBODY, CHANNEL_ACTIVATIONS, 0}
+#define SENDER(channel, stage_step)   {WAITS_FOR_RECEIVER, channel, stage_step}
+#define RECEIVER(channel, stage_step) {WAITS_FOR_SENDER, channel, stage_step}
+#define TOGETHER(all)               {all, CHANNEL_ACTIVATIONS, 0}
 // clang-format on
 
 // Copies the inputs and labels of a micro-batch to the device.
@@ -266,7 +266,7 @@ ROW(SEND_GRAD, STREAM_COMM, ABOUT_BLOCK, COMPUTES_NOTHING, SENDER(CHANNEL_GRADIE
     PAYLOAD_INPUT, needs_nothing, print_message);
 
 // Sums the gradients of tied weights over the first and the last stage. Both receive the sum.
-ROW(REDUCE_TIED_GRAD, STREAM_COMM, ABOUT_BUCKET, COMPUTES_NOTHING, TOGETHER(MEETS_ENDS),
+ROW(REDUCE_TIED_GRAD, STREAM_COMM, ABOUT_BUCKET, COMPUTES_NOTHING, TOGETHER(WAITS_FOR_ENDS),
     PAYLOAD_TIED_GRADIENTS, needs_nothing, print_bucket);
 
 // Reduces the gradients of a bucket to the placement in which they are stored. The last REDUCE_GRAD
@@ -275,7 +275,7 @@ ROW(REDUCE_GRAD, STREAM_COMM, ABOUT_BUCKET, COMPUTES_NOTHING, ALONE, PAYLOAD_GRA
     needs_step_number, print_reduce_grad);
 
 // All ranks agree on the loss, the gradient norm and whether all gradients are finite.
-ROW(CLIP_GRAD_NORM, STREAM_COMM, ABOUT_STEP, COMPUTES_NOTHING, TOGETHER(MEETS_ALL_STAGES),
+ROW(CLIP_GRAD_NORM, STREAM_COMM, ABOUT_STEP, COMPUTES_NOTHING, TOGETHER(WAITS_FOR_ALL_STAGES),
     PAYLOAD_SUMS, needs_nothing, print_nothing);
 
 // The optimizer updates this rank's shard of a bucket.

@@ -87,15 +87,15 @@ typedef enum instr_channel { CHANNEL_ACTIVATIONS, CHANNEL_GRADIENTS, CHANNELS } 
 
 // Which other stages an instruction meets.
 typedef enum instr_rendezvous {
-    MEETS_NOBODY,
-    MEETS_RECEIVER, // it sends a message
-    MEETS_SENDER,   // it waits for a message
-    MEETS_ENDS,     // the first and the last stage
-    MEETS_ALL_STAGES,
+    WAITS_FOR_NOBODY,
+    WAITS_FOR_RECEIVER, // it sends a message
+    WAITS_FOR_SENDER,   // it waits for a message
+    WAITS_FOR_ENDS,     // the first and the last stage
+    WAITS_FOR_ALL_STAGES,
 } instr_rendezvous;
 
 typedef struct instr_peers {
-    instr_rendezvous meeting;
+    instr_rendezvous waits_for;
     instr_channel channel; // of a message
     int stage_step; // of a message: 1 to or from the next stage, -1 to or from the previous one
 } instr_peers;
@@ -132,8 +132,8 @@ const instr_row *instr_row_of(schedule_instr_kind k);
 // Is it one end of a message between two stages?
 static inline bool instr_is_message(const schedule_instr *x)
 {
-    const instr_rendezvous m = instr_row_of(x->kind)->peers.meeting;
-    return m == MEETS_RECEIVER || m == MEETS_SENDER;
+    const instr_rendezvous m = instr_row_of(x->kind)->peers.waits_for;
+    return m == WAITS_FOR_RECEIVER || m == WAITS_FOR_SENDER;
 }
 // The kind of a pass that computes this (COMPUTES_ bits).
 schedule_instr_kind instr_computing(unsigned computes);

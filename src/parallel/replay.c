@@ -77,13 +77,13 @@ static const instr_peers *peers_now(const replay *w, int stage)
 // Whether the next instruction of the stage meets other stages in this way.
 static bool is_at(const replay *w, int stage, instr_rendezvous m)
 {
-    return !is_finished(w, stage) && peers_now(w, stage)->meeting == m;
+    return !is_finished(w, stage) && peers_now(w, stage)->waits_for == m;
 }
 
 static bool is_sent_on(const schedule_instr *x, instr_channel c)
 {
     const instr_peers *p = &instr_row_of(x->kind)->peers;
-    return p->meeting == MEETS_RECEIVER && p->channel == c;
+    return p->waits_for == WAITS_FOR_RECEIVER && p->channel == c;
 }
 
 // The number of the oldest message that was sent and not received, or -1.
@@ -165,7 +165,7 @@ static int begun_message(const replay *w, int stage, const schedule_instr *x, in
     if (is_finished(w, stage) || !instr_is_message(&s->instr[first])) return -1;
     for (int i = first; i < first + replay_together(s, first); i++) {
         const instr_peers *q = &instr_row_of(s->instr[i].kind)->peers;
-        const bool fits = q->channel == p->channel && q->meeting != p->meeting &&
+        const bool fits = q->channel == p->channel && q->waits_for != p->waits_for &&
                           q->stage_step == -p->stage_step && s->instr[i].peer == peer;
         if (fits && w->other[stage][i].stage < 0) return i;
     }
@@ -178,7 +178,7 @@ static status try_meet(replay *w, replay_position position, bool *moved, err *e)
     status result = OK;
     const schedule_instr *x = instr_of(w, position);
     const replay_position other = {x->peer, begun_message(w, x->peer, x, position.stage)};
-    const bool sends = instr_row_of(x->kind)->peers.meeting == MEETS_RECEIVER;
+    const bool sends = instr_row_of(x->kind)->peers.waits_for == WAITS_FOR_RECEIVER;
     if (other.number < 0) return OK;
     TRY(check_content(w, sends ? position : other, sends ? other : position, e));
     w->other[position.stage][position.number] = other;
@@ -221,17 +221,17 @@ static int participants(replay *w, instr_rendezvous m)
 {
     int count = 0;
     for (int i = 0; i < w->stages; i++)
-        if (m == MEETS_ALL_STAGES || i == 0 || i == w->stages - 1)
+        if (m == WAITS_FOR_ALL_STAGES || i == 0 || i == w->stages - 1)
             w->collective[count++] = (replay_position){i, w->next[i]};
     return count;
 }
 
 static status try_collective(replay *w, replay_position position, bool *moved, err *e)
 {
-    const instr_rendezvous m = peers_now(w, position.stage)->meeting;
+    const instr_rendezvous m = peers_now(w, position.stage)->waits_for;
     const int count = participants(w, m);
     *moved = true;
-    if (m == MEETS_ENDS && position.stage > 0 && position.stage < w->stages - 1)
+    if (m == WAITS_FOR_ENDS && position.stage > 0 && position.stage < w->stages - 1)
         return replay_refuse(w->of_stage, position, e,
                              "only the first and the last stage share weights");
     for (int i = 0; i < count; i++) *moved = *moved && is_at(w, w->collective[i].stage, m);
@@ -243,12 +243,13 @@ static status try_next(replay *w, int stage, bool *moved, err *e)
 {
     status result = OK;
     const replay_position position = {stage, w->next[stage]};
-    const instr_rendezvous m = peers_now(w, stage)->meeting;
+    const instr_rendezvous m = peers_now(w, stage)->waits_for;
     const bool message = instr_is_message(instr_of(w, position));
-    if (m == MEETS_ENDS || m == MEETS_ALL_STAGES) return try_collective(w, position, moved, e);
+    if (m == WAITS_FOR_ENDS || m == WAITS_FOR_ALL_STAGES)
+        return try_collective(w, position, moved, e);
     if (message) TRY(check_message(w, position, e));
     if (message && w->sends_wait) return try_messages(w, stage, moved, e);
-    if (m == MEETS_SENDER) return try_receive(w, position, moved, e);
+    if (m == WAITS_FOR_SENDER) return try_receive(w, position, moved, e);
     *moved = true;
     return visit(w, &(replay_step){.items = &position, .count = 1, .others = &NOTHING}, e);
 done:
@@ -266,7 +267,7 @@ static int stuck_at(const replay *w, int stage)
 // `stage` cannot advance. Returns the stage that it waits for.
 static int waits_for(replay *w, int stage)
 {
-    const instr_rendezvous m = peers_now(w, stage)->meeting;
+    const instr_rendezvous m = peers_now(w, stage)->waits_for;
     const schedule_instr *stuck = instr_of(w, (replay_position){stage, stuck_at(w, stage)});
     if (instr_is_message(stuck)) return stuck->peer;
     int count = participants(w, m), i = 0;

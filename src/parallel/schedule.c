@@ -313,10 +313,10 @@ static void assign_act_grads(schedule_builder *b, const schedule_visit *v, sched
     b->act_grad.current = -1;
 }
 
-static bool is_gradient(const schedule_instr *message, instr_rendezvous meeting)
+static bool is_gradient(const schedule_instr *message, instr_rendezvous waits_for)
 {
     const instr_peers *p = &instr_row_of(message->kind)->peers;
-    return p->channel == CHANNEL_GRADIENTS && p->meeting == meeting;
+    return p->channel == CHANNEL_GRADIENTS && p->waits_for == waits_for;
 }
 
 // Adds the messages before message `until`. Slots that a group frees are free when it has ended.
@@ -326,16 +326,16 @@ static void add_messages(schedule_builder *b, int until)
         schedule_instr *x = add(b, b->messages.items[b->messages.added]);
         int *const slot = border_grad(b, x->index, x->micro);
         x->grad_in = x->grad_out = -1;
-        if (is_gradient(x, MEETS_SENDER)) {
+        if (is_gradient(x, WAITS_FOR_SENDER)) {
             *slot = x->wgrad_slot >= 0 ? -1 : take_act_grad(b);
             x->grad_out = *slot;
-        } else if (is_gradient(x, MEETS_RECEIVER)) {
+        } else if (is_gradient(x, WAITS_FOR_RECEIVER)) {
             x->grad_in = *slot;
         }
         for (int i = b->messages.added; !x->with_next && i >= 0; i--) {
             const schedule_instr *y = &b->messages.items[i];
             if (i < b->messages.added && !y->with_next) break;
-            if (is_gradient(y, MEETS_RECEIVER))
+            if (is_gradient(y, WAITS_FOR_RECEIVER))
                 free_act_grad(b, *border_grad(b, y->index, y->micro));
         }
     }

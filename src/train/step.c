@@ -31,7 +31,8 @@ status trainer_run(trainer *t, const schedule *s, const model *m, err *e)
         const schedule_instr *x = &s->instr[i];
         const double start = clock_seconds();
         // A repetition that looks for a NaN or Inf has seen all gradients now.
-        if (t->pass.inspects && instr_row_of(x->kind)->peers.meeting == MEETS_ALL_STAGES) break;
+        if (t->pass.inspects && instr_row_of(x->kind)->peers.waits_for == WAITS_FOR_ALL_STAGES)
+            break;
         trainer_show_activity(t, x);
         if (captures_begins_at(t, s, i)) TRY(captures_begin(t, &issues, e));
         if (issues) TRY(RUN[x->kind](t, x, e));

@@ -135,7 +135,7 @@ static void run_point(const char *name)
 static bool is_watched(schedule_instr_kind k)
 {
     const instr_row *row = instr_row_of(k);
-    return row->computes || row->payload || row->peers.meeting;
+    return row->computes || row->payload || row->peers.waits_for;
 }
 
 static void test_instructions_run_on_the_stream_of_their_row(void **state)

@@ -78,8 +78,8 @@ done:
 // Returns whether a rank waits for other stages in instructions of this kind.
 static bool is_waiting(int kind)
 {
-    const instr_rendezvous m = instr_row_of((schedule_instr_kind)kind)->peers.meeting;
-    return m == MEETS_SENDER || m == MEETS_ENDS || m == MEETS_ALL_STAGES;
+    const instr_rendezvous m = instr_row_of((schedule_instr_kind)kind)->peers.waits_for;
+    return m == WAITS_FOR_SENDER || m == WAITS_FOR_ENDS || m == WAITS_FOR_ALL_STAGES;
 }
 
 // The update and the files of buckets are no part of the pipeline: the kinds that stand in the list
@@ -87,7 +87,7 @@ static bool is_waiting(int kind)
 static bool is_after_clipping(const schedule *s, int kind)
 {
     for (int i = s->count - 1; i >= 0; i--) {
-        if (instr_row_of(s->instr[i].kind)->peers.meeting == MEETS_ALL_STAGES) break;
+        if (instr_row_of(s->instr[i].kind)->peers.waits_for == WAITS_FOR_ALL_STAGES) break;
         if ((int)s->instr[i].kind == kind) return true;
     }
     return false;

@@ -27,10 +27,10 @@ const comm_capabilities HIER_CAPABILITIES = {.tree_order = true,
                                              .own_bytes = 2 * NETWORK_WORK_BYTES + HIER_WORK_BYTES};
 
 // Where a rank of a group is.
-typedef struct hier_seat {
+typedef struct hier_location {
     int32_t host, place,
         ranks; // the host's number, the rank's number there, and how many are there
-} hier_seat;
+} hier_location;
 
 // ---- Calls
 
@@ -41,7 +41,7 @@ static status issue_on_host(hier_comm *c, const comm_call *call, err *e)
     status result = OK;
     if (c->all) return comm_issue(c->all, call, NULL, e);
     TRY(hier_drain(c, e));
-    TRY(comm_issue(c->near, call, NULL, e));
+    TRY(comm_issue(c->local, call, NULL, e));
 done:
     return result;
 }
@@ -88,9 +88,9 @@ static void hier_abort(comm *c, const err *why)
 static void hier_set_label(comm *base, const char *label)
 {
     hier_comm *c = hier_of(base);
-    comm_set_label(c->near, label);
+    comm_set_label(c->local, label);
     comm_set_label(c->all, label);
-    comm_set_label(c->far, label);
+    comm_set_label(c->remote, label);
 }
 
 static void hier_add_route(comm *base, int peer, text *out)
@@ -116,9 +116,9 @@ static void hier_close(comm *base)
 {
     hier_comm *c = hier_of(base);
     hier_rank *own = c->own;
-    comm_close(c->far);
+    comm_close(c->remote);
     if (c->all != own->root) comm_close(c->all);
-    comm_close(c->near);
+    comm_close(c->local);
     if (c->work) comm_arena_give(own->world->arena, c->work);
     free(c->place);
     free(c);
@@ -127,46 +127,46 @@ static void hier_close(comm *base)
 
 // ---- Opening
 
-// seats [size] receives where each rank of c is.
-static status find_seats(const hier_comm *c, hier_seat *seats, err *e)
+// locations [size] receives where each rank of c is.
+static status find_locations(const hier_comm *c, hier_location *locations, err *e)
 {
-    const hier_seat own = {.host = c->own->host,
-                           .place = c->near ? c->near->rank : 0,
-                           .ranks = c->near ? c->near->size : 1};
+    const hier_location own = {.host = c->own->host,
+                               .place = c->local ? c->local->rank : 0,
+                               .ranks = c->local ? c->local->size : 1};
     const comm_call call = {CALL_ALL_GATHER, .type = U8, .count = sizeof own, .in = &own,
-                            .out = seats};
+                            .out = locations};
     const comm_signature signature = comm_call_signature(&call);
     if (c->all) return network_run_now(c->all, &call, &signature, 0, e);
-    for (int r = 0; r < c->base.size; r++) seats[r] = (hier_seat){own.host, r, own.ranks};
+    for (int r = 0; r < c->base.size; r++) locations[r] = (hier_location){own.host, r, own.ranks};
     return OK;
 }
 
-static hier_layout layout_of(const hier_seat *seats, int size)
+static hier_layout layout_of(const hier_location *locations, int size)
 {
-    const int ranks = seats[0].ranks;
+    const int ranks = locations[0].ranks;
     if (ranks == size) return HIER_ONE_HOST;
     if (ranks == 1 || (ranks & (ranks - 1)) != 0) return HIER_ANY;
     for (int r = 0; r < size; r++)
-        if (seats[r].ranks != ranks || seats[r].place != r % ranks ||
-            seats[r].host != seats[r - r % ranks].host)
+        if (locations[r].ranks != ranks || locations[r].place != r % ranks ||
+            locations[r].host != locations[r - r % ranks].host)
             return HIER_ANY;
     return HIER_EVEN;
 }
 
 // What the layout needs, and no more.
-static status open_layout(hier_comm *c, const hier_seat *seats, err *e)
+static status open_layout(hier_comm *c, const hier_location *locations, err *e)
 {
     status result = OK;
     const int size = c->base.size, rank = c->base.rank;
     void *work = NULL;
-    c->layout = layout_of(seats, size);
+    c->layout = layout_of(locations, size);
     for (int r = 0; r < size; r++)
-        c->place[r] = seats[r].host == c->own->host ? seats[r].place : -1;
+        c->place[r] = locations[r].host == c->own->host ? locations[r].place : -1;
     if (c->layout == HIER_ONE_HOST && c->all) {
         if (c->all != c->own->root) comm_close(c->all);
         c->all = NULL;
     } else if (c->layout == HIER_EVEN) {
-        TRY(comm_split(c->all, c->place[rank], rank, &c->far, e));
+        TRY(comm_split(c->all, c->place[rank], rank, &c->remote, e));
         TRY(comm_arena_take(c->own->world->arena, HIER_WORK_BYTES, false, &work, e));
         c->work = work;
     }
@@ -174,33 +174,33 @@ done:
     return result;
 }
 
-// Opens the communicator of a group: near, all, or both. Takes them, also where it fails.
-static status group_open(hier_rank *own, comm *near, comm *all, hier_seat **seats, comm **out,
-                         err *e)
+// Opens the communicator of a group: local, all, or both. Takes them, also where it fails.
+static status group_open(hier_rank *own, comm *local, comm *all, hier_location **locations,
+                         comm **out, err *e)
 {
     status result = OK;
-    const comm *group = all ? all : near;
+    const comm *group = all ? all : local;
     const size_t size = (size_t)group->size;
     hier_comm *c = NULL;
     *out = NULL;
     TRY(alloc_zeroed(&c, 1, sizeof *c, WHAT, e));
     c->own = own;
     own->users++;
-    c->near = near;
+    c->local = local;
     c->all = all;
-    near = all = NULL;
+    local = all = NULL;
     TRY(comm_init(&c->base, &hier_ops, &HIER_CAPABILITIES, group->rank, group->size, e));
     c->base.can.open_ports = own->root && own->root->can.open_ports;
     c->limits = (doorbell_limits){.failure = own->world->failure, .timeout_ms = &NEVER};
     TRY(alloc_zeroed(&c->place, size, sizeof *c->place, WHAT, e));
-    TRY(alloc_zeroed(seats, size, sizeof **seats, WHAT, e));
-    TRY(find_seats(c, *seats, e));
-    TRY(open_layout(c, *seats, e));
+    TRY(alloc_zeroed(locations, size, sizeof **locations, WHAT, e));
+    TRY(find_locations(c, *locations, e));
+    TRY(open_layout(c, *locations, e));
     *out = &c->base;
     c = NULL;
 done:
     if (c) comm_close(&c->base);
-    comm_close(near);
+    comm_close(local);
     if (all != own->root) comm_close(all);
     return result;
 }
@@ -209,25 +209,25 @@ static status hier_split(comm *base, int color, int key, comm **out, err *e)
 {
     status result = OK;
     hier_comm *c = hier_of(base);
-    comm *near = NULL, *all = NULL;
-    hier_seat *seats = NULL;
+    comm *local = NULL, *all = NULL;
+    hier_location *locations = NULL;
     *out = NULL;
-    TRY(hier_drain(c, e)); // else streams and this thread would use c->near at once
+    TRY(hier_drain(c, e)); // else streams and this thread would use c->local at once
     if (c->all) TRY(comm_split(c->all, color, key, &all, e));
-    if (c->near) TRY(comm_split(c->near, color, key, &near, e));
-    if ((all ? all : near)->size == 1) {
+    if (c->local) TRY(comm_split(c->local, color, key, &local, e));
+    if ((all ? all : local)->size == 1) {
         TRY(comm_solo_open_in(c->own->world, c->own->local_rank, out, e));
     } else {
-        if (near && near->size == 1) {
-            comm_close(near);
-            near = NULL;
+        if (local && local->size == 1) {
+            comm_close(local);
+            local = NULL;
         }
-        result = group_open(c->own, near, all, &seats, out, e);
-        near = all = NULL;
+        result = group_open(c->own, local, all, &locations, out, e);
+        local = all = NULL;
     }
 done:
-    free(seats);
-    comm_close(near);
+    free(locations);
+    comm_close(local);
     comm_close(all);
     return result;
 }
@@ -235,7 +235,7 @@ done:
 static int hier_rank_of(const comm *c, int member)
 {
     const hier_comm *h = (const hier_comm *)c;
-    const comm *members = h->all ? h->all : h->near;
+    const comm *members = h->all ? h->all : h->local;
     return members->ops->rank_of(members, member);
 }
 
@@ -278,18 +278,18 @@ static void progress(void *root)
 }
 
 // Ranks of one host follow each other: a host's number is that of its first rank.
-static status check_seats(const hier_seat *seats, int size, err *e)
+static status check_locations(const hier_location *locations, int size, err *e)
 {
     for (int r = 0; r < size; r++) {
-        const hier_seat *before = &seats[r > 0 ? r - 1 : 0];
+        const hier_location *before = &locations[r > 0 ? r - 1 : 0];
         const bool begins = r == 0 || before->place == before->ranks - 1;
-        if (begins ? seats[r].place == 0
-                   : seats[r].place == before->place + 1 && seats[r].ranks == before->ranks)
+        if (begins ? locations[r].place == 0
+                   : locations[r].place == before->place + 1 && locations[r].ranks == before->ranks)
             continue;
         return err_set(e, E_USAGE,
                        "communicator hier: rank %d is number %d of %d on its host; valid are ranks "
                        "that follow each other on each host",
-                       r, seats[r].place, seats[r].ranks);
+                       r, locations[r].place, locations[r].ranks);
     }
     return OK;
 }
@@ -298,8 +298,8 @@ status hier_open(const comm_options *o, comm **out, err *e)
 {
     status result = OK;
     hier_rank *own = NULL;
-    comm *near = NULL;
-    hier_seat *seats = NULL;
+    comm *local = NULL;
+    hier_location *locations = NULL;
     *out = NULL;
     if (!o->device->ops->call)
         FAIL(E_USAGE, "communicator hier: device %s has memory that the host cannot address",
@@ -315,14 +315,14 @@ status hier_open(const comm_options *o, comm **out, err *e)
     own->local_rank = o->local_rank;
     own->host = o->rank - o->local_rank;
     if (o->size > o->local_size) TRY(open_root(o, &own->root, e));
-    if (o->local_size > 1) TRY(local_open_near(o, &near, e));
-    if (near && own->root) local_set_idle(near, progress, own->root);
-    result = group_open(own, near, own->root, &seats, out, e);
-    near = NULL;
-    if (result == OK) TRY(check_seats(seats, o->size, e));
+    if (o->local_size > 1) TRY(local_open_members(o, &local, e));
+    if (local && own->root) local_set_idle(local, progress, own->root);
+    result = group_open(own, local, own->root, &locations, out, e);
+    local = NULL;
+    if (result == OK) TRY(check_locations(locations, o->size, e));
 done:
-    free(seats);
-    comm_close(near);
+    free(locations);
+    comm_close(local);
     if (result != OK && own && own->root) comm_abort(own->root, e); // the others wait for this rank
     if (result != OK && *out) {
         comm_close(*out);

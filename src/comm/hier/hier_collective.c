@@ -1,5 +1,5 @@
 // hier_collective.c -- the collectives of the communicator hier. Where the layout is HIER_EVEN, a call has steps inside
-// of the host (near) and steps between hosts (far). The sum of a host is a subtree of the tree of all ranks, so the
+// of the host (local) and steps between hosts (remote). The sum of a host is a subtree of the tree of all ranks, so the
 // steps give the bits of one sum. 16-bit types pass as fp32 between the steps, and are rounded once. Called on streams.
 #include "comm/hier/hier_private.h"
 
@@ -9,14 +9,14 @@
 
 // ---- Steps
 
-static status near_step(const hier_call *x, const comm_call *step, err *e)
+static status local_step(const hier_call *x, const comm_call *step, err *e)
 {
-    return local_run_now(x->comm->near, step, &x->signature, x->what, e);
+    return local_run_now(x->comm->local, step, &x->signature, x->what, e);
 }
 
-static status far_step(const hier_call *x, const comm_call *step, err *e)
+static status remote_step(const hier_call *x, const comm_call *step, err *e)
 {
-    return network_run_now(x->comm->far, step, &x->signature, x->what, e);
+    return network_run_now(x->comm->remote, step, &x->signature, x->what, e);
 }
 
 static comm_call step_of(const hier_call *x, comm_call_kind kind, dtype t, size_t count,
@@ -38,8 +38,8 @@ static status reduce_small(const hier_call *x, char *data, size_t count, dtype t
 {
     status result = OK;
     const comm_call step = step_of(x, CALL_ALL_REDUCE, t, count, data, data);
-    TRY(near_step(x, &step, e));
-    TRY(far_step(x, &step, e));
+    TRY(local_step(x, &step, e));
+    TRY(remote_step(x, &step, e));
 done:
     return result;
 }
@@ -49,17 +49,17 @@ done:
 static status reduce_in_place(const hier_call *x, char *data, size_t count, dtype t, err *e)
 {
     status result = OK;
-    const size_t element = dtype_bytes(t), ranks = (size_t)x->comm->near->size;
+    const size_t element = dtype_bytes(t), ranks = (size_t)x->comm->local->size;
     const size_t shard = count / ranks, rest = count % ranks;
-    char *own = data + (size_t)x->comm->near->rank * shard * element;
+    char *own = data + (size_t)x->comm->local->rank * shard * element;
     const comm_call reduces = step_of(x, CALL_REDUCE_SCATTER, t, shard, data, own),
                     sums = step_of(x, CALL_ALL_REDUCE, t, shard, own, own),
                     gathers = step_of(x, CALL_ALL_GATHER, t, shard, own, data);
     if (count * element <= HIER_SMALL_BYTES) return reduce_small(x, data, count, t, e);
     if (rest) TRY(reduce_small(x, data + shard * ranks * element, rest, t, e));
-    TRY(near_step(x, &reduces, e));
-    TRY(far_step(x, &sums, e));
-    TRY(near_step(x, &gathers, e));
+    TRY(local_step(x, &reduces, e));
+    TRY(remote_step(x, &sums, e));
+    TRY(local_step(x, &gathers, e));
 done:
     return result;
 }
@@ -93,8 +93,8 @@ static size_t piece_of(const hier_comm *c, size_t element)
 // The rank whose piece is number `i` in the workspace.
 static size_t rank_at(const hier_comm *c, size_t i)
 {
-    const size_t hosts = (size_t)c->far->size;
-    return i % hosts * (size_t)c->near->size + i / hosts;
+    const size_t hosts = (size_t)c->remote->size;
+    return i % hosts * (size_t)c->local->size + i / hosts;
 }
 
 static status reduce_scatter(const hier_call *x, err *e)
@@ -103,19 +103,19 @@ static status reduce_scatter(const hier_call *x, err *e)
     const hier_comm *c = x->comm;
     const dtype t = x->call.type, sum = sum_type(t);
     const size_t element = dtype_bytes(t), wide = dtype_bytes(sum), count = x->call.count,
-                 most = piece_of(c, wide), hosts = (size_t)c->far->size;
+                 most = piece_of(c, wide), hosts = (size_t)c->remote->size;
     for (size_t i = 0; i == 0 || i < count; i += most) {
         const size_t n = count - i < most ? count - i : most;
-        char *own = c->work + (size_t)c->near->rank * hosts * n * wide;
+        char *own = c->work + (size_t)c->local->rank * hosts * n * wide;
         char *out = (char *)x->call.out + i * element,
-             *to = sum == t ? out : own + (size_t)c->far->rank * n * wide;
+             *to = sum == t ? out : own + (size_t)c->remote->rank * n * wide;
         for (size_t p = 0; p < (size_t)c->base.size; p++)
             dtype_convert(c->work + p * n * wide, sum,
                           (const char *)x->call.in + (rank_at(c, p) * count + i) * element, t, n);
-        const comm_call near = step_of(x, CALL_REDUCE_SCATTER, sum, hosts * n, c->work, own),
-                        far = step_of(x, CALL_REDUCE_SCATTER, sum, n, own, to);
-        TRY(near_step(x, &near, e));
-        TRY(far_step(x, &far, e));
+        const comm_call local = step_of(x, CALL_REDUCE_SCATTER, sum, hosts * n, c->work, own),
+                        remote = step_of(x, CALL_REDUCE_SCATTER, sum, n, own, to);
+        TRY(local_step(x, &local, e));
+        TRY(remote_step(x, &remote, e));
         if (sum != t) dtype_convert(out, t, to, sum, n);
     }
 done:
@@ -128,15 +128,15 @@ static status all_gather(const hier_call *x, err *e)
     const hier_comm *c = x->comm;
     const dtype t = x->call.type;
     const size_t element = dtype_bytes(t), count = x->call.count, most = piece_of(c, element),
-                 hosts = (size_t)c->far->size;
+                 hosts = (size_t)c->remote->size;
     for (size_t i = 0; i == 0 || i < count; i += most) {
         const size_t n = count - i < most ? count - i : most;
-        char *own = c->work + (size_t)c->near->rank * hosts * n * element;
+        char *own = c->work + (size_t)c->local->rank * hosts * n * element;
         const char *in = (const char *)x->call.in + i * element;
-        const comm_call far = step_of(x, CALL_ALL_GATHER, t, n, in, own),
-                        near = step_of(x, CALL_ALL_GATHER, t, hosts * n, own, c->work);
-        TRY(far_step(x, &far, e));
-        TRY(near_step(x, &near, e));
+        const comm_call remote = step_of(x, CALL_ALL_GATHER, t, n, in, own),
+                        local = step_of(x, CALL_ALL_GATHER, t, hosts * n, own, c->work);
+        TRY(remote_step(x, &remote, e));
+        TRY(local_step(x, &local, e));
         for (size_t p = 0; p < (size_t)c->base.size && n; p++)
             memcpy((char *)x->call.out + (rank_at(c, p) * count + i) * element,
                    c->work + p * n * element, n * element);
@@ -152,12 +152,12 @@ static status broadcast(const hier_call *x, err *e)
 {
     status result = OK;
     const hier_comm *c = x->comm;
-    const int ranks = c->near->size, number = x->call.peer % ranks;
+    const int ranks = c->local->size, number = x->call.peer % ranks;
     comm_call step = x->call;
     step.peer = x->call.peer / ranks;
-    if (c->near->rank == number) TRY(far_step(x, &step, e));
+    if (c->local->rank == number) TRY(remote_step(x, &step, e));
     step.peer = number;
-    TRY(near_step(x, &step, e));
+    TRY(local_step(x, &step, e));
 done:
     return result;
 }
@@ -180,7 +180,7 @@ static status run_body(const hier_call *x, err *e)
     const hier_comm *c = x->comm;
     switch (c->layout) {
     case HIER_ONE_HOST:
-        return near_step(x, &x->call, e);
+        return local_step(x, &x->call, e);
     case HIER_EVEN:
         return run_even(x, e);
     default:

@@ -34,16 +34,16 @@ static status run_give(void *arg, err *e)
 // ---- The table
 
 // The communicator of the ranks of this host where the message stays there, and the peer's number in it; else NULL.
-static comm *near_of(const comm_message *m, int *place)
+static comm *local_of(const comm_message *m, int *place)
 {
     const hier_comm *c = hier_of(m->comm);
     *place = c->place[m->call.peer];
-    return *place >= 0 ? c->near : NULL;
+    return *place >= 0 ? c->local : NULL;
 }
 
 // Begins a send inside of the host. *copy receives memory of the arena that is to be given back, or NULL.
-static status begin_near(const comm_message *m, comm *near, int place, bool copies,
-                         device_stream *on, void **copy, err *e)
+static status begin_local(const comm_message *m, comm *local, int place, bool copies,
+                          device_stream *on, void **copy, err *e)
 {
     status result = OK;
     hier_rank *own = hier_of(m->comm)->own;
@@ -54,17 +54,17 @@ static status begin_near(const comm_message *m, comm *near, int place, bool copi
         const send_copy x = {.from = m->call.in, .copy = *copy, .bytes = bytes};
         on->device->ops->call(on, run_copy, &x, sizeof x);
     }
-    TRY(comm_send(near, *copy ? *copy : m->call.in, bytes, place, on, e));
+    TRY(comm_send(local, *copy ? *copy : m->call.in, bytes, place, on, e));
 done:
     return result;
 }
 
-static status end_near(const comm_message *m, comm *near, int place, void *copy, device_stream *on,
-                       err *e)
+static status end_local(const comm_message *m, comm *local, int place, void *copy,
+                        device_stream *on, err *e)
 {
     status result = OK;
     const send_copy x = {.own = hier_of(m->comm)->own, .copy = copy};
-    if (m->call.count) TRY(comm_send_wait(near, place, near->sent[place], on, e));
+    if (m->call.count) TRY(comm_send_wait(local, place, local->sent[place], on, e));
     if (copy) on->device->ops->call(on, run_give, &x, sizeof x);
 done:
     return result;
@@ -75,24 +75,24 @@ done:
 status hier_issue_group(const comm_message *m, int count, device_stream *on, err *e)
 {
     status result = OK;
-    comm *near;
-    comm_message far[COMM_GROUP_MESSAGES];
+    comm *local;
+    comm_message remote[COMM_GROUP_MESSAGES];
     void *copy[COMM_GROUP_MESSAGES];
     int fars = 0, place;
     TRY(hier_check(hier_of(m->comm), e));
     for (int i = 0; i < count; i++) {
-        if (!(near = near_of(&m[i], &place)))
-            far[fars++] = (comm_message){hier_of(m[i].comm)->all, m[i].call};
+        if (!(local = local_of(&m[i], &place)))
+            remote[fars++] = (comm_message){hier_of(m[i].comm)->all, m[i].call};
         else if (m[i].call.kind == CALL_SEND)
-            TRY(begin_near(&m[i], near, place, count > 1, on, &copy[i], e));
+            TRY(begin_local(&m[i], local, place, count > 1, on, &copy[i], e));
     }
-    TRY(comm_issue_group(far, fars, on, e));
+    TRY(comm_issue_group(remote, fars, on, e));
     for (int i = 0; i < count; i++)
-        if (m[i].call.kind == CALL_RECV && (near = near_of(&m[i], &place)))
-            TRY(comm_recv(near, m[i].call.out, comm_call_bytes(&m[i].call), place, on, e));
+        if (m[i].call.kind == CALL_RECV && (local = local_of(&m[i], &place)))
+            TRY(comm_recv(local, m[i].call.out, comm_call_bytes(&m[i].call), place, on, e));
     for (int i = 0; i < count; i++)
-        if (m[i].call.kind == CALL_SEND && (near = near_of(&m[i], &place)))
-            TRY(end_near(&m[i], near, place, copy[i], on, e));
+        if (m[i].call.kind == CALL_SEND && (local = local_of(&m[i], &place)))
+            TRY(end_local(&m[i], local, place, copy[i], on, e));
 done:
     return result;
 }
@@ -103,7 +103,7 @@ status hier_send_wait(comm *base, int peer, uint64_t messages, device_stream *on
     hier_comm *c = hier_of(base);
     TRY(hier_check(c, e));
     if (c->place[peer] >= 0)
-        TRY(comm_send_wait(c->near, c->place[peer], messages, on, e));
+        TRY(comm_send_wait(c->local, c->place[peer], messages, on, e));
     else
         TRY(comm_send_wait(c->all, peer, messages, on, e));
 done:

@@ -34,10 +34,11 @@ struct hier_comm {
     comm base;
     hier_rank *own;
     hier_layout layout;
-    comm *near; // local: the ranks of this host; NULL: this one is alone there
-    comm *all;  // the network: all ranks; NULL: they are on one host
-    comm *far;  // the network: the ranks with this one's number in their hosts; NULL: not HIER_EVEN
-    int *place; // [size] number of a rank in near; -1: it is on another host
+    comm *local; // local: the ranks of this host; NULL: this one is alone there
+    comm *all;   // the network: all ranks; NULL: they are on one host
+    comm *
+        remote; // the network: the ranks with this one's number in their hosts; NULL: not HIER_EVEN
+    int *place; // [size] number of a rank in local; -1: it is on another host
     comm_queue queue; // of the collectives
     doorbell_limits limits;
     char *work; // [HIER_WORK_BYTES] of the arena, where the layout is HIER_EVEN

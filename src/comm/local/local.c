@@ -173,7 +173,7 @@ static void local_abort(comm *c, const err *why)
     comm_failure_set(local->world->failure, local_rank_of(local, local->base.rank), why);
 }
 
-static status open_in_group(world *w, int first, comm_group *g, const comm_rendezvous *meeting,
+static status open_in_group(world *w, int first, comm_group *g, const comm_rendezvous *rendezvous,
                             comm **out, err *e);
 
 // The first member of a new group places it in the arena.
@@ -200,18 +200,19 @@ static status local_split(comm *c, int color, int key, comm **out, err *e)
     world *w = local->world;
     const int64_t deadline_ms = atomic_load(&w->watchdog->limit_ms);
     comm_members m = {0};
-    comm_rendezvous meeting;
+    comm_rendezvous rendezvous;
     comm_group *group = NULL;
     *out = NULL;
     // All ranks come to the same call here, or a rank that does not is named.
     TRY(local_issue(c, &(comm_call){.kind = CALL_SPLIT}, NULL, e));
-    TRY(comm_rendezvous_split(&local->meeting, color, key, deadline_ms, &m, e));
+    TRY(comm_rendezvous_split(&local->rendezvous, color, key, deadline_ms, &m, e));
     TRY(open_group(local, &m, &group, e));
-    TRY(comm_rendezvous_join(&local->meeting, &m, &group, sizeof group, deadline_ms, &meeting, e));
+    TRY(comm_rendezvous_join(&local->rendezvous, &m, &group, sizeof group, deadline_ms, &rendezvous,
+                             e));
     if (m.size == 1) {
         TRY(comm_solo_open_in(w, local->world_rank, out, e));
     } else {
-        TRY(open_in_group(w, local->first, group, &meeting, out, e));
+        TRY(open_in_group(w, local->first, group, &rendezvous, out, e));
         local_set_idle(*out, local->limits.idle, local->limits.idle_arg);
     }
 done:
@@ -238,8 +239,8 @@ static const comm_ops local_ops = {
 
 const comm_capabilities LOCAL_CAPABILITIES = {.tree_order = true, .zero_copy = true};
 
-// Opens the communicator of member meeting->rank of g. Closing it leaves g.
-static status open_in_group(world *w, int first, comm_group *g, const comm_rendezvous *meeting,
+// Opens the communicator of member rendezvous->rank of g. Closing it leaves g.
+static status open_in_group(world *w, int first, comm_group *g, const comm_rendezvous *rendezvous,
                             comm **out, err *e)
 {
     status result = OK;
@@ -249,15 +250,15 @@ static status open_in_group(world *w, int first, comm_group *g, const comm_rende
     TRY(alloc_zeroed(&local, 1, sizeof *local, "a communicator", e));
     TRY(alloc_zeroed(&local->sends, 2 * size, sizeof *local->sends, "a communicator", e));
     TRY(alloc_zeroed(&local->arrays, size, sizeof *local->arrays, "a communicator", e));
-    TRY(comm_init(&local->base, &local_ops, &LOCAL_CAPABILITIES, meeting->rank, g->size, e));
+    TRY(comm_init(&local->base, &local_ops, &LOCAL_CAPABILITIES, rendezvous->rank, g->size, e));
     local->world = w;
     local->first = first;
     local->group = g;
-    local->world_rank = g->world_rank[meeting->rank];
+    local->world_rank = g->world_rank[rendezvous->rank];
     local->receives = local->sends + size;
     local->limits = (doorbell_limits){
         .failure = w->failure, .timeout_ms = &w->watchdog->limit_ms, .spin = w->spin};
-    local->meeting = *meeting;
+    local->rendezvous = *rendezvous;
     *out = &local->base;
 done:
     if (result != OK && local) {
@@ -268,17 +269,17 @@ done:
     return result;
 }
 
-status local_open_near(const comm_options *o, comm **out, err *e)
+status local_open_members(const comm_options *o, comm **out, err *e)
 {
     status result = OK;
     world *w = o->world;
     comm_group *group = NULL;
-    const comm_rendezvous meeting = {
+    const comm_rendezvous rendezvous = {
         .store = w->store, .failure = w->failure, .rank = o->local_rank, .size = o->local_size};
     *out = NULL;
     if (o->local_rank == 0) TRY(comm_group_open(w->arena, o->local_size, NULL, &group, e));
-    TRY(comm_rendezvous_open(&meeting, &group, sizeof group, o->deadline_ms, e));
-    TRY(open_in_group(w, o->rank - o->local_rank, group, &meeting, out, e));
+    TRY(comm_rendezvous_open(&rendezvous, &group, sizeof group, o->deadline_ms, e));
+    TRY(open_in_group(w, o->rank - o->local_rank, group, &rendezvous, out, e));
 done:
     return result;
 }
@@ -287,7 +288,7 @@ status local_open_hosts(const comm_options *o, const char *name, comm **out, err
 {
     *out = NULL;
     if (o->world && o->local_size == o->size && o->world->ranks == o->size)
-        return local_open_near(o, out, e);
+        return local_open_members(o, out, e);
     return err_set(e, E_USAGE, "communicator %s: %d of %d ranks are on this machine; valid are all",
                    name, o->local_size, o->size);
 }

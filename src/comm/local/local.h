@@ -30,8 +30,8 @@ typedef struct comm_local {
     comm_queue *sends, *receives; // [size]
     void **arrays;                // [size] of the ranks; used by `running` only
     int shared_rounds; // in which this rank waited for a rank of its own core; used by `running` only
-    doorbell_limits limits;  // of every wait (local_limits)
-    comm_rendezvous meeting; // of the group, for splits
+    doorbell_limits limits;     // of every wait (local_limits)
+    comm_rendezvous rendezvous; // of the group, for splits
 } comm_local;
 
 typedef struct local_call {
@@ -54,7 +54,7 @@ status local_open(const comm_options *o, comm **out, err *e);
 status local_open_hosts(const comm_options *o, const char *name, comm **out, err *e);
 // Opens the communicator of the ranks of this machine, which are o->local_size of o->size, numbered from 0. They
 // follow each other in the run, and messages give them the numbers of the run. Collective over these ranks.
-status local_open_near(const comm_options *o, comm **out, err *e);
+status local_open_members(const comm_options *o, comm **out, err *e);
 
 // Runs a collective on the calling thread, after all that were issued before it. `whole` is the call that it is a part
 // of, or its own signature; `what` is the activity in which that was issued.

@@ -88,7 +88,7 @@ static void rank_close(nccl_rank *own)
 {
     if (!own) return;
     comm_watcher_stop(&own->watcher);
-    pthread_mutex_destroy(&own->meeting);
+    pthread_mutex_destroy(&own->rendezvous);
     own->device->failure_of_peers = NULL;
     free(own);
 }
@@ -112,7 +112,7 @@ static status rank_open(const comm_options *o, nccl_rank **out, err *e)
     own->library = o->device->ops->collectives;
     own->any_order = o->any_order;
     TRY(comm_watcher_start(&own->watcher, "nccl", nccl_look, own, e));
-    pthread_mutex_init(&own->meeting, NULL);
+    pthread_mutex_init(&own->rendezvous, NULL);
     o->device->failure_arg = o->world->failure;
     o->device->failure_of_peers = comm_failure_check;
     *out = own;
@@ -178,19 +178,19 @@ done:
 }
 
 // Opens the communicator of a group, whose members are `ranks` among all ranks; NULL: all. Takes *clique over.
-static status member_open(nccl_rank *own, const comm_rendezvous *meeting, const int *ranks,
+static status member_open(nccl_rank *own, const comm_rendezvous *rendezvous, const int *ranks,
                           device_clique **clique, comm **out, err *e)
 {
     status result = OK;
     static const char what[] = "a communicator";
-    const size_t size = (size_t)meeting->size;
+    const size_t size = (size_t)rendezvous->size;
     nccl_comm *c = NULL;
     TRY(alloc_zeroed(&c, 1, sizeof *c, what, e));
     c->own = own;
-    TRY(comm_init(&c->base, &nccl_ops, &NCCL_CAPABILITIES, meeting->rank, meeting->size, e));
+    TRY(comm_init(&c->base, &nccl_ops, &NCCL_CAPABILITIES, rendezvous->rank, rendezvous->size, e));
     c->base.can.tree_order = !own->any_order;
     c->number = own->opened++;
-    c->meeting = *meeting;
+    c->rendezvous = *rendezvous;
     TRY(alloc_array(&c->ranks, size, sizeof *c->ranks, what, e));
     for (size_t r = 0; r < size; r++) c->ranks[r] = ranks ? ranks[r] : (int)r;
     if (size > 1) TRY(take_memory(c, e));
@@ -254,15 +254,15 @@ static status compare_meetings(const nccl_rank *own, const nccl_comm *c, const c
     return OK;
 }
 
-// The hosts of the group come with a value each, as comm_rendezvous_all_gather. Each meeting has keys of its own.
+// The hosts of the group come with a value each, as comm_rendezvous_all_gather. Each rendezvous has keys of its own.
 static status tell(nccl_comm *c, const void *value, size_t bytes, int64_t deadline_ms, char **all,
                    size_t *block, err *e)
 {
-    pthread_mutex_lock(&c->own->meeting);
-    c->meeting.splits++;
+    pthread_mutex_lock(&c->own->rendezvous);
+    c->rendezvous.splits++;
     const status result =
-        comm_rendezvous_all_gather(&c->meeting, value, bytes, deadline_ms, all, block, e);
-    pthread_mutex_unlock(&c->own->meeting);
+        comm_rendezvous_all_gather(&c->rendezvous, value, bytes, deadline_ms, all, block, e);
+    pthread_mutex_unlock(&c->own->rendezvous);
     return result;
 }
 
@@ -351,18 +351,18 @@ static status make_clique(nccl_comm *c, const comm_members *m, const device_cliq
 }
 
 static status split_group(nccl_comm *c, int color, int key, comm_members *m, device_clique_id *id,
-                          comm_rendezvous *meeting, err *e)
+                          comm_rendezvous *rendezvous, err *e)
 {
     status result = OK;
     nccl_rank *own = c->own;
     const int64_t deadline_ms = limit_of(c);
-    pthread_mutex_lock(&own->meeting);
-    TRY(comm_rendezvous_split(&c->meeting, color, key, deadline_ms, m, e));
+    pthread_mutex_lock(&own->rendezvous);
+    TRY(comm_rendezvous_split(&c->rendezvous, color, key, deadline_ms, m, e));
     if (m->rank == 0 && m->size > 1 && !own->library->can_split(own->device))
         TRY(own->library->make_id(own->device, id, e));
-    TRY(comm_rendezvous_join(&c->meeting, m, id, sizeof *id, deadline_ms, meeting, e));
+    TRY(comm_rendezvous_join(&c->rendezvous, m, id, sizeof *id, deadline_ms, rendezvous, e));
 done:
-    pthread_mutex_unlock(&own->meeting);
+    pthread_mutex_unlock(&own->rendezvous);
     return result;
 }
 
@@ -373,17 +373,17 @@ static status nccl_split(comm *base, int color, int key, comm **out, err *e)
     device_clique *clique = NULL;
     device_clique_id id = {{0}};
     comm_members m = {0};
-    comm_rendezvous meeting;
+    comm_rendezvous rendezvous;
     *out = NULL;
     TRY(meet(c, CALL_SPLIT, limit_of(c), e)); // a rank that does not come is named
-    TRY(split_group(c, color, key, &m, &id, &meeting, e));
+    TRY(split_group(c, color, key, &m, &id, &rendezvous, e));
     if (base->size > 1) TRY(make_clique(c, &m, &id, &clique, e));
     if (m.size == 1 && clique) {
         c->own->library->close(clique);
         clique = NULL;
     }
     for (int r = 0; r < m.size; r++) m.ranks[r] = c->ranks[m.ranks[r]];
-    TRY(member_open(c->own, &meeting, m.ranks, &clique, out, e));
+    TRY(member_open(c->own, &rendezvous, m.ranks, &clique, out, e));
 done:
     if (clique) c->own->library->abort(clique);
     free(m.ranks);
@@ -419,7 +419,7 @@ static status join_all(nccl_comm *c, int64_t deadline_ms, err *e)
     device_clique_id id = {{0}};
     TRY(meet(c, CALL_BARRIER, deadline_ms, e));
     if (c->base.rank == 0) TRY(own->library->make_id(own->device, &id, e));
-    TRY(comm_rendezvous_open(&c->meeting, &id, sizeof id, deadline_ms, e));
+    TRY(comm_rendezvous_open(&c->rendezvous, &id, sizeof id, deadline_ms, e));
     TRY(own->library->join(own->device, &id, c->base.rank, c->base.size, &clique, e));
     result = settle(own, &clique, deadline_ms, e);
     pthread_mutex_lock(&own->watcher.lock);
@@ -436,7 +436,7 @@ status nccl_open(const comm_options *o, comm **out, err *e)
     nccl_rank *own = NULL;
     device_clique *none = NULL;
     int version;
-    const comm_rendezvous meeting = {
+    const comm_rendezvous rendezvous = {
         .store = o->store, .failure = o->world->failure, .rank = o->rank, .size = o->size};
     *out = NULL;
     if (!o->device->ops->collectives || !o->device->ops->sharing)
@@ -448,7 +448,7 @@ status nccl_open(const comm_options *o, comm **out, err *e)
         return result;
     }
     TRY(rank_open(o, &own, e));
-    TRY(member_open(own, &meeting, NULL, &none, out, e));
+    TRY(member_open(own, &rendezvous, NULL, &none, out, e));
     TRY(join_all(nccl_of(*out), o->deadline_ms, e));
 done:
     if (result != OK && *out) {

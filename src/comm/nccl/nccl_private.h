@@ -29,15 +29,15 @@ typedef struct nccl_rank {
     device *device;
     const device_collectives *library;
     bool any_order;
-    pthread_mutex_t meeting; // held by who uses the store
-    comm_watcher watcher;    // its lock is held by who uses a clique, or the next one
-    nccl_comm *first;        // the communicators, by `next`
+    pthread_mutex_t rendezvous; // held by who uses the store
+    comm_watcher watcher;       // its lock is held by who uses a clique, or the next one
+    nccl_comm *first;           // the communicators, by `next`
 } nccl_rank;
 
 struct nccl_comm {
     comm base;
     nccl_rank *own;
-    comm_rendezvous meeting;
+    comm_rendezvous rendezvous;
     int number;            // its members open their communicators in one order, by this number
     int *ranks;            // [size] members, among all ranks
     device_clique *clique; // NULL: one rank, or the run has failed

@@ -19,7 +19,7 @@ static void abort_clique(nccl_comm *c)
 
 static void key_of(const nccl_comm *c, int rank, char out[STORE_KEY_BYTES])
 {
-    snprintf(out, STORE_KEY_BYTES, "nccl/%" PRId64 "/waits/%d", c->meeting.group, rank);
+    snprintf(out, STORE_KEY_BYTES, "nccl/%" PRId64 "/waits/%d", c->rendezvous.group, rank);
 }
 
 // Writes that this rank waits, or that it does not. Another thread of the rank may use the store: then the next look
@@ -27,12 +27,12 @@ static void key_of(const nccl_comm *c, int rank, char out[STORE_KEY_BYTES])
 static void tell(nccl_comm *c, bool waits)
 {
     char key[STORE_KEY_BYTES];
-    if (waits == c->told || pthread_mutex_trylock(&c->own->meeting) != 0) return;
+    if (waits == c->told || pthread_mutex_trylock(&c->own->rendezvous) != 0) return;
     key_of(c, c->base.rank, key);
-    const status told = waits ? comm_store_set(c->meeting.store, key, "1", 1, CALL_MS, NULL)
-                              : comm_store_remove(c->meeting.store, key, CALL_MS, NULL);
+    const status told = waits ? comm_store_set(c->rendezvous.store, key, "1", 1, CALL_MS, NULL)
+                              : comm_store_remove(c->rendezvous.store, key, CALL_MS, NULL);
     if (told == OK) c->told = waits;
-    pthread_mutex_unlock(&c->own->meeting);
+    pthread_mutex_unlock(&c->own->rendezvous);
 }
 
 // The first member that has not written that it waits; -1: all have. False: another thread uses the store.
@@ -40,14 +40,14 @@ static bool find_late(nccl_comm *c, int *late)
 {
     char key[STORE_KEY_BYTES], value[8];
     *late = -1;
-    if (pthread_mutex_trylock(&c->own->meeting) != 0) return false;
+    if (pthread_mutex_trylock(&c->own->rendezvous) != 0) return false;
     for (int r = 0; r < c->base.size && *late < 0; r++) {
         key_of(c, r, key);
         if (r != c->base.rank &&
-            comm_store_get(c->meeting.store, key, value, sizeof value, NULL, 0, NULL) != OK)
+            comm_store_get(c->rendezvous.store, key, value, sizeof value, NULL, 0, NULL) != OK)
             *late = r;
     }
-    pthread_mutex_unlock(&c->own->meeting);
+    pthread_mutex_unlock(&c->own->rendezvous);
     return true;
 }
 

@@ -149,7 +149,7 @@ static status connect_mpi(network_rank *own, int64_t deadline_ms, err *e)
 
 static int tag_of(const network_call *x)
 {
-    const int64_t tag = x->comm->meeting.group << TAG_GROUP | (int64_t)x->side << TAG_SIDE |
+    const int64_t tag = x->comm->rendezvous.group << TAG_GROUP | (int64_t)x->side << TAG_SIDE |
                         (int64_t)(x->ticket & ((1 << TAG_SIDE) - 1));
     return tag + TAG_FIRST <= mpi_of(x->comm->own)->tag_most ? (int)tag + TAG_FIRST : -1;
 }

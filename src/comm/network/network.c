@@ -109,18 +109,19 @@ done:
 }
 
 // Opens the communicator of a group, whose members are `ranks` among all ranks.
-static status member_open(network_rank *own, const comm_rendezvous *meeting, const int *ranks,
+static status member_open(network_rank *own, const comm_rendezvous *rendezvous, const int *ranks,
                           comm **out, err *e)
 {
     status result = OK;
     static const char what[] = "a communicator";
-    const size_t size = (size_t)meeting->size;
+    const size_t size = (size_t)rendezvous->size;
     network_comm *c = NULL;
     TRY(alloc_zeroed(&c, 1, sizeof *c, what, e));
     c->own = own;
-    TRY(comm_init(&c->base, &own->table, &NETWORK_CAPABILITIES, meeting->rank, meeting->size, e));
+    TRY(comm_init(&c->base, &own->table, &NETWORK_CAPABILITIES, rendezvous->rank, rendezvous->size,
+                  e));
     c->base.can.open_ports = own->open_ports;
-    c->meeting = *meeting;
+    c->rendezvous = *rendezvous;
     TRY(alloc_array(&c->ranks, size, sizeof *c->ranks, what, e));
     for (size_t r = 0; r < size; r++) c->ranks[r] = ranks ? ranks[r] : (int)r;
     for (int s = 0; s < NETWORK_SIDES; s++) TRY(open_sequence(&c->sequence[s], size, e));
@@ -148,15 +149,16 @@ static status network_split(comm *base, int color, int key, comm **out, err *e)
     network_comm *c = network_of(base);
     const int64_t deadline_ms = atomic_load(&c->own->world->watchdog->limit_ms);
     comm_members m = {0};
-    comm_rendezvous meeting;
+    comm_rendezvous rendezvous;
     char nothing = 0;
     *out = NULL;
     TRY(network_issue(base, &(comm_call){.kind = CALL_SPLIT}, NULL,
                       e)); // a rank that does not come is named
-    TRY(comm_rendezvous_split(&c->meeting, color, key, deadline_ms, &m, e));
-    TRY(comm_rendezvous_join(&c->meeting, &m, &nothing, sizeof nothing, deadline_ms, &meeting, e));
+    TRY(comm_rendezvous_split(&c->rendezvous, color, key, deadline_ms, &m, e));
+    TRY(comm_rendezvous_join(&c->rendezvous, &m, &nothing, sizeof nothing, deadline_ms, &rendezvous,
+                             e));
     for (int r = 0; r < m.size; r++) m.ranks[r] = c->ranks[m.ranks[r]];
-    TRY(member_open(c->own, &meeting, m.ranks, out, e));
+    TRY(member_open(c->own, &rendezvous, m.ranks, out, e));
 done:
     free(m.ranks);
     return result;
@@ -255,10 +257,10 @@ status network_open(const network_transport *transport, const comm_options *o, c
         FAIL(E_USAGE, "communicator %s: device %s has memory that the host cannot address",
              transport->name, o->device->ops->name);
     TRY(network_algorithm_named(getenv("TRIREME_ALGO"), &algorithm, e));
-    const comm_rendezvous meeting = {
+    const comm_rendezvous rendezvous = {
         .store = o->store, .failure = o->world->failure, .rank = o->rank, .size = o->size};
     TRY(rank_open(transport, o, algorithm, &own, e));
-    TRY(member_open(own, &meeting, NULL, out, e));
+    TRY(member_open(own, &rendezvous, NULL, out, e));
     // A rank answers the connections of the others only while it waits here. The second turn is for answers that
     // are still queued: UCX aborts when it ends a worker with one.
     for (int turn = 0; turn < 2; turn++) {

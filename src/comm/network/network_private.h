@@ -131,7 +131,7 @@ struct network_comm {
     comm base;
     network_rank *own;
     int *ranks; // [size] among all ranks
-    comm_rendezvous meeting;
+    comm_rendezvous rendezvous;
     network_sequence sequence[NETWORK_SIDES];
     uint64_t *sends, *receives,
         *passed;     // [size] messages that were issued, and sends that are done

@@ -66,7 +66,8 @@ enum { TAG_GROUP = 44, TAG_SIDE = 42 }; // bits below
 static uint64_t tag_of(const network_call *x)
 {
     const uint64_t ticket = x->ticket & ((UINT64_C(1) << TAG_SIDE) - 1);
-    return (uint64_t)x->comm->meeting.group << TAG_GROUP | (uint64_t)x->side << TAG_SIDE | ticket;
+    return (uint64_t)x->comm->rendezvous.group << TAG_GROUP | (uint64_t)x->side << TAG_SIDE |
+           ticket;
 }
 
 static const char *post(const network_call *x, int peer, bool receives, void *data, size_t bytes,

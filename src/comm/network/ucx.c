@@ -80,7 +80,7 @@ static void cancel(network_rank *own, const network_request *r, int rank, int64_
 static uint64_t tag_of(const network_call *x, int sender)
 {
     const uint64_t ticket = x->ticket & ((UINT64_C(1) << (TAG_SIDE - TAG_TICKET)) - 1);
-    return (uint64_t)x->comm->meeting.group << TAG_GROUP | (uint64_t)x->side << TAG_SIDE |
+    return (uint64_t)x->comm->rendezvous.group << TAG_GROUP | (uint64_t)x->side << TAG_SIDE |
            ticket << TAG_TICKET | (uint64_t)sender;
 }
 

@@ -210,7 +210,7 @@ static bool is_near(const network_rank *own, int rank)
 static status open_endpoints(network_rank *own, const comm_options *o, err *e)
 {
     status result = OK;
-    const comm_rendezvous meeting = {
+    const comm_rendezvous rendezvous = {
         .store = o->store, .failure = o->world->failure, .rank = o->rank, .size = o->size};
     ucp_address_t *address = NULL;
     char *all = NULL;
@@ -218,7 +218,7 @@ static status open_endpoints(network_rank *own, const comm_options *o, err *e)
     const ucs_status_t how =
         ucx_of(own)->worker_get_address(ucx_worker_of(own)->worker, &address, &bytes);
     if (how != UCS_OK) return ucx_error(own, "tell its address", how, e);
-    TRY(comm_rendezvous_all_gather(&meeting, address, bytes, o->deadline_ms, &all, &bytes, e));
+    TRY(comm_rendezvous_all_gather(&rendezvous, address, bytes, o->deadline_ms, &all, &bytes, e));
     for (int r = 0; r < own->size; r++) ucx_worker_of(own)->peer[r].is_near = is_near(own, r);
     for (int r = 0; r < own->size; r++)
         if (r != own->rank) TRY(open_endpoint(own, r, all + (size_t)r * bytes, e));

@@ -82,7 +82,10 @@ static void trace_layer(graph *g, const model_config *c, bool full_width)
         h = rotate(g, norm_queries(g, h, c, true), c, true);
     else
         h = norm_queries(g, rotate(g, h, c, false), c, false);
-    h = build_attention(g, h, c->heads, c->kv_heads, c->head_dim, 0.4, 0);
+    h = build_attention(
+        g, h,
+        &(graph_attention){
+            .heads = c->heads, .kv_heads = c->kv_heads, .head_dim = c->head_dim, .scale = 0.4});
     h = build_linear(g, h, matrix(g, "o.{}", c->hidden, width, ROLE_EMBED, ROLE_HEADS), NULL);
     x = build_add(g, x, h, 1, 1);
     h = build_norm(g, x, gain(g, "norm2.{}", c->hidden, ROLE_NONE), NULL, &form);

@@ -28,7 +28,7 @@ static void sinks_trace(graph *g, const void *config, int block)
     if (block == 2) {
         graph_value *w = build_weight(g, "head", 37, 16, INIT_NORMAL, 1);
         build_roles(g, w, ROLE_VOCAB, ROLE_EMBED);
-        build_linear_cross_entropy(g, x, w, NULL, 1);
+        build_linear_cross_entropy(g, x, w, NULL, 1, 0);
         return;
     }
     graph_value *w = build_weight(g, "qkv", 8 * 4, 16, INIT_NORMAL, 1);

@@ -22,7 +22,7 @@ static void test_rows_have_a_stream(void **state)
         assert_in_range(row->stream, 0, STREAMS - 1);
         // Whoever computes does so on the compute stream, whoever meets others on that of messages.
         if (row->computes) assert_int_equal(row->stream, STREAM_COMPUTE);
-        if (row->peers.meeting != MEETS_NOBODY) assert_int_equal(row->stream, STREAM_COMM);
+        if (row->peers.waits_for != WAITS_FOR_NOBODY) assert_int_equal(row->stream, STREAM_COMM);
     }
 }
 

@@ -14,8 +14,8 @@ enum { MICROS = 16 };
 
 static bool is_message(const schedule_instr *x)
 {
-    const instr_rendezvous m = instr_row_of(x->kind)->peers.meeting;
-    return m == MEETS_RECEIVER || m == MEETS_SENDER;
+    const instr_rendezvous m = instr_row_of(x->kind)->peers.waits_for;
+    return m == WAITS_FOR_RECEIVER || m == WAITS_FOR_SENDER;
 }
 
 typedef void list_check(const lists_of *x);
@@ -281,7 +281,7 @@ static void sort_out(const schedule *s, passes *out)
         const int back = p->channel == CHANNEL_GRADIENTS;
         for (int k = 0; k < out->count; k++)
             if (out->pass[back][k]->micro == x->micro && out->pass[back][k]->index == x->index)
-                (p->meeting == MEETS_SENDER ? out->recv : out->send)[back][k] = x;
+                (p->waits_for == WAITS_FOR_SENDER ? out->recv : out->send)[back][k] = x;
     }
 }
 
