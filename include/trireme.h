@@ -228,14 +228,7 @@ TRM_API trm_value *trm_rope(trm_builder *b, trm_value *x, int64_t heads, int64_t
 TRM_API trm_value *trm_attention(trm_builder *b, trm_value *qkv, int64_t heads, int64_t kv_heads,
                                  int64_t head_dim, double scale, double dropout);
 
-typedef enum trm_act {
-    TRM_GELU,
-    TRM_GELU_TANH,
-    TRM_RELU,
-    TRM_SILU,
-    TRM_TANH,
-    TRM_RELU2 // the square of ReLU
-} trm_act;
+typedef enum trm_act { TRM_GELU, TRM_GELU_TANH, TRM_RELU, TRM_SILU, TRM_TANH, TRM_RELU2 } trm_act;
 
 TRM_API trm_value *trm_activation(trm_builder *b, trm_value *x, trm_act act);
 // act(gate) * up, of x = [gate | up] [rows, 2 F] -> [rows, F]

@@ -1,6 +1,11 @@
 // test_refusals.c -- the error line of each mistake in a job file or on a command line.
 #include "job_fixture.h"
 
+#define FAMILIES                                                                                   \
+    "gpt2, llama, qwen2, qwen3, mistral, gemma2, gemma3, smollm3, phi3, granite, olmo2, olmo3, "   \
+    "exaone4, glm, glm4, cohere, cohere2, ernie4_5, hunyuan_v1_dense, seed_oss, starcoder2, "      \
+    "stablelm, arcee or mlp"
+
 static void unknown_keys_get_a_guess_or_a_list(void **state)
 {
     (void)state;
@@ -139,11 +144,10 @@ static void keys_that_contradict_each_other_are_refused(void **state)
         {"model: {family: gpt2, init: checkpoint}", "",
          "job.yaml:1: model.init: found checkpoint; it needs model.path, a folder with weights"},
         {"data: {train: mock}", "",
-         "job.yaml: model: not given; valid: model.path: a HuggingFace folder, or model.family: "
-         "gpt2, llama or mlp"},
+         "job.yaml: model: not given; valid: model.path: a HuggingFace folder, or "
+         "model.family: " FAMILIES},
         {NULL, "",
-         "model: not given; valid: model.path: a HuggingFace folder, or model.family: gpt2, llama "
-         "or mlp"},
+         "model: not given; valid: model.path: a HuggingFace folder, or model.family: " FAMILIES},
         {MODEL, "",
          "job.yaml: data.train: not given; valid: PREFIX of token shards, a *.safetensors file, "
          "mock, or a list of {path, weight}"},

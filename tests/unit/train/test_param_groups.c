@@ -11,20 +11,14 @@
 
 static model *open_llama(void)
 {
-    static const model_config config = {.layers = 2,
-                                        .hidden = 16,
-                                        .heads = 2,
-                                        .kv_heads = 2,
-                                        .head_dim = 8,
-                                        .ffn = 24,
-                                        .vocab = 32,
-                                        .max_seq = 8,
-                                        .norm_eps = 1e-5,
-                                        .init_std = 0.02,
-                                        .rope = {.theta = 10000}};
+    model_config config;
     const model_options o = {.mode = GRAPH_TRAIN, .type = F32, .batch = 1, .seq = 8};
     model *m = NULL;
     err e = {0};
+    model_config_defaults_of_job(model_family_find("llama"), &config);
+    config.layers = 2, config.hidden = 16, config.heads = 2, config.ffn = 24;
+    config.vocab = 32, config.max_seq = 8;
+    assert_int_equal(model_config_finish(&config, &e), OK);
     if (model_open(model_family_find("llama"), &config, &o, &m, &e) != OK) fail_msg("%s", e.text);
     return m;
 }
