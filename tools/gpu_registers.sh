@@ -24,7 +24,7 @@ HOT=(norm_kernel norm_wide_kernel grad_kernel each_kernel convert_segments_kerne
 # is one element. Dropout of such rows draws four words a thread and writes single elements.
 NARROW=('^(norm_kernel|norm_wide_kernel|grad_kernel)<[^,]+, [^,]+, false, (true|false)>$'
   '^(bias_parts_kernel<[^,]+|embedding_kernel<[^,]+, [^,]+|matmul_bias_kernel<[^,]+, [^,]+), 1>$'
-  '^loss_kernel<[^,]+, 1, (true|false)>$'
+  '^loss_kernel<[^,]+, 1, (true|false), (true|false)>$'
   '^each_kernel<copy_rows_op<unsigned (int|short)> ?>$'
   '^each_kernel<dropout_counter_op<.*> ?>$')
 # "GPU BYTES FORM" of hot kernels that may spill, all of them forms of norm gradients, which have all registers that a block of

@@ -45,16 +45,29 @@ static __device__ inline void norm_write(const kernel_norm_args &p, int64_t r, i
                                          const norm_pack<R> &x, float mean, float rstd)
 {
     const int cols = (int)p.cols;
-    const norm_pack<T> gain = norm_load<ALIGNED>((const T *)p.gain, c, p.gain ? cols : 0);
-    const bool offset = p.unit_offset || !p.gain;
-    const norm_pack<T> bias = norm_load<ALIGNED>((const T *)p.bias, c, p.bias ? cols : 0);
-    norm_pack<T> out;
-    GPU_UNROLL
-    for (int j = 0; j < NORM_PACK; j++)
-        out.v[j] = gpu_from_float<T>(norm_apply(gpu_to_float(x.v[j]), mean, rstd,
-                                                norm_factor(gpu_to_float(gain.v[j]), offset),
-                                                gpu_to_float(bias.v[j])));
-    norm_store<ALIGNED>((T *)p.y + r * p.cols, c, cols, out);
+    const T *const gain = (const T *)p.gain, *const bias = (const T *)p.bias;
+    const bool offset = p.unit_offset || !gain;
+    if constexpr (ALIGNED) {
+        const norm_pack<T> g = norm_load<true>(gain, c, gain ? cols : 0),
+                           b = norm_load<true>(bias, c, bias ? cols : 0);
+        norm_pack<T> out;
+        GPU_UNROLL
+        for (int j = 0; j < NORM_PACK; j++)
+            out.v[j] = gpu_from_float<T>(norm_apply(gpu_to_float(x.v[j]), mean, rstd,
+                                                    norm_factor(gpu_to_float(g.v[j]), offset),
+                                                    gpu_to_float(b.v[j])));
+        norm_store<true>((T *)p.y + r * p.cols, c, cols, out);
+    } else {
+        // Rows that are not aligned take more registers, so one column is finished before the next.
+        GPU_UNROLL
+        for (int j = 0; j < NORM_PACK; j++) {
+            if (c + j >= cols) return;
+            const float g = gain ? gpu_to_float(gain[c + j]) : 0,
+                        b = bias ? gpu_to_float(bias[c + j]) : 0;
+            ((T *)p.y)[r * p.cols + c + j] = gpu_from_float<T>(
+                norm_apply(gpu_to_float(x.v[j]), mean, rstd, norm_factor(g, offset), b));
+        }
+    }
 }
 
 template <typename T, typename R, bool ALIGNED, bool ADDS>
