@@ -37,7 +37,7 @@ typedef struct model_words {
     struct {
         const char *word; // NULL after the last
         int value;
-    } word[12];
+    } word[16];
 } model_words;
 extern const model_words MODEL_ACTIVATION_WORDS, MODEL_ROPE_WORDS, MODEL_FULL_ATTENTION;
 extern const model_words MODEL_WINDOW_WORDS, MODEL_ROTATION_WORDS; // of FIELD_LAYERS
