@@ -16,6 +16,9 @@ typedef struct kernel_tokens {
     int64_t chunk;     // tokens of a run
     int64_t start[2];  // position of the first token of each run; [1] is read if there are two
     int64_t first_row; // number of the matrix's row 0 among the rows of this rank's sequences
+    // [rows of this rank's sequences], in device memory: the position in its full sequence at which the
+    // row's document begins. Documents do not see each other. NULL: a sequence is one document.
+    const int32_t *documents;
 } kernel_tokens;
 
 // `seq` consecutive tokens of each sequence, and no others, from position `start` on.
@@ -35,6 +38,12 @@ ON_DEVICE static inline int64_t kernel_token_position(const kernel_tokens *t, in
 ON_DEVICE static inline int64_t kernel_row_position(const kernel_tokens *t, int64_t r)
 {
     return kernel_token_position(t, (t->first_row + r) % t->seq);
+}
+
+// The position in its full sequence at which the document of row r begins.
+ON_DEVICE static inline int64_t kernel_document_start(const kernel_tokens *t, int64_t r)
+{
+    return t->documents ? t->documents[t->first_row + r] : 0;
 }
 
 // The logical row of row r: its number if the sequences were full.
