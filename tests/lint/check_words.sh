@@ -6,9 +6,6 @@ set -eu
 . "$(dirname "$0")/control.sh"
 ordinary=$(dirname "$0")/type_words.txt
 
-# These types still have a word that only Trireme used. The list only becomes shorter.
-old='hier_seat message_show nccl_meeting network_offer p2p_board p2p_ending share_show tls_greeting'
-
 # Prints "FILE:LINE NAME" for each type of src and include. Names of other libraries, which end in _t or
 # have a capital letter, do not count.
 types() {
@@ -31,10 +28,9 @@ check() {
         sed -n '/^|/p' "$1/docs/glossary.md"
         cat "$ordinary"
     } | tr 'A-Z' 'a-z' | grep -oE '[a-z0-9]+' >"$scratch/words"
-    types "$1" | awk -v old="$old" '
-        BEGIN { split(old, o); for (i in o) is_old[o[i]] = 1 }
+    types "$1" | awk '
         NR == FNR { word[$1] = 1; next }
-        ($2 in is_old) || seen[$2]++ { next }
+        seen[$2]++ { next }
         {
             n = split($2, part, "_")
             for (i = 1; i <= n; i++)

@@ -226,19 +226,19 @@ static void nccl_close(comm *base)
     rank_leave(own);
 }
 
-// ---- Hosts meet
+// ---- Hosts synchronise
 
-// What ranks compare when they meet.
-typedef struct nccl_meeting {
+// Ranks compare it when they synchronise.
+typedef struct nccl_identity {
     int32_t kind;    // a comm_call_kind
     int32_t version; // of the library
-} nccl_meeting;
+} nccl_identity;
 
-static status compare_meetings(const nccl_rank *own, const nccl_comm *c, const char *all,
-                               size_t block, const nccl_meeting *mine, err *e)
+static status compare_identities(const nccl_rank *own, const nccl_comm *c, const char *all,
+                                 size_t block, const nccl_identity *mine, err *e)
 {
     for (int r = 0; r < c->base.size; r++) {
-        nccl_meeting theirs;
+        nccl_identity theirs;
         memcpy(&theirs, all + (size_t)r * block, sizeof theirs);
         if (theirs.kind != mine->kind)
             return err_set(e, E_INTERNAL, "rank %d calls %s while rank %d calls %s", c->ranks[r],
@@ -255,8 +255,8 @@ static status compare_meetings(const nccl_rank *own, const nccl_comm *c, const c
 }
 
 // The hosts of the group come with a value each, as comm_rendezvous_all_gather. Each rendezvous has keys of its own.
-static status tell(nccl_comm *c, const void *value, size_t bytes, int64_t deadline_ms, char **all,
-                   size_t *block, err *e)
+static status gather_values(nccl_comm *c, const void *value, size_t bytes, int64_t deadline_ms,
+                            char **all, size_t *block, err *e)
 {
     pthread_mutex_lock(&c->own->rendezvous);
     c->rendezvous.splits++;
@@ -267,17 +267,17 @@ static status tell(nccl_comm *c, const void *value, size_t bytes, int64_t deadli
 }
 
 // The hosts of the group come to a call of a kind. A rank that does not come is named.
-static status meet(nccl_comm *c, comm_call_kind kind, int64_t deadline_ms, err *e)
+static status synchronise(nccl_comm *c, comm_call_kind kind, int64_t deadline_ms, err *e)
 {
     status result = OK;
     char *all = NULL;
     size_t block = 0;
-    nccl_meeting mine = {.kind = kind};
+    nccl_identity mine = {.kind = kind};
     TRY(nccl_check(c, e));
     TRY(c->own->library->open(c->own->device, &mine.version, e));
     if (c->base.size == 1) return OK;
-    TRY(tell(c, &mine, sizeof mine, deadline_ms, &all, &block, e));
-    TRY(compare_meetings(c->own, c, all, block, &mine, e));
+    TRY(gather_values(c, &mine, sizeof mine, deadline_ms, &all, &block, e));
+    TRY(compare_identities(c->own, c, all, block, &mine, e));
 done:
     free(all);
     return result;
@@ -296,7 +296,7 @@ static status gather(nccl_comm *c, const comm_call *call, err *e)
     char *all = NULL;
     size_t block = 0;
     TRY(nccl_check(c, e));
-    TRY(tell(c, call->in, bytes, limit_of(c), &all, &block, e));
+    TRY(gather_values(c, call->in, bytes, limit_of(c), &all, &block, e));
     for (size_t r = 0; r < (size_t)c->base.size; r++)
         memcpy((char *)call->out + r * bytes, all + r * block, bytes);
 done:
@@ -309,7 +309,8 @@ static status nccl_issue(comm *base, const comm_call *call, device_stream *on, e
 {
     nccl_comm *c = nccl_of(base);
     if (on) return nccl_run_collective(c, call, on, e);
-    return call->kind == CALL_COMPARE ? gather(c, call, e) : meet(c, call->kind, limit_of(c), e);
+    return call->kind == CALL_COMPARE ? gather(c, call, e)
+                                      : synchronise(c, call->kind, limit_of(c), e);
 }
 
 static status nccl_alloc(comm *c, device *d, size_t bytes, void **out, err *e)
@@ -375,7 +376,7 @@ static status nccl_split(comm *base, int color, int key, comm **out, err *e)
     comm_members m = {0};
     comm_rendezvous rendezvous;
     *out = NULL;
-    TRY(meet(c, CALL_SPLIT, limit_of(c), e)); // a rank that does not come is named
+    TRY(synchronise(c, CALL_SPLIT, limit_of(c), e)); // a rank that does not come is named
     TRY(split_group(c, color, key, &m, &id, &rendezvous, e));
     if (base->size > 1) TRY(make_clique(c, &m, &id, &clique, e));
     if (m.size == 1 && clique) {
@@ -417,7 +418,7 @@ static status join_all(nccl_comm *c, int64_t deadline_ms, err *e)
     nccl_rank *own = c->own;
     device_clique *clique = NULL;
     device_clique_id id = {{0}};
-    TRY(meet(c, CALL_BARRIER, deadline_ms, e));
+    TRY(synchronise(c, CALL_BARRIER, deadline_ms, e));
     if (c->base.rank == 0) TRY(own->library->make_id(own->device, &id, e));
     TRY(comm_rendezvous_open(&c->rendezvous, &id, sizeof id, deadline_ms, e));
     TRY(own->library->join(own->device, &id, c->base.rank, c->base.size, &clique, e));

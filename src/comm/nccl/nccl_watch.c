@@ -24,7 +24,7 @@ static void key_of(const nccl_comm *c, int rank, char out[STORE_KEY_BYTES])
 
 // Writes that this rank waits, or that it does not. Another thread of the rank may use the store: then the next look
 // does it.
-static void tell(nccl_comm *c, bool waits)
+static void report(nccl_comm *c, bool waits)
 {
     char key[STORE_KEY_BYTES];
     if (waits == c->told || pthread_mutex_trylock(&c->own->rendezvous) != 0) return;
@@ -128,7 +128,7 @@ static void bound_wait(nccl_comm *c, int64_t passed_ns)
         c->late = -1;
         c->asks_ns = limit_ns / 2;
     }
-    tell(c, c->waits_ns > limit_ns / TELLS_AFTER);
+    report(c, c->waits_ns > limit_ns / TELLS_AFTER);
     say_wait(c, limit_ns);
     if (c->waits_ns > limit_ns) fail_wait(c, (double)limit_ns * 1e-9);
 }

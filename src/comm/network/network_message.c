@@ -5,17 +5,17 @@
 
 // ---- Work on streams
 
-static network_offer *offer_of(const network_call *x)
+static network_send *send_of(const network_call *x)
 {
-    return &x->comm->offer[x->offer % NETWORK_OFFERS];
+    return &x->comm->send[x->send % NETWORK_SENDS];
 }
 
 static status begin_send(const network_call *x, err *e)
 {
     status result = OK;
-    network_offer *o = offer_of(x);
-    if (o->busy) return err_set(e, E_INTERNAL, "more than %d sends are under way", NETWORK_OFFERS);
-    *o = (network_offer){.signature = x->signature, .busy = true};
+    network_send *o = send_of(x);
+    if (o->busy) return err_set(e, E_INTERNAL, "more than %d sends are under way", NETWORK_SENDS);
+    *o = (network_send){.signature = x->signature, .busy = true};
     TRY(network_post(x, x->call.peer, false, &o->signature, sizeof o->signature,
                      &o->request[o->requests++], e));
     TRY(network_post(x, x->call.peer, false, (void *)(uintptr_t)x->call.in,
@@ -36,7 +36,7 @@ static status run_begin_send(void *arg, err *e)
 static status run_end_send(void *arg, err *e)
 {
     const network_call *x = arg;
-    network_offer *o = offer_of(x);
+    network_send *o = send_of(x);
     const network_wait sent = {.call = x, .request = o->request, .requests = o->requests};
     pthread_mutex_lock(&x->comm->own->lock);
     const status result = network_await(x->comm->own, &sent, e);
@@ -54,12 +54,12 @@ static status run_recv(void *arg, err *e)
     status result = OK;
     const network_call *x = arg;
     network_rank *own = x->comm->own;
-    network_head head;
+    network_header header;
     network_request r[2] = {{.handle = NULL}};
     const network_wait received = {.call = x, .request = r, .requests = 2};
     pthread_mutex_lock(&own->lock);
-    TRY(network_post(x, x->call.peer, true, &head.signature, sizeof head.signature, &r[0], e));
-    r[0].head = &head;
+    TRY(network_post(x, x->call.peer, true, &header.signature, sizeof header.signature, &r[0], e));
+    r[0].header = &header;
     TRY(network_post(x, x->call.peer, true, x->call.out, comm_call_bytes(&x->call), &r[1], e));
 done:
     if (result == OK)
@@ -103,7 +103,7 @@ static status begin(const comm_message *m, device_stream *on, network_call *out,
         return OK;
     }
     out->ticket = c->sends[m->call.peer]++;
-    out->offer = c->offers++;
+    out->send = c->sends_begun++;
     return network_enqueue(out, run_begin_send, on, e);
 }
 

@@ -27,12 +27,12 @@ static status send_part(const network_call *x, int peer, const void *data, size_
     status result = OK;
     network_sequence *sequence = sequence_of(x);
     if (!sequence->sent[peer]) {
-        network_head *head = &sequence->to[peer];
+        network_header *header = &sequence->to[peer];
         const size_t few = bytes <= NETWORK_INLINE ? bytes : 0;
         sequence->sent[peer] = true;
-        head->signature = x->signature;
-        if (few) memcpy(head->data, data, few);
-        TRY(post(x, peer, false, head, offsetof(network_head, data) + few, e));
+        header->signature = x->signature;
+        if (few) memcpy(header->data, data, few);
+        TRY(post(x, peer, false, header, offsetof(network_header, data) + few, e));
         if (few == bytes) return OK;
     }
     TRY(post(x, peer, false, (void *)(uintptr_t)data, bytes, e));
@@ -48,8 +48,8 @@ static status recv_part(const network_call *x, int peer, void *data, size_t byte
         const bool few = bytes <= NETWORK_INLINE;
         network_request *r = next_request(sequence);
         sequence->received[peer] = true;
-        TRY(network_post(x, peer, true, &sequence->from[peer], sizeof(network_head), r, e));
-        r->head = &sequence->from[peer];
+        TRY(network_post(x, peer, true, &sequence->from[peer], sizeof(network_header), r, e));
+        r->header = &sequence->from[peer];
         r->out = data;
         r->bytes = few ? bytes : 0;
         if (few) return OK;

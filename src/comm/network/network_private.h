@@ -12,7 +12,7 @@
 
 enum {
     NETWORK_INLINE = 2048, // bytes that travel with the signature of a call, at most
-    NETWORK_OFFERS = 64,   // sends of a communicator under way, at most
+    NETWORK_SENDS = 64,    // sends of a communicator under way, at most
 };
 
 // What both ends of a call must bring alike. It travels before the first bytes of each pair of ranks.
@@ -21,10 +21,10 @@ typedef struct network_signature {
     uint64_t algorithm;  // of an all_reduce
 } network_signature;
 
-typedef struct network_head {
+typedef struct network_header {
     network_signature signature;
     char data[NETWORK_INLINE];
-} network_head;
+} network_header;
 
 // Calls of streams, calls of hosts and messages meet apart, so that a barrier does not wait for a stream.
 typedef enum network_side {
@@ -39,8 +39,8 @@ typedef struct network_request {
     void *handle;
     int peer; // of the group
     bool receives;
-    const network_head *head; // of a receive: its signature is compared; NULL: bytes only
-    void *out;                // and its bytes are copied to here
+    const network_header *header; // of a receive: its signature is compared; NULL: bytes only
+    void *out;                    // and its bytes are copied to here
     size_t bytes;
 } network_request;
 
@@ -53,7 +53,7 @@ typedef struct network_call {
     comm_call call;
     network_signature signature;
     uint64_t ticket, what; // `what`: this rank's activity when it issued the call
-    uint64_t offer;        // of a send
+    uint64_t send;         // of a send
 } network_call;
 _Static_assert(sizeof(network_call) <= STREAM_ARG_BYTES, "a stream keeps a copy of a call");
 
@@ -104,7 +104,7 @@ struct network_rank {
     pthread_cond_t changed;
     bool sleeps;       // a thread waits for events
     bool open_ports;   // the transport's (comm_capabilities)
-    bool has_told;     // the others know of the failure
+    bool has_reported; // the others know of the failure
     const char **lost; // [size]: why the rank cannot be reached; NULL: it can
 };
 
@@ -113,19 +113,19 @@ typedef struct network_sequence {
     uint64_t issued, finished;
     bool *sent,
         *received; // [size] has the running call sent its signature to the rank, and received it?
-    network_head *to, *from; // [size]
+    network_header *to, *from; // [size]
     // Parts that were begun since the last network_parts_turn (`turn`), and before it (1 - turn).
     network_request *request[2]; // [4 * size]
     int requests[2], turn;
 } network_sequence;
 
 // A send that is under way.
-typedef struct network_offer {
+typedef struct network_send {
     network_signature signature;
     network_request request[2];
     int requests;
     bool busy;
-} network_offer;
+} network_send;
 
 struct network_comm {
     comm base;
@@ -134,9 +134,9 @@ struct network_comm {
     comm_rendezvous rendezvous;
     network_sequence sequence[NETWORK_SIDES];
     uint64_t *sends, *receives,
-        *passed;     // [size] messages that were issued, and sends that are done
-    uint64_t offers; // sends, to all ranks
-    network_offer offer[NETWORK_OFFERS];
+        *passed;          // [size] messages that were issued, and sends that are done
+    uint64_t sends_begun; // to all ranks
+    network_send send[NETWORK_SENDS];
     char *work; // [NETWORK_WORK_BYTES] of the device's memory; NULL: there is one rank
 };
 

@@ -31,8 +31,8 @@ static const char *name_of(comm_call_kind k)
 // Tells the others, and ends all work.
 static void end(network_rank *own)
 {
-    if (own->has_told) return;
-    own->has_told = true;
+    if (own->has_reported) return;
+    own->has_reported = true;
     if (own->transport->end) own->transport->end(own);
     pthread_cond_broadcast(&own->changed);
 }
@@ -110,7 +110,7 @@ static status differ_error(network_rank *own, const network_call *x, const netwo
 {
     err why = {0};
     char mine[TEXT], theirs[TEXT];
-    const network_signature *got = &r->head->signature;
+    const network_signature *got = &r->header->signature;
     const int me = x->comm->ranks[x->comm->base.rank], peer = x->comm->ranks[r->peer];
     if (x->side == NETWORK_BETWEEN) {
         err_set(&why, E_INTERNAL, "rank %d sends %llu bytes while rank %d receives %llu", peer,
@@ -156,11 +156,11 @@ static status settle(network_rank *own, const network_call *x, network_request *
         r->handle = NULL;
         if (how) return lost_error(own, x, r->peer, how, e);
     }
-    if (!r->head) return OK;
-    if (memcmp(&r->head->signature, &x->signature, sizeof x->signature) != 0)
+    if (!r->header) return OK;
+    if (memcmp(&r->header->signature, &x->signature, sizeof x->signature) != 0)
         return differ_error(own, x, r, e);
-    if (r->out && r->bytes) memcpy(r->out, r->head->data, r->bytes);
-    r->head = NULL;
+    if (r->out && r->bytes) memcpy(r->out, r->header->data, r->bytes);
+    r->header = NULL;
     return OK;
 }
 

@@ -35,10 +35,10 @@ typedef struct tls_card {
 } tls_card;
 
 // What both ends of a connection say first under TLS.
-typedef struct tls_greeting {
+typedef struct tls_identity {
     char magic[8];
     int32_t rank, size;
-} tls_greeting;
+} tls_identity;
 
 static const char MAGIC[8] = "TRMTLS01";
 
@@ -49,7 +49,7 @@ typedef struct tls_pending {
     bool is_rank_address, is_through;
     short events; // that it waits for
     size_t have;
-    tls_greeting greeting;
+    tls_identity identity;
 } tls_pending;
 
 // ---- Opening
@@ -161,15 +161,15 @@ done:
     return result;
 }
 
-static tls_greeting greeting_of(const network_rank *own)
+static tls_identity identity_of(const network_rank *own)
 {
-    tls_greeting g = {.rank = own->rank, .size = own->size};
+    tls_identity g = {.rank = own->rank, .size = own->size};
     memcpy(g.magic, MAGIC, sizeof MAGIC);
     return g;
 }
 
-// Is it the greeting of a rank of this run whose connection is not there yet?
-static bool is_expected(const network_rank *own, const tls_greeting *g)
+// Is it the identity of a rank of this run whose connection is not there yet?
+static bool is_expected(const network_rank *own, const tls_identity *g)
 {
     return memcmp(g->magic, MAGIC, sizeof MAGIC) == 0 && g->size == own->size &&
            g->rank > own->rank && g->rank < own->size && !tls_of(own)->peer[g->rank].link;
@@ -188,12 +188,12 @@ static net_tls_wants shake(tls_pending *p)
     return wants;
 }
 
-static net_tls_wants receive_greeting(tls_pending *p)
+static net_tls_wants receive_identity(tls_pending *p)
 {
     net_tls_wants wants = NET_TLS_READY;
-    while (wants == NET_TLS_READY && p->have < sizeof p->greeting) {
+    while (wants == NET_TLS_READY && p->have < sizeof p->identity) {
         size_t got = 0;
-        wants = net_tls_read(p->link, (char *)&p->greeting + p->have, sizeof p->greeting - p->have,
+        wants = net_tls_read(p->link, (char *)&p->identity + p->have, sizeof p->identity - p->have,
                              &got);
         p->have += got;
     }
@@ -258,21 +258,21 @@ done:
 // Goes on with one client. It becomes a peer, or it is dropped.
 static status step_pending(network_rank *own, tls_pending *p, int *missing, err *e)
 {
-    const tls_greeting mine = greeting_of(own);
+    const tls_identity mine = identity_of(own);
     net_tls_wants wants = shake(p);
-    if (wants == NET_TLS_READY) wants = receive_greeting(p);
+    if (wants == NET_TLS_READY) wants = receive_identity(p);
     if (wants == NET_TLS_READS || wants == NET_TLS_WRITES) {
         p->events = events_of(wants);
         return OK;
     }
     // The first record fits into every socket.
-    if (wants == NET_TLS_ENDED || !is_expected(own, &p->greeting) ||
+    if (wants == NET_TLS_ENDED || !is_expected(own, &p->identity) ||
         net_tls_write(p->link, &mine, sizeof mine) != NET_TLS_READY) {
         drop_pending(p);
         return OK;
     }
     net_tls *link = p->link;
-    const int rank = p->greeting.rank;
+    const int rank = p->identity.rank;
     *p = (tls_pending){.link = NULL};
     --*missing;
     return add_peer(own, rank, link, e);
@@ -333,35 +333,36 @@ done:
 
 // ---- This one goes to the ranks before it
 
-// One step. Returns what it waits for: NET_TLS_READY after the other end's greeting has come.
-static net_tls_wants step_greeting(const network_rank *own, tls_pending *p, bool *has_sent)
+// One step. Returns what it waits for: NET_TLS_READY after the other end's identity has come.
+static net_tls_wants step_identity(const network_rank *own, tls_pending *p, bool *has_sent)
 {
-    const tls_greeting mine = greeting_of(own);
+    const tls_identity mine = identity_of(own);
     net_tls_wants wants = shake(p);
     if (wants == NET_TLS_READY && !*has_sent) {
         wants = net_tls_write(p->link, &mine, sizeof mine);
         *has_sent = wants == NET_TLS_READY;
     }
-    return wants == NET_TLS_READY ? receive_greeting(p) : wants;
+    return wants == NET_TLS_READY ? receive_identity(p) : wants;
 }
 
 // Returns whether the other end is that rank. It is not where its port has been closed, and where it had no place.
-static status greet(network_rank *own, int rank, net_tls *link, int64_t until, bool *done, err *e)
+static status identify(network_rank *own, int rank, net_tls *link, int64_t until, bool *done,
+                       err *e)
 {
     status result = OK;
     tls_pending p = {.link = link, .since = clock_ns()};
     bool has_sent = false;
     *done = false;
     for (;;) {
-        const net_tls_wants wants = step_greeting(own, &p, &has_sent);
+        const net_tls_wants wants = step_identity(own, &p, &has_sent);
         if (wants == NET_TLS_READY) break;
         if (wants == NET_TLS_ENDED || clock_ns() - p.since > PENDING_NS) return OK;
         struct pollfd fd = {.fd = net_tls_fd(link), .events = events_of(wants)};
         poll(&fd, 1, SLICE_MS);
         TRY(check_time(own, until, rank, e));
     }
-    *done = memcmp(p.greeting.magic, MAGIC, sizeof MAGIC) == 0 && p.greeting.size == own->size &&
-            p.greeting.rank == rank;
+    *done = memcmp(p.identity.magic, MAGIC, sizeof MAGIC) == 0 && p.identity.size == own->size &&
+            p.identity.rank == rank;
 done:
     return result;
 }
@@ -379,7 +380,7 @@ static status connect_rank(network_rank *own, int rank, int64_t until, err *e)
                              &why) != OK)
             continue;
         TRY(net_tls_open(s->context, fd, false, &link, e));
-        TRY(greet(own, rank, link, until, &done, e));
+        TRY(identify(own, rank, link, until, &done, e));
         if (done) break;
         net_tls_close(link);
         link = NULL;

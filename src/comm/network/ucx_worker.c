@@ -33,8 +33,8 @@ static void peer_lost(void *arg, ucp_ep_h endpoint, ucs_status_t how)
 }
 
 // Another rank tells of the failure. Its line is full, with the rank's number.
-static ucs_status_t failure_told(void *arg, const void *header, size_t header_bytes, void *data,
-                                 size_t bytes, const ucp_am_recv_param_t *param)
+static ucs_status_t failure_received(void *arg, const void *header, size_t header_bytes, void *data,
+                                     size_t bytes, const ucp_am_recv_param_t *param)
 {
     const network_rank *own = arg;
     err why = {0};
@@ -152,7 +152,7 @@ static status open_worker(network_rank *own, err *e)
                                                     UCP_AM_HANDLER_PARAM_FIELD_CB |
                                                     UCP_AM_HANDLER_PARAM_FIELD_ARG,
                                       .id = UCX_FAILURE_TOLD,
-                                      .cb = failure_told,
+                                      .cb = failure_received,
                                       .arg = own};
     ucs_status_t how = ucx_of(own)->worker_create(ucx_worker_of(own)->context, &params,
                                                   &ucx_worker_of(own)->worker);

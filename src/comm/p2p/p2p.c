@@ -121,13 +121,13 @@ done:
 
 static size_t board_bytes(int size)
 {
-    return sizeof(p2p_board) + (size_t)size * (size_t)size * sizeof(p2p_pair);
+    return sizeof(p2p_group_memory) + (size_t)size * (size_t)size * sizeof(p2p_pair);
 }
 
 // The last member gives the memory back, and all of a process have closed the flags before.
 static void board_leave(const p2p_comm *c, bool has_flags)
 {
-    p2p_board *b = c->board;
+    p2p_group_memory *b = c->memory;
     const world *w = c->own->world;
     const device_sharing *s = p2p_sharing(c);
     if (has_flags && !w->as_threads) s->close_flags(c->own->device, b, true);
@@ -143,11 +143,11 @@ static status board_open(p2p_comm *c, err *e)
     const size_t bytes = board_bytes(c->base.size);
     void *memory = NULL;
     TRY(take_shared(c, bytes, &memory, e));
-    c->board = memory;
+    c->memory = memory;
     result = p2p_sharing(c)->open_flags(c->own->device, memory, bytes, e);
     if (result == OK) return OK;
     board_leave(c, false);
-    c->board = NULL;
+    c->memory = NULL;
 done:
     return result;
 }
@@ -207,7 +207,7 @@ static void p2p_close(comm *base)
     p2p_comm *c = p2p_of(base);
     p2p_rank *own = c->own;
     p2p_end(own);
-    if (c->board) {
+    if (c->memory) {
         p2p_watch_remove(c);
         board_leave(c, true);
     }
@@ -236,13 +236,13 @@ static const comm_ops p2p_ops = {
     .set_label = p2p_set_label,
 };
 
-// `ending` is one for all ranks. It stays until the arena is closed, because a rank may look at it
+// `failure` is one for all ranks. It stays until the arena is closed, because a rank may look at it
 // after all others have closed.
 static status open_world(p2p_comm *c, err *e)
 {
     void *memory;
-    const status result = take_shared(c, sizeof(p2p_ending), &memory, e);
-    c->own->ending = memory;
+    const status result = take_shared(c, sizeof(p2p_failure_record), &memory, e);
+    c->own->failure = memory;
     return result;
 }
 

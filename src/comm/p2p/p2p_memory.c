@@ -50,26 +50,26 @@ static bool await_all(const p2p_rank *own, _Atomic int *count, int most_ms)
 // of others.
 void p2p_end(p2p_rank *own)
 {
-    if (own->has_ended || !own->ending || !comm_failure_known(own->world->failure)) return;
+    if (own->has_ended || !own->failure || !comm_failure_known(own->world->failure)) return;
     own->has_ended = true;
-    await_all(own, &own->ending->ranks, END_WAIT_MS);
+    await_all(own, &own->failure->ranks, END_WAIT_MS);
 }
 
 bool p2p_end_imports(const p2p_rank *own)
 {
-    return own->ending && await_all(own, &own->ending->closed, IMPORTS_WAIT_MS);
+    return own->failure && await_all(own, &own->failure->closed, IMPORTS_WAIT_MS);
 }
 
 // ---- comm_share
 
 // One round of the exchange.
-typedef struct share_show {
+typedef struct share_header {
     uint64_t blocks; // of the rank, in all rounds
     device_handle handle[];
-} share_show;
+} share_header;
 
 enum { SHARED_AT_ONCE = 256 };
-_Static_assert(sizeof(share_show) + SHARED_AT_ONCE * sizeof(device_handle) <= STAGING_BYTES,
+_Static_assert(sizeof(share_header) + SHARED_AT_ONCE * sizeof(device_handle) <= STAGING_BYTES,
                "a staging area has room for a round");
 
 static size_t left_of(size_t blocks, size_t first)
@@ -79,22 +79,23 @@ static size_t left_of(size_t blocks, size_t first)
 
 // Shows the blocks from `first` on, and imports those of the others. *most receives the largest number
 // of blocks of a rank.
-static status share_round(const p2p_comm *c, share_show *show, size_t first, size_t *most, err *e)
+static status share_round(const p2p_comm *c, share_header *header, size_t first, size_t *most,
+                          err *e)
 {
     status result = OK;
     const p2p_rank *own = c->own;
     comm_local *host = p2p_host(c);
     const size_t mine = left_of(own->blocks, first);
     const local_call call = p2p_host_call(c, &(comm_call){.kind = CALL_SHARE});
-    show->blocks = own->blocks;
+    header->blocks = own->blocks;
     for (size_t i = 0; i < mine; i++)
-        TRY(p2p_export(c, own->block[first + i].ptr, own->block[first + i].bytes, &show->handle[i],
-                       e));
+        TRY(p2p_export(c, own->block[first + i].ptr, own->block[first + i].bytes,
+                       &header->handle[i], e));
     host->running = &call;
-    TRY(local_announce(host, NULL, show,
-                       sizeof *show + (size_t)SHARED_AT_ONCE * sizeof *show->handle, e));
+    TRY(local_announce(host, NULL, header,
+                       sizeof *header + (size_t)SHARED_AT_ONCE * sizeof *header->handle, e));
     for (int r = 0; r < c->base.size; r++) {
-        const share_show *s = (const void *)local_staging(host, r, host->round);
+        const share_header *s = (const void *)local_staging(host, r, host->round);
         if (s->blocks > *most) *most = s->blocks;
         for (size_t i = 0; r != c->base.rank && i < left_of(s->blocks, first); i++) {
             void *ptr;
@@ -109,14 +110,14 @@ status p2p_share(p2p_comm *c, err *e)
 {
     status result = OK;
     size_t most = 1;
-    share_show *show = NULL;
+    share_header *header = NULL;
     TRY(p2p_check(c, e));
     if (c->base.size == 1) return OK;
-    TRY(alloc_zeroed(&show, 1, sizeof *show + SHARED_AT_ONCE * sizeof *show->handle,
+    TRY(alloc_zeroed(&header, 1, sizeof *header + SHARED_AT_ONCE * sizeof *header->handle,
                      "the memory of a communicator", e));
     for (size_t first = 0; first < most; first += SHARED_AT_ONCE)
-        TRY(share_round(c, show, first, &most, e));
+        TRY(share_round(c, header, first, &most, e));
 done:
-    free(show);
+    free(header);
     return result;
 }

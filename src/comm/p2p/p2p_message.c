@@ -3,12 +3,12 @@
 // stream order, until its message was read. Called through the table of comm.h.
 #include "comm/p2p/p2p_private.h"
 
-// What the sender's host tells.
-typedef struct message_show {
+// A message's header, from the sender's host.
+typedef struct message_header {
     device_handle buffer;
     uint64_t bytes;
     int slot; // of the flags
-} message_show;
+} message_header;
 
 static void set_flag(const p2p_comm *c, device_stream *on, device_flag *f)
 {
@@ -42,11 +42,11 @@ static status tell(p2p_comm *c, const comm_call *call, int slot, err *e)
 {
     status result = OK;
     const size_t bytes = comm_call_bytes(call);
-    message_show show = {.bytes = bytes, .slot = slot};
-    const comm_call told = {CALL_SEND, .type = U8, .peer = call->peer, .count = sizeof show,
-                            .in = &show};
-    TRY(p2p_export(c, call->in, bytes, &show.buffer, e));
-    const local_call x = p2p_host_call(c, &told);
+    message_header header = {.bytes = bytes, .slot = slot};
+    const comm_call sent = {CALL_SEND, .type = U8, .peer = call->peer, .count = sizeof header,
+                            .in = &header};
+    TRY(p2p_export(c, call->in, bytes, &header.buffer, e));
+    const local_call x = p2p_host_call(c, &sent);
     TRY(local_run_send(&x, e));
 done:
     return result;
@@ -68,7 +68,8 @@ done:
 
 // ---- Receives
 
-static status refuse_bytes(const p2p_comm *c, const comm_call *call, const message_show *m, err *e)
+static status refuse_bytes(const p2p_comm *c, const comm_call *call, const message_header *m,
+                           err *e)
 {
     err why = {0};
     err_set(&why, E_INTERNAL, "rank %d sends %llu bytes while rank %d receives %zu",
@@ -83,17 +84,17 @@ static status receive(const p2p_comm *c, const comm_call *call, device_stream *o
     status result = OK;
     const size_t bytes = comm_call_bytes(call);
     p2p_pair *pair = pair_of(c, call);
-    message_show show;
+    message_header header;
     void *from = NULL;
-    const comm_call told = {CALL_RECV, .type = U8, .peer = call->peer, .count = sizeof show,
-                            .out = &show};
-    const local_call x = p2p_host_call(c, &told);
+    const comm_call received = {CALL_RECV, .type = U8, .peer = call->peer, .count = sizeof header,
+                                .out = &header};
+    const local_call x = p2p_host_call(c, &received);
     TRY(local_run_recv(&x, e));
-    if (show.bytes != bytes) return refuse_bytes(c, call, &show, e);
-    if (bytes > 0) TRY(p2p_import(c, &show.buffer, &from, e));
-    wait_flag(c, on, &pair->sent[show.slot]);
+    if (header.bytes != bytes) return refuse_bytes(c, call, &header, e);
+    if (bytes > 0) TRY(p2p_import(c, &header.buffer, &from, e));
+    wait_flag(c, on, &pair->sent[header.slot]);
     if (bytes > 0) on->device->ops->copy(on, call->out, from, bytes);
-    set_flag(c, on, &pair->taken[show.slot]);
+    set_flag(c, on, &pair->taken[header.slot]);
 done:
     return result;
 }

@@ -26,16 +26,16 @@ typedef struct p2p_pair {
 } p2p_pair;
 
 // What the members of a group share, in the arena.
-typedef struct p2p_board {
+typedef struct p2p_group_memory {
     _Atomic int members_left;     // the last one to close gives the memory back
     _Alignas(64) p2p_pair pair[]; // [size][size]
-} p2p_board;
+} p2p_group_memory;
 
 // What all ranks of the world share, in the arena.
-typedef struct p2p_ending {
+typedef struct p2p_failure_record {
     _Atomic int ranks;  // that issue nothing any more, because the run has failed
     _Atomic int closed; // ranks that have closed their imports
-} p2p_ending;
+} p2p_failure_record;
 
 typedef struct p2p_comm p2p_comm;
 
@@ -50,7 +50,7 @@ typedef struct p2p_rank {
     world *world;
     int world_rank;
     device *device;
-    p2p_ending *ending;
+    p2p_failure_record *failure;
     bool has_ended; // is counted there
     p2p_block *block;
     size_t blocks, room;  // memory of comm_alloc
@@ -62,7 +62,7 @@ struct p2p_comm {
     comm base;
     comm *host; // local, or solo where there is one rank
     p2p_rank *own;
-    p2p_board *board;                  // NULL: one rank
+    p2p_group_memory *memory;          // NULL: one rank
     device_stream *sent_on[P2P_RANKS]; // the stream of the latest send
     device_event *sent;                // for send_wait on another stream
     _Atomic uint64_t issued;           // calls
@@ -89,7 +89,7 @@ static inline const device_sharing *p2p_sharing(const p2p_comm *c)
 
 static inline p2p_pair *p2p_pair_of(const p2p_comm *c, int from, int to)
 {
-    return &c->board->pair[from * c->base.size + to];
+    return &c->memory->pair[from * c->base.size + to];
 }
 
 // ---- p2p.c

@@ -12,7 +12,7 @@ enum { LONG_NS = 20000000 };
 static void release_flags(const p2p_comm *c)
 {
     const size_t pairs = (size_t)c->base.size * (size_t)c->base.size;
-    device_flag *f = (device_flag *)(void *)c->board->pair;
+    device_flag *f = (device_flag *)(void *)c->memory->pair;
     for (size_t i = 0; i < pairs * sizeof(p2p_pair) / sizeof *f; i++) device_flag_release(&f[i]);
 }
 
