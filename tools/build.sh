@@ -5,12 +5,14 @@ build_only() {
     build_target=$1
 }
 
-# cuda_code: what nvcc makes code for in a build for this machine alone: its first GPU, or any where it has none. The driver
-# compiles the PTX for others.
+# cuda_code: what nvcc makes code for in a build for this machine alone: its first GPU. Where it has none, PTX alone, which a
+# driver compiles: ptxas takes as long as all else of nvcc.
 cuda_code() {
     capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d .)
-    case $capability in 8? | 9? | 1??) ;; *) capability=80 ;; esac
-    echo "sm_$capability,compute_80"
+    case $capability in
+    8? | 9? | 1??) echo "sm_$capability,compute_80" ;;
+    *) echo compute_80 ;;
+    esac
 }
 
 # build_program: builds build/trireme alone. In a new folder it has the cuda device where this machine has a GPU, or where

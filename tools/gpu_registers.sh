@@ -12,7 +12,7 @@
 #   - no kernel spills more than MOST_SPILLED; the kernels of HOT spill nothing and have no stack, but for MAY_SPILL
 #   - every form of the kernels of HOT reads or writes device memory 16 bytes at a time, but for the forms of NARROW
 #   - no kernel has shared memory of its own (gpu_shared is asked for at the launch)
-# Exit status 77 where nvcc, or what it said, is not there.
+# Exit status 77 where nvcc, or what it said, is not there: a build on a machine without a GPU makes PTX alone.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 # Bytes that a kernel may spill: ptxas spills a value or two where a few registers less let one more block run.
@@ -136,6 +136,9 @@ if [ "${1-}" = --objects ]; then
   mapfile -t said < <(find "$2" -path '*src/device/cuda/*' -name '*.cu.o.ptxas')
   if [ ${#said[@]} = 0 ]; then
     echo "gpu_registers: no objects of nvcc in $2, nothing is checked" && exit 77
+  fi
+  if ! grep -qs 'Used [0-9]* registers' "${said[@]}"; then
+    echo "gpu_registers: the objects in $2 hold PTX alone, nothing is checked" && exit 77
   fi
   if command -v cuobjdump nvdisasm > "$folder/tools" && [ "$(wc -l < "$folder/tools")" = 2 ]; then
     echo "widths: instructions, by cuobjdump"

@@ -16,7 +16,7 @@
 #if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
 enum { LIMIT_S = 900, SAMPLE = 24, COVER = false };
 #else
-enum { LIMIT_S = 600, SAMPLE = 120, COVER = true };
+enum { LIMIT_S = 600, SAMPLE = 40, COVER = true };
 #endif
 
 // Points that once failed. Each failed for a different reason.

@@ -102,9 +102,7 @@ static const lived FP32[] = {
     {"a second run", {.micro = 1}},
     {"issued", {.micro = 1, .issues = true}},
     {"recompute selective", {.keep = RECOMPUTE_SELECTIVE}},
-    {"recompute full, issued", {.keep = RECOMPUTE_FULL, .issues = true}},
-    {"zero3", {.inner = "zero3"}},
-    {"optimizer state on the host", {.optimizer = TIER_HOST}},
+    {"recompute full, on the host, issued", {.keep = RECOMPUTE_FULL, .issues = true, ON_THE_HOST}},
     {"zero3 on the host", {.inner = "zero3", ON_THE_HOST}},
     {"zero3 in files", {.inner = "zero3", IN_FILES}},
 };
