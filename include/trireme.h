@@ -110,6 +110,11 @@ typedef struct trm_dataset {
     int64_t positions; // of a sample
     int64_t features;  // fp32 numbers of a position; 0: each position is a token id
     int64_t targets;   // fp32 targets of a position; 0: a class or token id, -100 = ignored
+    // A sample is several documents of token ids, one after the other (packing). No document sees
+    // another, and its positions count from its first token. `inputs` is int32_t [2, positions]: the
+    // ids, and then for each position the one at which its document begins. The label of a
+    // document's last position is ignored, whatever `labels` says.
+    bool packed;
     // Reads one sample, 0 <= sample < samples:
     //   inputs  float [positions, features], or int32_t [positions]
     //   labels  float [positions, targets], or int32_t [positions]
@@ -311,7 +316,8 @@ typedef enum trm_prediction {
 // vector. 0: the model has no such prediction.
 TRM_API int64_t trm_trainer_width(const trm_trainer *t, trm_prediction what);
 // Predicts for the caller's samples. The inputs have the layout of trm_dataset.read: float
-// [samples, positions, features], or int32_t [samples, positions]. All ranks pass the same inputs;
+// [samples, positions, features], or int32_t [samples, positions], or [samples, 2, positions] where
+// the training data are packed. All ranks pass the same inputs;
 // each computes some of the samples. `out` belongs to the caller and receives, in the order of the
 // samples,
 //   [samples, positions, width]
