@@ -110,11 +110,6 @@ typedef struct trm_dataset {
     int64_t positions; // of a sample
     int64_t features;  // fp32 numbers of a position; 0: each position is a token id
     int64_t targets;   // fp32 targets of a position; 0: a class or token id, -100 = ignored
-    // A sample is several documents of token ids, one after the other (packing). No document sees
-    // another, and its positions count from its first token. `inputs` is int32_t [2, positions]: the
-    // ids, and then for each position the one at which its document begins. The label of a
-    // document's last position is ignored, whatever `labels` says.
-    bool packed;
     // Reads one sample, 0 <= sample < samples:
     //   inputs  float [positions, features], or int32_t [positions]
     //   labels  float [positions, targets], or int32_t [positions]
@@ -134,6 +129,11 @@ typedef struct trm_dataset {
     // that were read. When no rank has data, the run has ended.
     trm_status (*read_own)(void *context, int rank, int ranks, uint64_t index, void *inputs,
                            void *labels, trm_error *error);
+    // A sample is several documents of token ids, one after the other (packing). No document sees
+    // another, and its positions count from its first token. `inputs` is int32_t [2, positions]: the
+    // ids, and then for each position the one at which its document begins. The label of a
+    // document's last position is ignored, whatever `labels` says.
+    bool packed;
 } trm_dataset;
 
 typedef enum trm_part { TRM_TRAIN, TRM_VALID } trm_part;

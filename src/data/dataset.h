@@ -23,12 +23,12 @@ typedef struct dataset dataset;
 typedef struct dataset_shape {
     int64_t inputs;   // elements per sample: L token ids (I32), or features (F32)
     dtype input_type; // I32 or F32
+    int64_t labels;   // elements per sample: L token ids (I32), 1 class (I32), or targets (F32)
+    dtype label_type; // I32 (class or token id, -100 is ignored) or F32 (regression target)
     // A sample is documents one after the other, which do not see each other. inputs is then 2L: L token ids,
     // and for each token the position 0 … L-1 of the sample at which its document begins. The label of a
     // document's last token is -100.
     bool documents;
-    int64_t labels;   // elements per sample: L token ids (I32), 1 class (I32), or targets (F32)
-    dtype label_type; // I32 (class or token id, -100 is ignored) or F32 (regression target)
 } dataset_shape;
 
 struct dataset {
