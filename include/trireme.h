@@ -129,6 +129,11 @@ typedef struct trm_dataset {
     // that were read. When no rank has data, the run has ended.
     trm_status (*read_own)(void *context, int rank, int ranks, uint64_t index, void *inputs,
                            void *labels, trm_error *error);
+    // A sample is several documents of token ids, one after the other (packing). No document sees
+    // another, and its positions count from its first token. `inputs` is int32_t [2, positions]: the
+    // ids, and then for each position the one at which its document begins. The label of a
+    // document's last position is ignored, whatever `labels` says.
+    bool packed;
 } trm_dataset;
 
 typedef enum trm_part { TRM_TRAIN, TRM_VALID } trm_part;
@@ -311,7 +316,8 @@ typedef enum trm_prediction {
 // vector. 0: the model has no such prediction.
 TRM_API int64_t trm_trainer_width(const trm_trainer *t, trm_prediction what);
 // Predicts for the caller's samples. The inputs have the layout of trm_dataset.read: float
-// [samples, positions, features], or int32_t [samples, positions]. All ranks pass the same inputs;
+// [samples, positions, features], or int32_t [samples, positions], or [samples, 2, positions] where
+// the training data are packed. All ranks pass the same inputs;
 // each computes some of the samples. `out` belongs to the caller and receives, in the order of the
 // samples,
 //   [samples, positions, width]

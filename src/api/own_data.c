@@ -1,9 +1,19 @@
 // own_data.c -- makes a dataset of a program's trm_dataset: its shapes and its callback. The
 // session checks the ids, because it knows the sizes of the model's tables.
 #include "api/api.h"
+#include "device/kernels.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+// No token is predicted from a token of another document.
+static void ignore_last_tokens(const dataset *d, const int32_t *in, int32_t *labels)
+{
+    const int64_t positions = d->shape.inputs / 2;
+    const int32_t *start = in + positions;
+    for (int64_t i = 1; d->shape.documents && i < positions; i++)
+        if (start[i] == i) labels[i - 1] = IGNORED_LABEL;
+}
 
 static status own_read(dataset *d, uint64_t sample, void *in, void *labels, err *e)
 {
@@ -12,6 +22,7 @@ static status own_read(dataset *d, uint64_t sample, void *in, void *labels, err 
     const trm_status s = of->read(of->context, sample, in, labels, &why);
     if (s == TRM_END)
         return err_set(e, E_USAGE, "read returned TRM_END; valid: only read_own may return it");
+    if (s == TRM_OK) ignore_last_tokens(d, in, labels);
     return api_take(s, &why, e);
 }
 
@@ -22,6 +33,7 @@ static status own_read_own(dataset *d, int rank, int ranks, uint64_t index, void
     trm_error why = {.code = TRM_OK};
     const trm_status s = of->read_own(of->context, rank, ranks, index, in, labels, &why);
     *ended = s == TRM_END;
+    if (s == TRM_OK) ignore_last_tokens(d, in, labels);
     return *ended ? OK : api_take(s, &why, e);
 }
 
@@ -62,8 +74,14 @@ status api_data_make(api_data *d, const trm_dataset *of, bool train, err *e)
     TRY(check_size("features", of->features, 0, e));
     TRY(check_size("targets", of->targets, 0, e));
     TRY(check_reading(of, train, e));
+    if (of->packed && (of->features > 0 || of->targets > 0))
+        FAIL(E_USAGE, "data: packed with %s; valid: token ids and labels that are token ids",
+             of->features > 0 ? "features" : "targets");
     const bool ids = of->features == 0, classes = of->targets == 0;
-    *d = (api_data){.base = {.shape = {.inputs = of->positions * (ids ? 1 : of->features),
+    *d = (api_data){.base = {.shape = {.inputs = of->positions * (of->packed ? 2
+                                                                  : ids      ? 1
+                                                                             : of->features),
+                                       .documents = of->packed,
                                        .input_type = ids ? I32 : F32,
                                        .labels = of->positions * (classes ? 1 : of->targets),
                                        .label_type = classes ? I32 : F32},

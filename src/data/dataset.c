@@ -56,6 +56,17 @@ done:
     return result;
 }
 
+status dataset_check_starts(const int32_t *start, int64_t count, err *e)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (start[i] != i && (i == 0 || start[i] != start[i - 1]))
+            return err_set(
+                e, E_USAGE,
+                "the document of position %" PRId64 " begins at %" PRId32 "; valid: %" PRId64 "%s",
+                i, start[i], i, i > 0 ? ", or where that of the last position begins" : "");
+    return OK;
+}
+
 void dataset_close(dataset *d)
 {
     if (d) d->close(d);

@@ -25,6 +25,10 @@ typedef struct dataset_shape {
     dtype input_type; // I32 or F32
     int64_t labels;   // elements per sample: L token ids (I32), 1 class (I32), or targets (F32)
     dtype label_type; // I32 (class or token id, -100 is ignored) or F32 (regression target)
+    // A sample is documents one after the other, which do not see each other. inputs is then 2L: L token ids,
+    // and for each token the position 0 … L-1 of the sample at which its document begins. The label of a
+    // document's last token is -100.
+    bool documents;
 } dataset_shape;
 
 struct dataset {
@@ -59,5 +63,10 @@ typedef struct dataset_source {
 status dataset_open(const dataset_source *sources, size_t count, int64_t seq_len, int32_t vocab,
                     uint64_t seed, uint64_t mock_samples, dataset **out, err *e);
 void dataset_close(dataset *d); // NULL allowed
+
+// Checks where documents begin: start [count] is the second half of a sample's inputs. A document begins at
+// position 0, and at each later position the same one goes on, or another one begins. E_USAGE names the
+// position.
+status dataset_check_starts(const int32_t *start, int64_t count, err *e);
 
 #endif

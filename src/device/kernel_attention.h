@@ -22,9 +22,10 @@ typedef struct kernel_attention_form {
 //   q, o   [B * Tq, H, D]     k, v   [B * Tk, KV, D]     lse   [B, H, Tq]     Tq = queries.seq
 //
 // Head h reads head h / (H/KV) of k and v. When causal, a query at position p sees the keys from
-// kernel_attention_first_key(form, p) to p. The scores [Tq, Tk] are never stored. The sink of a head is one
-// more score of each of its queries, which no cap changes and which has no value: it takes part in the
-// maximum and the denominator of the softmax, and in lse.
+// kernel_attention_first_key(form, p), or from the start of its document where that comes later, to p.
+// Documents are read where causal. The scores [Tq, Tk] are never stored. The sink of a head is one more
+// score of each of its queries, which no cap changes and which has no value: it takes part in the maximum
+// and the denominator of the softmax, and in lse.
 //
 // Dropout keeps the probability of (row r of q, head h, key j), and scales it by 1/(1-p), when
 //   rng_uniform(rng_word(key, ((row0 + logical row of r) * A + head0 + h) * stride + j)) >= p
@@ -74,10 +75,19 @@ ON_DEVICE static inline int64_t kernel_attention_first_key(const kernel_attentio
     return f->window > 0 && position >= f->window ? position - f->window + 1 : 0;
 }
 
-// Returns whether the call has no window, no cap and no sinks.
+// The first key that the query of row r of q sees, where causal.
+ON_DEVICE static inline int64_t kernel_attention_row_first_key(const kernel_attention_args *p,
+                                                               int64_t r)
+{
+    const int64_t key = kernel_attention_first_key(&p->form, kernel_row_position(&p->queries, r));
+    const int64_t document = kernel_document_start(&p->queries, r);
+    return key > document ? key : document;
+}
+
+// Returns whether the call has no window, no cap, no sinks and no documents.
 static inline bool kernel_attention_is_plain(const kernel_attention_args *p)
 {
-    return p->form.window == 0 && p->form.softcap == 0 && !p->sinks;
+    return p->form.window == 0 && p->form.softcap == 0 && !p->sinks && !p->queries.documents;
 }
 
 #endif

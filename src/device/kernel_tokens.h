@@ -17,7 +17,9 @@ typedef struct kernel_tokens {
     int64_t start[2];  // position of the first token of each run; [1] is read if there are two
     int64_t first_row; // number of the matrix's row 0 among the rows of this rank's sequences
     // [rows of this rank's sequences], in device memory: the position in its full sequence at which the
-    // row's document begins. Documents do not see each other. NULL: a sequence is one document.
+    // row's document begins. It is no position after the row's, and does not fall from row to row of a
+    // sequence. Documents do not see each other, and positions count from their start. NULL: a sequence
+    // is one document.
     const int32_t *documents;
 } kernel_tokens;
 
@@ -44,6 +46,12 @@ ON_DEVICE static inline int64_t kernel_row_position(const kernel_tokens *t, int6
 ON_DEVICE static inline int64_t kernel_document_start(const kernel_tokens *t, int64_t r)
 {
     return t->documents ? t->documents[t->first_row + r] : 0;
+}
+
+// The position of the token of row r in its document.
+ON_DEVICE static inline int64_t kernel_document_position(const kernel_tokens *t, int64_t r)
+{
+    return kernel_row_position(t, r) - kernel_document_start(t, r);
 }
 
 // The logical row of row r: its number if the sequences were full.

@@ -93,7 +93,7 @@ typedef struct kernel_bias_grad_args {
     int64_t stride; // elements from one row of dy to the next; 0: cols
 } kernel_bias_grad_args;
 
-// y [r, :] = scale * tokens [ids[r] - first, :] + positions [position of row r, :]
+// y [r, :] = scale * tokens [ids[r] - first, :] + positions [position of row r in its document, :]
 //
 // With `vocab` > 0 the table is a vocabulary shard: rows first … first+vocab-1 of the full table.
 // The token of an id outside the shard adds nothing. `vocab` 0 says that the table is full.
@@ -111,7 +111,7 @@ typedef struct kernel_embedding_args {
 } kernel_embedding_args;
 
 // d_tokens [id - first, :]                 (+)= sum of scale * dy [r, :] over rows r with ids[r] == id
-// d_positions [position of row r, :]       (+)= dy [r, :], row by row
+// d_positions [position of row r in its document, :] (+)= dy [r, :], row by row
 //
 // The rows of an id are summed in row order, and the sum is then added to d_tokens. Ids outside
 // first … first+vocab-1 add nothing to d_tokens. Without accumulate_tokens (accumulate_positions)
@@ -131,7 +131,7 @@ typedef struct kernel_embedding_grad_args {
 } kernel_embedding_grad_args;
 
 // Rotary position embedding, in place. For each row r, head h < heads and i < rot/2, with
-// cos, sin = table [position of row r, i], and columns a, b = i, i + rot/2 (rotate-half), or
+// cos, sin = table [position of row r in its document, i], and columns a, b = i, i + rot/2 (rotate-half), or
 // 2i, 2i + 1 with `interleaved`:
 //   x[a], x[b]  =  x[a] cos - x[b] sin,  x[b] cos + x[a] sin
 typedef struct kernel_rope_args {

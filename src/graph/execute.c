@@ -42,6 +42,7 @@ kernel_tokens graph_run_tokens(const graph_run *run, const graph_value *v)
 {
     kernel_tokens t = run->g->sequences.tokens;
     t.start[0] += run->pos0;
+    t.documents = run->documents;
     if (v->sharding.rows & MESH_AXIS(AXIS_TP))
         t.first_row = run->g->position.coord[AXIS_TP] * graph_value_rows(v);
     return t;
@@ -119,6 +120,7 @@ void graph_visit_node(const graph *g, const graph_node *n, const graph_visitor *
     graph_run run = {.g = g,
                      .visitor = v,
                      .pos0 = earlier > 0 ? earlier : 0,
+                     .documents = g->sequences.documents ? address : NULL,
                      .loss_sum = address,
                      .loss_count = address};
     run.base[REGION_NONE] = address;

@@ -52,7 +52,9 @@ typedef struct graph_run {
     void *const *weight;       // [params] compute weights
     float *const *gradient;    // [params] F32 gradient accumulators
     bool *const *grad_written; // [params] has this step written the gradient? Set by the run
-    const float *rope;         // [rope.rows, rope.pairs, 2] cosines and sines of the graph's table
+    // [rows of this rank] the position at which the row's document begins; where the graph has documents
+    const int32_t *documents;
+    const float *rope; // [rope.rows, rope.pairs, 2] cosines and sines of the graph's table
     double *loss_sum, *loss_count;
     const int64_t
         *filled_rows;        // device scalar: the rows that hold a sample, from row 0 on; squared
@@ -112,7 +114,7 @@ void graph_run_copy(const graph_run *run, const graph_value *to, const graph_val
 // The gradient of parameter p, which the caller writes now. *accumulate: the caller must add to it,
 // because this step has written it before.
 float *graph_run_grad(const graph_run *run, int p, bool *accumulate);
-// The tokens that the rows of v are.
+// The tokens that the rows of v are, and their documents.
 kernel_tokens graph_run_tokens(const graph_run *run, const graph_value *v);
 // The random numbers of node n.
 kernel_draw graph_run_draw(const graph_run *run, const graph_node *n);

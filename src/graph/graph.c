@@ -35,6 +35,9 @@ status graph_open(const graph_options *o, graph **out, err *e)
     g->needs = o->needs, g->numerics = o->numerics, g->sequences.cache_rows = o->cache_rows;
     g->split.on = o->splits_backward && o->mode == GRAPH_TRAIN;
     g->input_grad.unused = o->input_needs_no_grad;
+    g->sequences.documents = o->documents;
+    if (o->documents && o->mode == GRAPH_DECODE)
+        graph_misuse(g, "packed documents: decoding takes one document at a time");
     g->position = o->position;
     g->position.mesh = mesh_of_sizes(o->position.mesh.size);
     g->position.sequence_parallel &= g->position.mesh.size[AXIS_TP] > 1;
@@ -363,10 +366,23 @@ static double list_flops(const graph *g, const graph_node_list *l)
     return sum;
 }
 
+// An op that would mix the documents of a sequence is refused.
+static void check_documents(graph *g)
+{
+    for (int i = 0; g->sequences.documents && i < g->forward.count; i++) {
+        const graph_op op = g->forward.node[i]->op;
+        const graph_op_info *o = graph_op_find(op);
+        if (o->has_time && !o->takes_documents)
+            graph_misuse(g, "%s: takes no packed documents; valid: a sequence of one document",
+                         graph_op_name(op));
+    }
+}
+
 status graph_finish(graph *g, recompute_mode recompute, err *e)
 {
     status result = OK;
     graph_check_shards(g);
+    check_documents(g);
     TRY(graph_first_error(g, e));
     TRY(check_pieces(g, e));
     graph_fuse(g);

@@ -229,9 +229,9 @@ typedef struct graph_options {
     bool splits_backward; // the backward can run as dgrad and wgrad; ignored unless GRAPH_TRAIN
     const kernel_needs *needs; // of the device that will run it; NULL: its kernels need nothing
     kernel_numerics numerics;
-    int64_t cache_rows; // GRAPH_DECODE: tokens that the cache has room for
-    // No earlier block has a parameter that trains, so the block computes no input gradient.
-    bool input_needs_no_grad;
+    int64_t cache_rows;       // GRAPH_DECODE: tokens that the cache has room for
+    bool input_needs_no_grad; // no earlier block has a parameter that trains
+    bool documents;           // sequences are packed documents: a run brings graph_run.documents
 } graph_options;
 
 typedef struct graph_node_list {
@@ -268,8 +268,9 @@ typedef struct graph_rope {
 
 // The sequences of a micro-batch, and this rank's tokens of them.
 typedef struct graph_sequences {
-    kernel_tokens tokens;
-    int64_t cache_rows;              // as in graph_options
+    kernel_tokens tokens; // without documents: graph_run_tokens adds them
+    bool documents;       // as in graph_options, like the next one
+    int64_t cache_rows;
     struct graph_segments *segments; // owned; op.h
 } graph_sequences;
 
@@ -441,8 +442,7 @@ typedef struct graph_loss_dims {
 // Returns false when the graph does not end in a loss.
 bool graph_loss_shape(const graph *g, graph_loss_dims *out);
 
-// Does parameter p get a gradient? False where it is frozen. The graph must be a finished GRAPH_TRAIN
-// graph.
+// Does parameter p get a gradient? False where it is frozen. The graph is a finished GRAPH_TRAIN graph.
 bool graph_gives_gradient(const graph *g, int p);
 // Has the backward list any node? A loss that is the block's only op computes all in its forward.
 bool graph_has_backward(const graph *g);

@@ -50,6 +50,10 @@ typedef struct graph_op_info {
     bool gives_residual; // with a weight: output 0 is the F32 residual, input 0 has no type
     bool keeps_cols;     // output 0 has the columns of input 0 in their places
     bool reads_cache;    // GRAPH_DECODE: input 0 lies in the cache
+    // Rows are tokens with a time axis: a row of an output depends on the row's position, or on earlier rows.
+    bool has_time;
+    // With has_time: the op keeps packed documents apart (graph_run_tokens). graph_finish refuses others.
+    bool takes_documents;
     graph_limit limit[NODE_INPUTS]; // by input: what the rows of the parameter limit
     // Output 0 must live in the memory of this input: the op works in place. Bit i is input i.
     unsigned must_alias;

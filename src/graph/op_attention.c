@@ -16,6 +16,9 @@
 //
 // Without kv the keys and values are those in qkv. With kv, dqkv has the gradient of the queries only.
 //
+// Where sequences are packed documents, positions count from the start of the token's document, and
+// attention reads keys and values of that document only.
+//
 // When decoding, the rows of qkv are the last rows of the block's cache. Attention finds the keys and
 // values of earlier tokens in the rows before them.
 #include "graph/op.h"
@@ -276,7 +279,8 @@ static void attention_grad_launch(const graph_run *run, const graph_node *n)
 }
 
 // Two products: queries by keys, and probabilities by values. Causality and a window limit both, and
-// context-parallel ranks share them equally.
+// context-parallel ranks share them equally. Packed documents limit them too; where those begin is not
+// known, and a sequence counts as one document.
 static double attention_flops(const graph *g, const graph_node *n)
 {
     const double t = (double)g->sequences.tokens.full_seq,
@@ -297,11 +301,15 @@ static double attention_grad_flops(const graph *g, const graph_node *n)
 const graph_op_info op_rope = {.derive = rope_derive,
                                .launch = rope_launch,
                                .must_alias = 1,
+                               .has_time = true,
+                               .takes_documents = true,
                                .keeps_cols = true,
                                .recompute = 3};
 const graph_op_info op_attention = {.derive = attention_derive,
                                     .launch = attention_launch,
                                     .reads_cache = true,
+                                    .has_time = true,
+                                    .takes_documents = true,
                                     .flops = attention_flops,
                                     .recompute = 2};
 const graph_op_info op_attention_grad = {.launch = attention_grad_launch,

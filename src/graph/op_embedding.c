@@ -86,6 +86,8 @@ const graph_op_info op_embedding = {.derive = embedding_derive,
                                     .launch = embedding_launch,
                                     .has_weight = true,
                                     .gives_residual = true,
+                                    .has_time = true,
+                                    .takes_documents = true,
                                     .limit = {[1] = LIMIT_TOKENS, [2] = LIMIT_POSITIONS},
                                     .recompute = 3};
 const graph_op_info op_embedding_grad = {.launch = embedding_grad_launch};

@@ -238,11 +238,20 @@ static status check_tokens(const predict_call *w, const void *inputs, int64_t sa
 {
     const graph *first = w->t->model->block[0].g;
     const int32_t limit = model_get_limits(w->t->model).tokens, *ids = inputs;
-    const int64_t each = (int64_t)w->input_bytes / (int64_t)sizeof *ids;
-    for (int64_t i = 0; first->ids->type == I32 && i < samples * each; i++)
-        if (ids[i] < 0 || ids[i] >= limit)
-            return err_set(e, E_USAGE, "predict: sample %lld: token %lld is %d; valid: 0 to %d",
-                           (long long)(i / each), (long long)(i % each), ids[i], limit - 1);
+    const bool documents = first->sequences.documents;
+    const int64_t each = w->t->o.seq_len;
+    for (int64_t s = 0; first->ids->type == I32 && s < samples; s++, ids += each) {
+        for (int64_t i = 0; i < each; i++)
+            if (ids[i] < 0 || ids[i] >= limit)
+                return err_set(e, E_USAGE, "predict: sample %lld: token %lld is %d; valid: 0 to %d",
+                               (long long)s, (long long)i, ids[i], limit - 1);
+        if (!documents) continue;
+        ids += each;
+        if (dataset_check_starts(ids, each, e) != OK) {
+            err_prefix(e, "predict: sample %lld: ", (long long)s);
+            return E_USAGE;
+        }
+    }
     return OK;
 }
 

@@ -41,7 +41,7 @@ bool plan_has_block(const plan *p, int block)
 
 bool plan_reads_batches(const plan *p)
 {
-    return plan_has_block(p, 0) || plan_has_block(p, p->o.blocks - 1);
+    return p->o.batches_everywhere || plan_has_block(p, 0) || plan_has_block(p, p->o.blocks - 1);
 }
 
 // The position of a bucket among those of a block of this stage; -1: the block does not use it.

@@ -180,6 +180,8 @@ typedef struct plan_options {
     int groups;                      // 1 or more
     int first_backward; // the first block with a backward; none before it has a trainable parameter
     int micros;         // of a step, on each data-parallel rank
+    bool
+        batches_everywhere; // every stage reads batches: its blocks need the documents of the tokens
     // [blocks] the input gradient of the block replaces its output gradient in memory; NULL: that of
     // no block
     const bool *input_grad_in_place;
@@ -325,7 +327,8 @@ static inline int plan_stage_of(const plan *p, int block)
 }
 // Is the block on this rank's stage?
 bool plan_has_block(const plan *p, int block);
-// Does this stage read batches? The first block reads inputs, the last one labels.
+// Does this stage read batches? The first block reads inputs, the last one labels, and where sequences are
+// packed documents, every block reads their starts.
 bool plan_reads_batches(const plan *p);
 // The buckets that hold the parameters of a block, ascending. Empty for a block of another stage.
 // Borrowed from the plan.

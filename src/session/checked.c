@@ -27,9 +27,14 @@ static status check_ids(const checked_dataset *c, uint64_t sample, const int32_t
                         const int32_t *out, err *e)
 {
     const dataset_shape *s = &c->base.shape;
-    for (int64_t i = 0; s->input_type == I32 && i < s->inputs; i++)
+    const int64_t ids = s->documents ? s->inputs / 2 : s->inputs;
+    for (int64_t i = 0; s->input_type == I32 && i < ids; i++)
         if (in[i] < 0 || in[i] >= c->inputs)
             return bad_id(c, sample, "token", i, in[i], c->inputs, e);
+    if (s->documents && dataset_check_starts(in + ids, ids, e) != OK) {
+        err_prefix(e, "%s: sample %" PRIu64 ": ", c->key, sample);
+        return E_USAGE;
+    }
     for (int64_t i = 0; s->label_type == I32 && i < s->labels; i++)
         if (out[i] != IGNORED_LABEL && (out[i] < 0 || out[i] >= c->labels))
             return bad_id(c, sample, "label", i, out[i], c->labels, e);

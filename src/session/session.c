@@ -34,6 +34,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .micro_batch = j->train.micro_batch,
                              .global_batch = j->train.global_batch,
                              .seq_len = in->seq_len,
+                             .documents = in->train && in->train->shape.documents,
                              .seed = j->train.seed,
                              .optimizer = j->optimizer,
                              .lr = j->lr,

@@ -15,6 +15,7 @@ struct trainer_batches {
     // The micro-batches on the device, as trainer_batch says; NULL: this rank reads none.
     char *ids;            // [micros, batch_bytes(ids_of)]
     char *labels;         // [micros, batch_bytes(labels_of)]
+    char *documents;      // [micros, batch_bytes(ids_of)]; NULL: the model takes none
     int64_t *filled;      // [micros]; NULL: the labels say which rows hold a sample
     int64_t *host_filled; // [micros] the same on the host
     // Vectors before their conversion [micro_batch, inputs] F32; NULL: nothing is converted.
@@ -49,6 +50,11 @@ static size_t vector_bytes(const trainer *t)
     return converts ? (size_t)value_elements(ids) * sizeof(float) : 0;
 }
 
+static bool takes_documents(const trainer *t)
+{
+    return t->model->block[0].g->sequences.documents;
+}
+
 // The bytes from one micro-batch of v to the next.
 static size_t batch_bytes(const graph_value *v)
 {
@@ -61,7 +67,9 @@ dataset_shape batches_sample_shape(const model *m)
     const graph_value *ids = first->ids, *labels = m->block[m->blocks - 1].g->labels;
     const kernel_tokens *tokens = &first->sequences.tokens;
     const int64_t rows = m->batch * tokens->seq;
-    return (dataset_shape){.inputs = value_elements(ids) / rows * tokens->full_seq,
+    const int arrays = first->sequences.documents ? 2 : 1;
+    return (dataset_shape){.inputs = arrays * (value_elements(ids) / rows * tokens->full_seq),
+                           .documents = first->sequences.documents,
                            .input_type = ids->type == I32 ? I32 : F32,
                            .labels = labels->dim[0] / rows * tokens->full_seq,
                            .label_type = labels->type};
@@ -113,12 +121,14 @@ static status allocate_batches(trainer *t, err *e)
     status result = OK;
     trainer_batches *x = t->batches;
     const uint64_t micros = (uint64_t)t->plan->o.micros,
-                   counts = counts_filled_rows(t) ? micros * sizeof *x->filled : 0;
+                   counts = counts_filled_rows(t) ? micros * sizeof *x->filled : 0,
+                   starts = takes_documents(t) ? size_mul(micros, batch_bytes(ids_of(t))) : 0;
     if (!plan_reads_batches(t->plan)) return OK;
     TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, size_mul(micros, batch_bytes(ids_of(t))),
                     &x->ids, e));
     TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, size_mul(micros, batch_bytes(labels_of(t))),
                     &x->labels, e));
+    TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, starts, &x->documents, e));
     TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, counts, &x->filled, e));
     TRY(memory_take(t->memory, BYTES_DATA, FROM_HOST, counts, &x->host_filled, e));
     TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, vector_bytes(t), &x->vectors, e));
@@ -159,19 +169,28 @@ uint64_t batches_first_hash(const trainer *t)
     return t->batches->first_hash;
 }
 
+// Tokens of full sequences on the host. A sequence has `arrays` arrays, one after the other: of packed
+// documents, ids and starts. `from` is one of the first sequence.
+typedef struct host_tokens {
+    const void *from;
+    int arrays;
+} host_tokens;
+
 // Copies this rank's tokens of a micro-batch's full sequences from the host. The device's array has
-// `bytes` bytes. Where the rank has all tokens, this is one copy.
-static void upload_tokens(trainer *t, device_stream *on, void *to, const void *from, size_t bytes)
+// `bytes` bytes. Where the rank has all tokens, and a sequence has one array, this is one copy.
+static void upload_tokens(trainer *t, device_stream *on, void *to, host_tokens h, size_t bytes)
 {
     const graph *g = t->model->block[0].g;
     const kernel_tokens *tokens = &g->sequences.tokens;
     const int64_t rows = graph_rows(g);
     const size_t row = bytes / (size_t)rows;
     for (int64_t r = 0, count; r < rows; r += count) {
-        count = kernel_consecutive_rows(tokens, r, rows - r);
+        const int64_t sequence = r / tokens->seq, other = sequence * (h.arrays - 1);
+        const int64_t from = kernel_logical_row(tokens, r) + other * tokens->full_seq;
+        count = kernel_consecutive_rows(tokens, r,
+                                        h.arrays > 1 ? (sequence + 1) * tokens->seq - r : rows - r);
         trainer_ops(t)->copy(on, (char *)to + (size_t)r * row,
-                             (const char *)from + (size_t)kernel_logical_row(tokens, r) * row,
-                             (size_t)count * row);
+                             (const char *)h.from + (size_t)from * row, (size_t)count * row);
     }
 }
 
@@ -183,9 +202,15 @@ static void upload(trainer *t, device_stream *on, int micro, const void *inputs,
     const trainer_batch b = batches_get(t, micro);
     const graph_value *ids = ids_of(t);
     const int64_t count = value_elements(ids);
+    const int arrays = x->documents ? 2 : 1;
     // Ids and fp32 vectors have elements of the same size.
-    upload_tokens(t, on, x->vectors ? x->vectors : b.ids, inputs, (size_t)count * sizeof(float));
-    upload_tokens(t, on, b.labels, labels, graph_value_bytes(labels_of(t)));
+    const size_t bytes = (size_t)count * sizeof(float);
+    upload_tokens(t, on, x->vectors ? x->vectors : b.ids, (host_tokens){inputs, arrays}, bytes);
+    upload_tokens(t, on, b.labels, (host_tokens){labels, 1}, graph_value_bytes(labels_of(t)));
+    if (x->documents) {
+        const int32_t *starts = (const int32_t *)inputs + t->o.seq_len;
+        upload_tokens(t, on, b.documents, (host_tokens){starts, arrays}, bytes);
+    }
     if (x->vectors) launch_convert(on, b.ids, ids->type, x->vectors, F32, count);
     if (!x->filled) return;
     x->host_filled[micro] = samples * t->model->block[0].g->sequences.tokens.seq;
@@ -240,7 +265,11 @@ trainer_batch batches_get(const trainer *t, int micro)
 {
     const trainer_batches *x = t->batches;
     if (!x->ids) return (trainer_batch){NULL};
-    return (trainer_batch){.ids = x->ids + (size_t)micro * batch_bytes(ids_of(t)),
-                           .labels = x->labels + (size_t)micro * batch_bytes(labels_of(t)),
+    const size_t ids = (size_t)micro * batch_bytes(ids_of(t)),
+                 labels = (size_t)micro * batch_bytes(labels_of(t));
+    return (trainer_batch){.ids = x->ids + ids,
+                           .labels = x->labels + labels,
+                           .documents =
+                               x->documents ? (int32_t *)(void *)(x->documents + ids) : NULL,
                            .filled = x->filled ? &x->filled[micro] : NULL};
 }

@@ -12,6 +12,9 @@ typedef struct trainer_batches trainer_batches;
 typedef struct trainer_batch {
     void *ids;    // [micro_batch, inputs] I32 of this rank's tokens, or vectors in the compute type
     void *labels; // [micro_batch, labels]
+    // [micro_batch, tokens of this rank] the position at which the token's document begins; NULL: samples
+    // are no packed documents
+    int32_t *documents;
     // Device scalar: the rows that hold a sample, which are the first ones; the others are padding.
     // NULL: the labels say it, and padding rows have the label IGNORED_LABEL.
     int64_t *filled;
@@ -30,8 +33,8 @@ int64_t batches_samples(const trainer *t);
 uint64_t batches_first_hash(const trainer *t);
 
 status run_load_batch(trainer *t, const schedule_instr *x, err *e);
-// Copies this rank's tokens of `inputs` [micro_batch samples] (ids I32 or vectors F32) and of `labels`
-// from the host into the memory of micro-batch `micro`, on stream `on`. The first `samples` samples are
+// Copies this rank's tokens of `inputs` [micro_batch samples] (ids I32 or vectors F32; of packed documents
+// ids and their starts, as dataset.h says) and of `labels` from the host into the memory of micro-batch `micro`, on stream `on`. The first `samples` samples are
 // data, the others padding. This is for batches that the loader does not read. Nothing is copied on a
 // rank that reads no batches.
 void batches_upload(trainer *t, device_stream_kind on, int micro, const void *inputs,

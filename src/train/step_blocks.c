@@ -293,6 +293,7 @@ static graph_run bind_block(trainer *t, const schedule_instr *x)
                    .weight = all->weight,
                    .gradient = all->gradient,
                    .grad_written = all->grad_written,
+                   .documents = batch.documents,
                    .rope = model_block_rope(t->pass.running, x->index, all->rope),
                    .loss_sum = &sums[SUM_LOSS],
                    .loss_count = &sums[SUM_COUNT],

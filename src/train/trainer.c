@@ -13,6 +13,7 @@ static status open_model(const trainer_options *o, graph_mode mode, model **out,
                        .type = o->precision,
                        .batch = o->micro_batch,
                        .seq = o->seq_len,
+                       .documents = o->documents,
                        .needs = o->place.needs,
                        .numerics = o->numerics,
                        .is_frozen = param_groups_is_frozen,
@@ -136,6 +137,7 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
                                   .groups = o->groups.count,
                                   .first_backward = m->first_backward,
                                   .micros = micros_of(o),
+                                  .batches_everywhere = o->documents,
                                   .input_grad_in_place = in.in_place,
                                   .cost = in.cost,
                                   .blocks = m->blocks,
@@ -155,6 +157,9 @@ static status check_shapes(const model *m, const dataset *d, const char *which, 
     if ((d->shape.input_type == I32) != ids)
         return err_set(e, E_USAGE, "%s: the data are %s, the model takes %s", which,
                        ids ? "vectors" : "tokens", ids ? "tokens" : "vectors");
+    if (d->shape.documents != takes.documents)
+        return err_set(e, E_USAGE, "%s: samples are %spacked documents, those of data.train are%s",
+                       which, d->shape.documents ? "" : "no ", takes.documents ? "" : " not");
     if (d->shape.inputs != takes.inputs || d->shape.labels != takes.labels)
         return err_set(
             e, E_USAGE,

@@ -50,6 +50,7 @@ typedef struct trainer_options {
     scaler_options scaler; // for F16
     int64_t micro_batch, global_batch;
     int64_t seq_len; // 1 for samples that are not sequences
+    bool documents;  // samples are packed documents (dataset.h)
     uint64_t seed;
     optim_config optimizer; // lr already scaled
     param_groups groups;    // the last one has match NULL; none: one group with the settings above

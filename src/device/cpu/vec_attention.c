@@ -1,7 +1,8 @@
 // vec_attention.c -- vector form of attention, fused: for a block of queries, it goes through the
 // keys tile by tile, and keeps a running maximum and a running sum of each query's softmax. Scores
 // of size T x T are never stored. Tiles that the mask hides are skipped. One thread does one block of
-// queries of one head, and threads share nothing. vec_attention_decode.c does a few queries.
+// queries of one head, cut where a document begins, and threads share nothing. vec_attention_decode.c does
+// a few queries.
 #include "device/cpu/vec_attention.h"
 #include "device/cpu/ref/ref.h"
 
@@ -186,6 +187,19 @@ static int64_t query_blocks(const kernel_attention_args *p)
     return size_ceil_div(p->queries.seq, BLOCK_QUERIES);
 }
 
+// The queries from f->t0 on that are of one document and before `end`.
+static void forward_block(vec_forward *f, int64_t end)
+{
+    const kernel_attention_args *p = f->p;
+    const vec_document d = document_of(p, f->b, f->t0);
+    f->queries = size_min(d.end, end) - f->t0;
+    forward_start(f);
+    const int64_t keys = size_min(keys_seen(p, f->t0 + f->queries - 1), p->tk);
+    for (int64_t k0 = first_tile(p, &d, f->t0); k0 < keys; k0 += TILE_KEYS)
+        forward_tile(f, k0, size_min(TILE_KEYS, keys - k0));
+    forward_finish(f);
+}
+
 static void forward_blocks(const cpu_context *x, const void *args, int64_t first, int64_t last,
                            int thread)
 {
@@ -197,12 +211,8 @@ static void forward_blocks(const cpu_context *x, const void *args, int64_t first
         f.b = head / p->heads;
         f.h = head % p->heads;
         f.t0 = i % query_blocks(p) * BLOCK_QUERIES;
-        f.queries = size_min(BLOCK_QUERIES, p->queries.seq - f.t0);
-        forward_start(&f);
-        int64_t keys = size_min(keys_seen(p, f.t0 + f.queries - 1), p->tk);
-        for (int64_t k0 = first_tile(p, f.t0); k0 < keys; k0 += TILE_KEYS)
-            forward_tile(&f, k0, size_min(TILE_KEYS, keys - k0));
-        forward_finish(&f);
+        const int64_t end = size_min(f.t0 + BLOCK_QUERIES, p->queries.seq);
+        for (; f.t0 < end; f.t0 += f.queries) forward_block(&f, end);
     }
 }
 

@@ -1,5 +1,9 @@
-// vec_attention.h -- shared by the fused attention kernels: the sizes of their tiles, the keys that a
-// query sees, the cap of scores, and the dropout of one row of a tile.
+// vec_attention.h -- shared by the fused attention kernels: the sizes of their tiles, the documents of a
+// sequence, the keys that a query sees, the cap of scores, and the dropout of one row of a tile.
+//
+// Packed documents are computed one after the other, each with tiles of its own, which begin at its first
+// key and its first query. So tiles of other documents are never visited, and the bits of a document are
+// those of a sequence that holds it alone.
 #ifndef TRIREME_DEVICE_CPU_VEC_ATTENTION_H
 #define TRIREME_DEVICE_CPU_VEC_ATTENTION_H
 
@@ -58,10 +62,30 @@ static inline int64_t keys_hidden_in(const kernel_attention_args *p, int64_t t, 
     return n < 0 ? 0 : size_min(n, seen);
 }
 
-// The first key of the first tile of which query t sees a key.
-static inline int64_t first_tile(const kernel_attention_args *p, int64_t t)
+// The queries of a sequence that are of one document: first … end-1.
+typedef struct vec_document {
+    int64_t first, end;
+    int64_t key; // the first key of the document
+} vec_document;
+
+// The document of query t of sequence b.
+static inline vec_document document_of(const kernel_attention_args *p, int64_t b, int64_t t)
 {
-    return keys_hidden(p, t) / TILE_KEYS * TILE_KEYS;
+    const kernel_tokens *q = &p->queries;
+    vec_document d = {0, q->seq, 0};
+    if (!p->causal || !q->documents || t >= q->seq) return d;
+    const int32_t *start = q->documents + q->first_row + b * q->seq;
+    for (d.first = t; d.first > 0 && start[d.first - 1] == start[t];) d.first--;
+    for (d.end = t + 1; d.end < q->seq && start[d.end] == start[t];) d.end++;
+    d.key = start[t];
+    return d;
+}
+
+// The first key of the first tile of document d of which query t sees a key.
+static inline int64_t first_tile(const kernel_attention_args *p, const vec_document *d, int64_t t)
+{
+    const int64_t hidden = keys_hidden(p, t) - d->key;
+    return d->key + (hidden > 0 ? hidden : 0) / TILE_KEYS * TILE_KEYS;
 }
 
 // The first query whose window begins after key j; the number of queries if there is none.

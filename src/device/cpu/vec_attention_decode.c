@@ -117,6 +117,12 @@ static size_t decode_bytes(const kernel_attention_args *p)
     return sizeof(float) * (size_t)floats;
 }
 
+// The first key that query t of the current sequence sees.
+static int64_t first_key(const vec_decode *d, int64_t t)
+{
+    return d->p->causal ? kernel_attention_row_first_key(d->p, d->b * d->p->queries.seq + t) : 0;
+}
+
 // Packs the queries of one head of keys and resets their state.
 static void decode_start(vec_decode *d)
 {
@@ -158,11 +164,12 @@ static void decode_heads(const cpu_context *x, const void *args, int64_t first, 
         d.b = task / p->kv_heads;
         d.kv = task % p->kv_heads;
         decode_start(&d);
-        for (int64_t k0 = keys_hidden(p, 0); k0 < p->tk; k0 += DECODE_KEYS) {
+        for (int64_t k0 = first_key(&d, 0); k0 < p->tk; k0 += DECODE_KEYS) {
             for (int64_t i = 0; i < group * p->queries.seq; i++) {
                 int64_t h = d.kv * group + i / p->queries.seq, t = i % p->queries.seq;
                 int64_t seen = keys_seen_in(p, t, k0, size_min(DECODE_KEYS, p->tk - k0));
-                int64_t hidden = keys_hidden_in(p, t, k0, seen);
+                int64_t hidden = first_key(&d, t) - k0;
+                hidden = hidden < 0 ? 0 : size_min(hidden, seen);
                 if (seen == hidden) continue;
 #define CALL(type) decode_keys(&d, i, h, t, k0 + hidden, seen - hidden, type)
                 V_BY_TYPE(p->type, CALL);

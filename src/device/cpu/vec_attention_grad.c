@@ -1,7 +1,7 @@
 // vec_attention_grad.c -- vector form of the gradient of attention, fused. It computes the
 // probabilities again, tile by tile, from the saved log-sum-exp. For each tile of keys it goes
-// through the queries that see it: dk and dv of the tile are sums over those queries, and dq is a
-// sum over the tiles. One thread does one head of keys and values with all query heads that share
+// through the queries of its document that see it: dk and dv of the tile are sums over those queries, and
+// dq is a sum over the tiles. One thread does one head of keys and values with all query heads that share
 // it, in order, so every sum has one order.
 #include "device/cpu/ref/ref.h"
 #include "device/cpu/vec_attention.h"
@@ -285,38 +285,62 @@ static vec_query_sums sums_of(const vec_backward *w, int64_t t0, bool add)
                             w->width, add};
 }
 
-// Goes through all tiles of keys, each against the queries of every head that shares them.
-static void sweep_keys(vec_backward *w, vec_sweep what)
+static void clear_key_sums(const vec_backward *w)
+{
+    memset(w->dk, 0, sizeof(float) * (size_t)(TILE_KEYS * w->width));
+    memset(w->dv, 0, sizeof(float) * (size_t)(TILE_KEYS * w->width));
+}
+
+// Goes through the tiles of keys of document d, up to key `last`, each against the document's queries of
+// every head that shares them.
+static void sweep_document(vec_backward *w, const vec_document *d, int64_t last, vec_sweep what)
 {
     const kernel_attention_args *p = w->p;
     int64_t group = p->heads / p->kv_heads;
-    for (int64_t k0 = 0; k0 < p->tk; k0 += TILE_KEYS) {
-        int64_t keys = size_min(TILE_KEYS, p->tk - k0);
+    for (int64_t k0 = d->key; k0 < last; k0 += TILE_KEYS) {
+        int64_t keys = size_min(TILE_KEYS, last - k0);
         pack_keys(w, k0, keys);
-        memset(w->dk, 0, sizeof(float) * (size_t)(keys * w->width));
-        memset(w->dv, 0, sizeof(float) * (size_t)(keys * w->width));
+        clear_key_sums(w);
         for (w->h = w->kv * group; w->h < (w->kv + 1) * group; w->h++) {
-            int64_t t0 = first_query(p, k0) / TILE_QUERIES * TILE_QUERIES;
-            int64_t end = end_query(p, k0 + keys - 1);
+            int64_t before = first_query(p, k0) - d->first;
+            int64_t t0 = d->first + before / TILE_QUERIES * TILE_QUERIES;
+            int64_t end = size_min(end_query(p, k0 + keys - 1), d->end);
             for (; t0 < end; t0 += TILE_QUERIES) {
-                int64_t rows = size_min(TILE_QUERIES, p->queries.seq - t0);
+                int64_t rows = size_min(TILE_QUERIES, d->end - t0);
                 pack_queries(w, t0, rows);
-                grad_tile(w, t0, rows, k0, keys, what, sums_of(w, t0, k0 > first_tile(p, t0)));
+                grad_tile(w, t0, rows, k0, keys, what, sums_of(w, t0, k0 > first_tile(p, d, t0)));
             }
         }
         unpack_keys(w, k0, keys);
     }
 }
 
+// Goes through all keys, document by document. Keys between the documents of the queries have no query:
+// they are of context-parallel ranks.
+static void sweep_keys(vec_backward *w, vec_sweep what)
+{
+    const kernel_attention_args *p = w->p;
+    int64_t t = 0, k = 0;
+    do {
+        const vec_document d = document_of(p, w->b, t);
+        clear_key_sums(w);
+        for (; k < d.key; k += TILE_KEYS) unpack_keys(w, k, size_min(TILE_KEYS, d.key - k));
+        k = d.end < p->queries.seq ? size_min(keys_seen(p, d.end - 1), p->tk) : p->tk;
+        sweep_document(w, &d, k, what);
+        t = d.end;
+    } while (t < p->queries.seq);
+}
+
 // Computes dq alone, one tile of queries after another, so the sums need one tile of memory.
 static void sweep_queries(vec_backward *w)
 {
     const kernel_attention_args *p = w->p;
-    for (int64_t t0 = 0; t0 < p->queries.seq; t0 += TILE_QUERIES) {
-        int64_t rows = size_min(TILE_QUERIES, p->queries.seq - t0);
+    for (int64_t t0 = 0, rows; t0 < p->queries.seq; t0 += rows) {
+        const vec_document d = document_of(p, w->b, t0);
+        rows = size_min(TILE_QUERIES, d.end - t0);
         int64_t seen = size_min(keys_seen(p, t0 + rows - 1), p->tk);
         pack_queries(w, t0, rows);
-        const int64_t first = first_tile(p, t0);
+        const int64_t first = first_tile(p, &d, t0);
         for (int64_t k0 = first; k0 < seen; k0 += TILE_KEYS) {
             int64_t keys = size_min(TILE_KEYS, p->tk - k0);
             pack_keys(w, k0, keys);

@@ -14,7 +14,7 @@ VEC_INLINE void embed_rows(const kernel_embedding_args *p, int64_t first, int64_
         bool is_local = p->vocab == 0 || (id >= 0 && id < p->vocab);
         const void *token = vec_at(p->tokens, is_local ? id * p->cols : 0, type);
         const void *position =
-            vec_at(p->positions, kernel_row_position(&p->row_tokens, r) * p->cols, type);
+            vec_at(p->positions, kernel_document_position(&p->row_tokens, r) * p->cols, type);
         void *y = vec_at(p->y, r * p->cols, residual);
 #define BOTH(c, n)                                                                                 \
     v_store_n(y, c, n, residual,                                                                   \
@@ -126,7 +126,7 @@ VEC_INLINE void add_positions(const kernel_embedding_grad_args *p, int64_t first
 {
     for (int64_t r = 0; r < p->rows; r++) {
         const void *dy = vec_at(p->dy, r * p->cols, type);
-        float *to = p->d_positions + kernel_row_position(&p->row_tokens, r) * p->cols;
+        float *to = p->d_positions + kernel_document_position(&p->row_tokens, r) * p->cols;
 #define ADD(c, n) v_store_n(to, c, n, F32, v_load_n(to, c, n, F32) + v_load_n(dy, c, n, type))
         V_EACH(c, first, last, ADD);
 #undef ADD

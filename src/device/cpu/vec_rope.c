@@ -21,7 +21,7 @@ VEC_INLINE void rotate_rows(const kernel_rope_args *p, int64_t first, int64_t la
 {
     int64_t half = p->rot / 2;
     for (int64_t r = first; r < last; r++) {
-        const float *angles = p->table + kernel_row_position(&p->row_tokens, r) * half * 2;
+        const float *angles = p->table + kernel_document_position(&p->row_tokens, r) * half * 2;
 #define ROTATE(i, n)                                                                               \
     do {                                                                                           \
         vf cosine, sine;                                                                           \
@@ -49,7 +49,7 @@ VEC_INLINE void rotate_neighbours(const kernel_rope_args *p, int64_t first, int6
     vi odd = v_iota() & v_set_int(1);
     vi minus = V_OP(slli_epi32)(odd ^ v_set_int(p->inverse ? 0 : 1), 31);
     for (int64_t r = first; r < last; r++) {
-        const float *angles = p->table + kernel_row_position(&p->row_tokens, r) * p->rot;
+        const float *angles = p->table + kernel_document_position(&p->row_tokens, r) * p->rot;
 #define ROTATE(i, n)                                                                               \
     do {                                                                                           \
         vf both = v_load_n(angles, i, n, F32);                                                     \

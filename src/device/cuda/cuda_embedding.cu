@@ -19,7 +19,7 @@ __launch_bounds__(EMBED_WARPS *GPU_WARP) void embedding_kernel(kernel_embedding_
     const int64_t first = (int64_t)blockIdx.y * EMBED_AHEAD * STRIDE + threadIdx.x % GPU_WARP * N;
     const T *token = (const T *)p.tokens + (is_local ? id * p.cols : 0);
     const T *position =
-        p.positions ? (const T *)p.positions + kernel_row_position(&p.row_tokens, r) * p.cols
+        p.positions ? (const T *)p.positions + kernel_document_position(&p.row_tokens, r) * p.cols
                     : nullptr;
     Y *y = (Y *)p.y + r * p.cols;
     gpu_floats<N> a[EMBED_AHEAD], b[EMBED_AHEAD];
@@ -102,12 +102,57 @@ __launch_bounds__(POSITION_THREADS) void positions_kernel(kernel_embedding_grad_
     gpu_store_floats(to, sum);
 }
 
+// The same where positions count from the start of a document. The block looks at POSITION_THREADS rows at
+// once, and its threads then add those of its position in their order.
+template <typename T, int N>
+static __global__
+__launch_bounds__(POSITION_THREADS) void document_positions_kernel(kernel_embedding_grad_args p)
+{
+    unsigned *found = gpu_shared<unsigned>(); // [POSITION_THREADS / GPU_WARP]
+    const int64_t c = ((int64_t)blockIdx.y * POSITION_THREADS + threadIdx.x) * N;
+    float *to = p.d_positions + (int64_t)blockIdx.x * p.cols + c;
+    gpu_floats<N> sum =
+        p.accumulate_positions && c < p.cols ? gpu_load_floats<N>(to) : gpu_zero_floats<N>();
+    for (int64_t first = 0; first < p.rows; first += POSITION_THREADS) {
+        const int64_t r = first + threadIdx.x;
+        const bool adds =
+            r < p.rows && kernel_document_position(&p.row_tokens, r) == (int64_t)blockIdx.x;
+        const unsigned of_warp = __ballot_sync(GPU_ALL_LANES, adds);
+        if (threadIdx.x % GPU_WARP == 0) found[threadIdx.x / GPU_WARP] = of_warp;
+        __syncthreads();
+        for (int w = 0; w < POSITION_THREADS / GPU_WARP && c < p.cols; w++) {
+            int64_t source = first + w * GPU_WARP;
+            for (unsigned bits = found[w]; bits; bits >>= 1, source++) {
+                if (!(bits & 1)) continue;
+                const gpu_floats<N> row = gpu_load_floats<N>((const T *)p.dy + source * p.cols + c);
+                for (int j = 0; j < N; j++) sum.v[j] += row.v[j];
+            }
+        }
+        __syncthreads(); // `found` has been read
+    }
+    if (c < p.cols) gpu_store_floats(to, sum);
+}
+
+template <typename T, int N>
+static void document_positions_launch(const cuda_context *x, const kernel_embedding_grad_args *p)
+{
+    const int64_t seq = p->row_tokens.full_seq, positions = p->max_seq < seq ? p->max_seq : seq;
+    const dim3 grid((unsigned)positions, (unsigned)gpu_ceil_div(p->cols, POSITION_THREADS * N));
+    if (p->rows <= 0) return;
+    gpu_launch(x, "embedding_grad", document_positions_kernel<T, N>, grid, dim3(POSITION_THREADS),
+               sizeof(unsigned) * (POSITION_THREADS / GPU_WARP), *p);
+}
+
 template <typename T, int N>
 static void positions_launch(const cuda_context *x, const kernel_embedding_grad_args *p)
 {
     const dim3 grid((unsigned)p->row_tokens.seq,
                     (unsigned)gpu_ceil_div(p->cols, POSITION_THREADS * N));
     if (p->rows <= 0) return;
+    if (p->row_tokens.documents) {
+        document_positions_launch<T, N>(x, p);
+        return;
+    }
     gpu_launch(x, "embedding_grad", positions_kernel<T, N>, grid, dim3(POSITION_THREADS), 0, *p);
 }
 

@@ -57,7 +57,7 @@ static __global__ void __launch_bounds__(ROPE_THREADS)
                   shares = (p.heads + ROPE_HEADS - 1) / ROPE_HEADS;
     const int64_t of_heads = gpu_quotient(item, packs), i = (item - of_heads * packs) * PACK;
     const int64_t r = gpu_quotient(of_heads, shares), head = of_heads - r * shares;
-    const float *angles = p.table + (kernel_row_position(&p.row_tokens, r) * half + i) * 2;
+    const float *angles = p.table + (kernel_document_position(&p.row_tokens, r) * half + i) * 2;
     // The heads of a thread lie `shares` apart, so that threads side by side have heads side by side.
     T *const x = (T *)p.x + r * p.stride + head * p.head_dim + i;
     const int64_t next = shares * p.head_dim;
@@ -100,7 +100,7 @@ static __global__ void __launch_bounds__(ROPE_THREADS)
     const int64_t packs = p.rot / PACK, shares = (p.heads + ROPE_HEADS - 1) / ROPE_HEADS;
     const int64_t of_heads = gpu_quotient(item, packs), i = (item - of_heads * packs) * PACK;
     const int64_t r = gpu_quotient(of_heads, shares), head = of_heads - r * shares;
-    const float *angles = p.table + kernel_row_position(&p.row_tokens, r) * p.rot + i;
+    const float *angles = p.table + kernel_document_position(&p.row_tokens, r) * p.rot + i;
     T *const x = (T *)p.x + r * p.stride + head * p.head_dim + i;
     const int64_t next = shares * p.head_dim;
     for (int h = 0; h < ROPE_HEADS && head + h * shares < p.heads; h++) {

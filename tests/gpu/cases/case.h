@@ -51,6 +51,8 @@ void *space_array_of(space *s, int64_t count, dtype type, const char *name);
 void *space_random(space *s, int64_t count, dtype type, float scale, const char *name);
 // Whole numbers in [0, below).
 int32_t *space_ids(space *s, int64_t count, int32_t below);
+// The starts of packed documents of about `mean` tokens each, for `rows` rows; other ones in each sequence.
+const int32_t *space_documents(space *s, const kernel_tokens *t, int64_t rows, int64_t mean);
 // A copy of a struct, or of a table of structs, aligned to 8 bytes; compared bit by bit if it has a name.
 void *space_bytes(space *s, const void *data, size_t bytes, const char *name);
 void space_free(space *s);

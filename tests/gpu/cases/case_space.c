@@ -57,6 +57,18 @@ int32_t *space_ids(space *s, int64_t count, int32_t below)
     return ids;
 }
 
+const int32_t *space_documents(space *s, const kernel_tokens *t, int64_t rows, int64_t mean)
+{
+    int32_t *start = space_array_of(s, t->first_row + rows, I32, NULL);
+    for (int64_t r = 0; r < t->first_row + rows; r++) {
+        const rng_key key = rng_key_make(19, RNG_MOCK, (uint64_t)(r / t->seq), 0);
+        int64_t first = kernel_token_position(t, r % t->seq);
+        while (first > 0 && rng_word(key, (uint64_t)first) % (uint32_t)mean != 0) first--;
+        start[r] = (int32_t)first;
+    }
+    return start;
+}
+
 void *space_bytes(space *s, const void *data, size_t bytes, const char *name)
 {
     space_array *a = take(s, bytes, 8, name);

@@ -15,6 +15,7 @@ typedef struct attention {
     shape shape;
     kernel_attention_form form;
     bool sinks, accumulates; // accumulates: the gradients of sinks
+    int64_t documents;       // about so many tokens each; 0: a sequence is one
 } attention;
 
 static const char *text_of(const attention *a)
@@ -23,11 +24,11 @@ static const char *text_of(const attention *a)
     const shape *h = &a->shape;
     snprintf(text, sizeof text,
              "B=%d Tq=%d Tk=%d H=%d KV=%d D=%d %s dropout %g gap %d rank %d of %d %s, window %d, "
-             "cap %g, sinks %d",
+             "cap %g, sinks %d, documents %d",
              (int)h->batch, (int)h->tq, (int)h->tk, (int)h->heads, (int)h->kv_heads,
              (int)h->head_dim, h->causal ? "causal" : "full", (double)h->dropout, (int)h->gap,
              h->rank, h->ranks, dtype_name(h->type), (int)a->form.window, (double)a->form.softcap,
-             a->sinks);
+             a->sinks, (int)a->documents);
     return text;
 }
 
@@ -50,9 +51,12 @@ static kernel_attention_args describe_inputs(space *s, const attention *a)
     const int64_t tokens = h->batch * (h->tk > h->tq ? h->tk : h->tq);
     unsigned char *qkv = space_random(s, tokens * row, h->type, 1, NULL);
     const size_t size = dtype_bytes(h->type);
+    kernel_tokens queries = queries_of(h);
+    if (a->documents)
+        queries.documents = space_documents(s, &queries, h->batch * h->tq, a->documents);
     return (kernel_attention_args){
         .batch = h->batch,
-        .queries = queries_of(h),
+        .queries = queries,
         .tk = h->tk,
         .heads = h->heads,
         .kv_heads = h->kv_heads,
@@ -204,32 +208,59 @@ static void check_decode(case_run *r)
 static void check_forms(case_run *r)
 {
     static const attention ALL[] = {
-        {{1, 200, 200, 1, 1, 64, true, 0, 0, 0, 0, BF16}, {1, 0}, false, false},
-        {{1, 200, 200, 2, 1, 32, true, 0, 0, 0, 0, F16}, {40, 0}, true, false},
-        {{1, 200, 200, 1, 1, 96, true, 0, 0, 0, 0, BF16}, {64, 2}, false, false},
-        {{1, 150, 150, 1, 1, 128, true, 0, 0, 0, 0, F16}, {33, 1.5f}, true, true},
-        {{2, 300, 300, 1, 1, 40, true, 0, 0, 0, 0, BF16}, {130, 0}, true, false},
-        {{1, 70, 70, 4, 2, 64, false, 0, 0, 0, 0, F16}, {0, 1}, true, true},
-        {{1, 65, 65, 2, 1, 64, true, 0, 0, 0, 0, BF16}, {0, 3}, false, false},
-        {{1, 65, 65, 2, 1, 128, true, 0, 0, 0, 0, F16}, {0, 0}, true, false},
-        {{1, 65, 65, 2, 1, 32, true, 0, 0, 0, 0, BF16}, {1000, 0}, false, false},
-        {{1, 40, 100, 1, 1, 32, true, 0, 0, 0, 0, BF16}, {17, 2}, true, false},
-        {{1, 130, 130, 2, 1, 20, true, 0, 0, 0, 0, F32}, {50, 0}, false, false},
-        {{2, 70, 70, 2, 1, 24, true, 0, 0, 0, 0, F32}, {5, 2}, true, true},
-        {{1, 33, 33, 1, 1, 160, true, 0, 1, 0, 0, BF16}, {9, 2}, true, false},
-        {{1, 72, 72, 2, 1, 64, true, 0.3f, 0, 0, 0, BF16}, {20, 2}, true, false},
-        {{1, 33, 33, 2, 1, 16, true, 0.3f, 0, 0, 0, F32}, {20, 2}, true, false},
-        {{1, 1, 600, 2, 1, 64, true, 0, 0, 0, 0, BF16}, {300, 2}, true, false},
-        {{2, 3, 520, 2, 2, 80, true, 0, 0, 0, 0, F16}, {7, 0}, true, false},
-        {{1, 4, 40, 2, 1, 32, true, 0.3f, 0, 0, 0, F32}, {11, 2}, true, false},
+        {{1, 200, 200, 1, 1, 64, true, 0, 0, 0, 0, BF16}, {1, 0}, false, false, 0},
+        {{1, 200, 200, 2, 1, 32, true, 0, 0, 0, 0, F16}, {40, 0}, true, false, 0},
+        {{1, 200, 200, 1, 1, 96, true, 0, 0, 0, 0, BF16}, {64, 2}, false, false, 0},
+        {{1, 150, 150, 1, 1, 128, true, 0, 0, 0, 0, F16}, {33, 1.5f}, true, true, 0},
+        {{2, 300, 300, 1, 1, 40, true, 0, 0, 0, 0, BF16}, {130, 0}, true, false, 0},
+        {{1, 70, 70, 4, 2, 64, false, 0, 0, 0, 0, F16}, {0, 1}, true, true, 0},
+        {{1, 65, 65, 2, 1, 64, true, 0, 0, 0, 0, BF16}, {0, 3}, false, false, 0},
+        {{1, 65, 65, 2, 1, 128, true, 0, 0, 0, 0, F16}, {0, 0}, true, false, 0},
+        {{1, 65, 65, 2, 1, 32, true, 0, 0, 0, 0, BF16}, {1000, 0}, false, false, 0},
+        {{1, 40, 100, 1, 1, 32, true, 0, 0, 0, 0, BF16}, {17, 2}, true, false, 0},
+        {{1, 130, 130, 2, 1, 20, true, 0, 0, 0, 0, F32}, {50, 0}, false, false, 0},
+        {{2, 70, 70, 2, 1, 24, true, 0, 0, 0, 0, F32}, {5, 2}, true, true, 0},
+        {{1, 33, 33, 1, 1, 160, true, 0, 1, 0, 0, BF16}, {9, 2}, true, false, 0},
+        {{1, 72, 72, 2, 1, 64, true, 0.3f, 0, 0, 0, BF16}, {20, 2}, true, false, 0},
+        {{1, 33, 33, 2, 1, 16, true, 0.3f, 0, 0, 0, F32}, {20, 2}, true, false, 0},
+        {{1, 1, 600, 2, 1, 64, true, 0, 0, 0, 0, BF16}, {300, 2}, true, false, 0},
+        {{2, 3, 520, 2, 2, 80, true, 0, 0, 0, 0, F16}, {7, 0}, true, false, 0},
+        {{1, 4, 40, 2, 1, 32, true, 0.3f, 0, 0, 0, F32}, {11, 2}, true, false, 0},
     };
     for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++) check_attention(r, ALL[i]);
     for (int rank = 0; rank < 2; rank++) {
         check_attention(
-            r,
-            (attention){{1, 80, 160, 1, 1, 64, true, 0, 0, 2, rank, BF16}, {30, 0}, true, false});
+            r, (attention){
+                   {1, 80, 160, 1, 1, 64, true, 0, 0, 2, rank, BF16}, {30, 0}, true, false, 0});
         check_attention(
-            r, (attention){{1, 20, 40, 2, 1, 24, true, 0, 0, 2, rank, F32}, {15, 2}, true, false});
+            r,
+            (attention){{1, 20, 40, 2, 1, 24, true, 0, 0, 2, rank, F32}, {15, 2}, true, false, 0});
+    }
+}
+
+// Packed documents in every kernel: each width of the tiles, plain, decoding, and context-parallel ranks, whose early
+// and late chunks may have one document.
+static void check_documents(case_run *r)
+{
+    static const attention ALL[] = {
+        {{1, 300, 300, 1, 1, 64, true, 0, 0, 0, 0, BF16}, {0, 0}, false, false, 30},
+        {{2, 200, 200, 2, 1, 32, true, 0, 0, 0, 0, F16}, {0, 0}, false, false, 150},
+        {{1, 200, 200, 1, 1, 96, true, 0, 0, 0, 0, BF16}, {40, 2}, true, false, 60},
+        {{1, 260, 260, 2, 1, 128, true, 0, 0, 0, 0, F16}, {0, 0}, true, true, 4},
+        {{1, 70, 70, 2, 1, 64, true, 0, 0, 0, 0, BF16}, {0, 0}, false, false, 1},
+        {{2, 70, 140, 1, 1, 32, true, 0, 0, 0, 0, BF16}, {0, 0}, false, false, 20},
+        {{2, 130, 130, 2, 1, 20, true, 0, 0, 0, 0, F32}, {0, 0}, false, false, 20},
+        {{1, 72, 72, 2, 1, 64, true, 0.3f, 0, 0, 0, BF16}, {0, 0}, true, false, 10},
+        {{1, 33, 33, 1, 1, 160, true, 0, 1, 0, 0, BF16}, {9, 0}, false, false, 5},
+        {{2, 3, 520, 2, 2, 80, true, 0, 0, 0, 0, F16}, {0, 0}, false, false, 100},
+        {{1, 4, 40, 2, 1, 32, true, 0.3f, 0, 0, 0, F32}, {11, 2}, true, false, 3},
+    };
+    for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++) check_attention(r, ALL[i]);
+    for (int rank = 0; rank < 2; rank++) {
+        check_attention(
+            r, (attention){{2, 80, 160, 1, 1, 64, true, 0, 0, 2, rank, BF16}, {0, 0}, 0, 0, 50});
+        check_attention(
+            r, (attention){{1, 20, 40, 2, 1, 24, true, 0, 0, 2, rank, F32}, {7, 0}, 0, 0, 9});
     }
 }
 
@@ -304,6 +335,7 @@ void cases_run(case_run *r)
     check_context_parallel(r);
     check_decode(r);
     check_forms(r);
+    check_documents(r);
     for (int i = 0; i < 6; i++) {
         const int64_t tk = case_pick(r, 1, 90), kv = case_pick(r, 1, 2);
         check(r, (shape){case_pick(r, 1, 2), case_pick(r, 1, tk), tk, kv * case_pick(r, 1, 2), kv,

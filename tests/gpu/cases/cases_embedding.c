@@ -9,7 +9,7 @@ typedef struct shape {
     int64_t rows, cols, vocab, first, full_vocab;
     ids_kind ids;
     dtype type;
-    bool residual_fp32, no_tokens, no_positions, accumulate, two_chunks;
+    bool residual_fp32, no_tokens, no_positions, accumulate, two_chunks, documents;
 } shape;
 
 static const char *const IDS_WORDS[IDS_KINDS] = {"any", "one frequent", "one", "runs"};
@@ -30,9 +30,11 @@ static int32_t *ids_of(space *s, const shape *h)
     return ids;
 }
 
-static kernel_tokens tokens_of(const shape *h)
+static kernel_tokens tokens_of(space *s, const shape *h)
 {
-    return h->two_chunks ? TWO_CHUNKS : kernel_tokens_from(SEQ, 0);
+    kernel_tokens t = h->two_chunks ? TWO_CHUNKS : kernel_tokens_from(SEQ, 0);
+    if (h->documents) t.documents = space_documents(s, &t, h->rows, 3);
+    return t;
 }
 
 static kernel_call describe(space *s, const void *args)
@@ -44,7 +46,7 @@ static kernel_call describe(space *s, const void *args)
         .u.embedding = {
             .rows = h->rows,
             .cols = h->cols,
-            .row_tokens = tokens_of(h),
+            .row_tokens = tokens_of(s, h),
             .first = h->first,
             .vocab = h->vocab == h->full_vocab ? 0 : h->vocab,
             .ids = ids_of(s, h),
@@ -65,7 +67,7 @@ static kernel_call describe_grad(space *s, const void *args)
                                     .first = h->first,
                                     .vocab = h->vocab,
                                     .max_seq = SEQ + 1,
-                                    .row_tokens = tokens_of(h),
+                                    .row_tokens = tokens_of(s, h),
                                     .ids = ids_of(s, h),
                                     .dy = space_random(s, h->rows * h->cols, residual, 1, NULL),
                                     .scale = 1.5f,
@@ -82,12 +84,12 @@ static kernel_call describe_grad(space *s, const void *args)
 static void check(case_run *r, const shape *h)
 {
     char text[200];
-    snprintf(text, sizeof text, "[%lld, %lld] vocab %lld of %lld from %lld, ids %s, %s%s%s%s%s%s",
+    snprintf(text, sizeof text, "[%lld, %lld] vocab %lld of %lld from %lld, ids %s, %s%s%s%s%s%s%s",
              (long long)h->rows, (long long)h->cols, (long long)h->vocab, (long long)h->full_vocab,
              (long long)h->first, IDS_WORDS[h->ids], dtype_name(h->type),
              h->residual_fp32 ? " residual fp32" : "", h->no_tokens ? " no tokens" : "",
              h->no_positions ? " no positions" : "", h->accumulate ? " accumulate" : "",
-             h->two_chunks ? " two chunks" : "");
+             h->two_chunks ? " two chunks" : "", h->documents ? " documents" : "");
     if (!h->no_tokens) case_check(r, describe, h, "embedding %s", text);
     case_check(r, describe_grad, h, "embedding_grad %s", text);
 }
@@ -100,6 +102,9 @@ static void check_types(case_run *r, shape h)
             h.residual_fp32 = k & 1, h.accumulate = k & 2, h.no_positions = k & 4;
             h.two_chunks = k == 3;
             check(r, &h);
+            h.documents = k < 4;
+            if (h.documents) check(r, &h);
+            h.documents = false;
         }
     }
     h.type = BF16, h.no_positions = h.two_chunks = false, h.no_tokens = true;
@@ -131,7 +136,8 @@ void cases_run(case_run *r)
                    .type = (dtype)case_pick(r, F32, F16),
                    .residual_fp32 = case_pick(r, 0, 1),
                    .accumulate = case_pick(r, 0, 1),
-                   .two_chunks = case_pick(r, 0, 1)};
+                   .two_chunks = case_pick(r, 0, 1),
+                   .documents = case_pick(r, 0, 1)};
         h.first = case_pick(r, 0, h.full_vocab - 1);
         h.vocab = case_pick(r, 1, h.full_vocab - h.first);
         check(r, &h);

@@ -7,7 +7,7 @@ enum { POSITIONS = 40 };
 typedef struct shape {
     int64_t rows, heads, head_dim, rot, gap;
     dtype type;
-    bool some, inverse, interleaved;
+    bool some, inverse, interleaved, documents;
 } shape;
 
 static const kernel_tokens SOME = {
@@ -17,9 +17,11 @@ static kernel_call describe(space *s, const void *args)
 {
     const shape *h = args;
     const int64_t stride = h->heads * h->head_dim + h->gap;
+    kernel_tokens tokens = h->some ? SOME : kernel_tokens_from(POSITIONS, 0);
+    if (h->documents) tokens.documents = space_documents(s, &tokens, h->rows, 5);
     return (kernel_call){.kind = K_ROPE,
                          .u.rope = {.rows = h->rows,
-                                    .row_tokens = h->some ? SOME : kernel_tokens_from(POSITIONS, 0),
+                                    .row_tokens = tokens,
                                     .heads = h->heads,
                                     .head_dim = h->head_dim,
                                     .rot = h->rot,
@@ -35,8 +37,8 @@ static void check(case_run *r, int64_t rows, int64_t heads, int64_t head_dim, in
                   int64_t gap)
 {
     for (dtype type = F32; type <= F16; type++)
-        for (int i = 0; i < 8; i++) {
-            const shape h = {rows, heads, head_dim, rot, gap, type, i & 1, i & 2, i & 4};
+        for (int i = 0; i < 16; i++) {
+            const shape h = {rows, heads, head_dim, rot, gap, type, i & 1, i & 2, i & 4, i & 8};
             case_check(r, describe, &h, "rope [%lld, %lld, %lld] rot %lld, gap %lld, %s variant %d",
                        (long long)rows, (long long)heads, (long long)head_dim, (long long)rot,
                        (long long)gap, dtype_name(type), i);

@@ -274,9 +274,11 @@ static double attend_loss(void *op)
     return weighted(l->forward.o, l->weight, BATCH * T * 4 * 6);
 }
 
+// With documents, there are two in each sequence.
 static void check_attention(int64_t kv_heads, bool causal, float dropout,
-                            kernel_attention_form form, bool has_sinks)
+                            kernel_attention_form form, bool has_sinks, bool documents)
 {
+    static const int32_t STARTS[BATCH * T] = {0, 0, 0, 3, 3, 3, 3, 0, 1, 1, 1, 1, 1, 1};
     enum { H = 4, D = 6 };
     float *sinks = harness_random(H, 5), d_sinks[H] = {3, 3, 3, 3};
     float *q = harness_random(ATT, 1), *k = harness_random(ATT, 2), *v = harness_random(ATT, 3);
@@ -308,6 +310,7 @@ static void check_attention(int64_t kv_heads, bool causal, float dropout,
                  .dropout.stride = 16,
                  .causal = causal},
                 d_o};
+    if (documents) l.forward.queries.documents = STARTS;
     attend_loss(&l);
     kernel_attention_grad_args g = {
         .fwd = l.forward, .d_o = d_o, .dq = dq, .dk = dk, .dv = dv, .delta = delta};
@@ -324,10 +327,12 @@ static void check_attention(int64_t kv_heads, bool causal, float dropout,
 static void attention_gradients(void **state)
 {
     (void)state;
-    check_attention(4, true, 0, (kernel_attention_form){0}, false);
-    check_attention(4, false, 0, (kernel_attention_form){.softcap = 0.7f}, false);
-    check_attention(2, true, 0, (kernel_attention_form){.window = 3}, false);
-    check_attention(1, true, 0.3f, (kernel_attention_form){4, 1.5f}, true);
+    check_attention(4, true, 0, (kernel_attention_form){0}, false, false);
+    check_attention(4, false, 0, (kernel_attention_form){.softcap = 0.7f}, false, false);
+    check_attention(2, true, 0, (kernel_attention_form){.window = 3}, false, false);
+    check_attention(1, true, 0.3f, (kernel_attention_form){4, 1.5f}, true, false);
+    check_attention(2, true, 0, (kernel_attention_form){0}, false, true);
+    check_attention(1, true, 0.3f, (kernel_attention_form){3, 1.5f}, true, true);
 }
 
 // ---- activations ----

@@ -332,6 +332,60 @@ static void attention_of_the_last_query_equals_that_among_all(void **state)
     free(q), free(k), free(v);
 }
 
+// Two documents in a sequence give what two sequences give.
+static void documents_of_a_sequence_equal_sequences(void **state)
+{
+    (void)state;
+    enum { T = 6, D = 4, FIRST = 2 };
+    static const int32_t STARTS[T] = {0, 0, FIRST, FIRST, FIRST, FIRST};
+    float *qkv = harness_random(3 * T * D, 1), *table = harness_random(T * D, 2);
+    float *rotated = malloc(sizeof(float) * 3 * T * D);
+    float packed[T * D], apart[T * D], lse[T];
+    kernel_attention_args p = {.batch = 1,
+                               .queries = kernel_tokens_from(T, 0),
+                               .tk = T,
+                               .heads = 1,
+                               .kv_heads = 1,
+                               .head_dim = D,
+                               .q_stride = 3 * D,
+                               .k_stride = 3 * D,
+                               .v_stride = 3 * D,
+                               .o_stride = D,
+                               .q = qkv,
+                               .k = qkv + D,
+                               .v = qkv + 2 * D,
+                               .o = packed,
+                               .lse = lse,
+                               .scale = 0.5f,
+                               .causal = true};
+    kernel_rope_args rope = {.rows = T,
+                             .row_tokens = p.queries,
+                             .heads = 2,
+                             .head_dim = D,
+                             .rot = D,
+                             .stride = 3 * D,
+                             .table = table};
+    p.queries.documents = rope.row_tokens.documents = STARTS;
+    memcpy(rotated, qkv, sizeof(float) * 3 * T * D);
+    rope.x = rotated;
+    run(K_ROPE, &rope);
+    run(K_ATTENTION, &p);
+    for (int i = 0; i < 2; i++) {
+        const int first = i ? FIRST : 0, count = i ? T - FIRST : FIRST;
+        kernel_attention_args a = p;
+        kernel_rope_args r = rope;
+        a.tk = count, a.queries = r.row_tokens = kernel_tokens_from(count, 0);
+        a.q = qkv + first * 3 * D, a.k = qkv + first * 3 * D + D, a.v = qkv + first * 3 * D + 2 * D;
+        a.o = apart + first * D;
+        run(K_ATTENTION, &a);
+        r.rows = count, r.x = qkv + first * 3 * D;
+        run(K_ROPE, &r);
+    }
+    assert_memory_equal(packed, apart, sizeof packed);
+    assert_memory_equal(rotated, qkv, sizeof(float) * 3 * T * D);
+    free(qkv), free(table), free(rotated);
+}
+
 // The values are PyTorch's, in double: cross_entropy(2 * tanh(0.7 * x / 2), [2, 1], reduction='sum') and its gradient.
 static void capped_logits_give_the_loss_of_torch(void **state)
 {
@@ -406,6 +460,7 @@ int main(void)
         cmocka_unit_test(capped_logits_give_the_loss_of_torch),
         cmocka_unit_test(neighbours_are_rotated_as_in_transformers),
         cmocka_unit_test(attention_of_the_last_query_equals_that_among_all),
+        cmocka_unit_test(documents_of_a_sequence_equal_sequences),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -14,6 +14,7 @@ typedef struct attention_case {
     attention_shape shape;
     kernel_attention_form form;
     bool sinks, accumulates; // accumulates: the gradients of sinks
+    uint32_t documents;      // about so many tokens each; 0: a sequence is one
 } attention_case;
 
 static const char *case_text(const attention_case *c)
@@ -22,10 +23,11 @@ static const char *case_text(const attention_case *c)
     static char text[200];
     snprintf(text, sizeof text,
              "B=%ld Tq=%ld Tk=%ld H=%ld KV=%ld D=%ld %s dropout %g rank %d of %d window %ld cap %g "
-             "%s %s",
+             "%s documents %u %s",
              (long)s->batch, (long)s->tq, (long)s->tk, (long)s->heads, (long)s->kv_heads,
              (long)s->head_dim, s->causal ? "causal" : "full", s->dropout, s->rank, s->ranks,
-             (long)c->form.window, c->form.softcap, c->sinks ? "sinks" : "", dtype_name(s->type));
+             (long)c->form.window, c->form.softcap, c->sinks ? "sinks" : "", c->documents,
+             dtype_name(s->type));
     return text;
 }
 
@@ -47,9 +49,12 @@ static kernel_attention_args describe_inputs(space *s, const attention_case *c)
     int64_t tokens = h->batch * (h->tk > h->tq ? h->tk : h->tq);
     unsigned char *qkv = space_random(s, tokens * row, h->type, 1, NULL);
     size_t size = dtype_bytes(h->type);
+    kernel_tokens queries = queries_of(h);
+    if (c->documents)
+        queries.documents = space_documents(s, &queries, h->batch * h->tq, c->documents);
     return (kernel_attention_args){
         .batch = h->batch,
-        .queries = queries_of(h),
+        .queries = queries,
         .tk = h->tk,
         .heads = h->heads,
         .kv_heads = h->kv_heads,
@@ -236,14 +241,14 @@ static void caps_and_sinks_equal_the_reference(void **state)
 {
     (void)state;
     const attention_case cases[] = {
-        {{2, 70, 70, 4, 2, 24, true, 0, F32, 0, 0}, {0, 2}, false, false},
-        {{1, 65, 65, 1, 1, 80, false, 0, F32, 0, 0}, {0, 0.5f}, true, false},
-        {{2, 100, 100, 6, 2, 16, true, 0, F32, 0, 0}, {0, 0}, true, true},
-        {{1, 130, 130, 2, 1, 20, true, 0.2f, F32, 0, 0}, {33, 3}, true, false},
-        {{1, 3, 257, 4, 1, 40, true, 0, F32, 0, 0}, {0, 2}, true, false},
-        {{2, 1, 300, 4, 2, 64, true, 0.25f, F32, 0, 0}, {17, 4}, true, false},
-        {{1, 128, 512, 1, 1, 64, true, 0, F32, 4, 3}, {50, 4}, true, true},
-        {{2, 70, 280, 2, 1, 16, true, 0.2f, F32, 4, 2}, {90, 0}, true, false},
+        {{2, 70, 70, 4, 2, 24, true, 0, F32, 0, 0}, {0, 2}, false, false, 0},
+        {{1, 65, 65, 1, 1, 80, false, 0, F32, 0, 0}, {0, 0.5f}, true, false, 0},
+        {{2, 100, 100, 6, 2, 16, true, 0, F32, 0, 0}, {0, 0}, true, true, 0},
+        {{1, 130, 130, 2, 1, 20, true, 0.2f, F32, 0, 0}, {33, 3}, true, false, 0},
+        {{1, 3, 257, 4, 1, 40, true, 0, F32, 0, 0}, {0, 2}, true, false, 0},
+        {{2, 1, 300, 4, 2, 64, true, 0.25f, F32, 0, 0}, {17, 4}, true, false, 0},
+        {{1, 128, 512, 1, 1, 64, true, 0, F32, 4, 3}, {50, 4}, true, true, 0},
+        {{2, 70, 280, 2, 1, 16, true, 0.2f, F32, 4, 2}, {90, 0}, true, false, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_both(cases[i]);
 }
@@ -274,6 +279,114 @@ static void random_forms_equal_the_reference(void **state)
     }
 }
 
+// ---- Packed documents
+
+// Documents of one token, of a strip, of a tile and of several tiles, in every kernel.
+static void documents_equal_the_reference(void **state)
+{
+    (void)state;
+    static const uint32_t means[] = {1, 4, 30, 150};
+    static const attention_case cases[] = {
+        {{2, 300, 300, 2, 1, 16, true, 0, F32, 0, 0}, {0, 0}, false, false, 0},
+        {{1, 150, 150, 2, 1, 24, true, 0.2f, F32, 0, 0}, {0, 0}, true, true, 0},
+        {{2, 140, 140, 1, 1, 20, true, 0, F32, 0, 0}, {17, 2}, false, false, 0},
+        {{1, 70, 140, 2, 2, 8, true, 0, F32, 0, 0}, {0, 0}, false, false, 0},
+        {{2, 3, 290, 4, 2, 16, true, 0.2f, F32, 0, 0}, {40, 0}, true, false, 0},
+        {{2, 100, 200, 2, 1, 8, true, 0, F32, 2, 0}, {0, 0}, false, false, 0},
+        {{2, 100, 200, 2, 1, 8, true, 0, F32, 2, 1}, {0, 0}, false, false, 0},
+        {{1, 128, 512, 1, 1, 16, true, 0.2f, F32, 4, 2}, {50, 4}, true, true, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t k = 0; k < sizeof means / sizeof *means; k++) {
+            attention_case c = cases[i];
+            c.documents = means[k];
+            check_both(c);
+        }
+    const attention_case sweeps = {.shape = {1, 66, 66, 1030, 1, 12, true, 0, BF16, 0, 0},
+                                   .documents = 12};
+    check_kernel(describe_backward, &sweeps, case_text(&sweeps));
+}
+
+// The call for the rows from row `first` on, a document of `count` tokens, as a sequence of its own.
+static kernel_attention_args take_document(const kernel_attention_args *p, int64_t first,
+                                           int64_t count)
+{
+    const size_t size = dtype_bytes(p->type);
+    kernel_attention_args d = *p;
+    d.batch = 1, d.tk = count, d.queries = kernel_tokens_from(count, 0);
+    d.q = (const char *)p->q + size * (size_t)(first * p->q_stride);
+    d.k = (const char *)p->k + size * (size_t)(first * p->k_stride);
+    d.v = (const char *)p->v + size * (size_t)(first * p->v_stride);
+    d.o = malloc(size * (size_t)(count * p->o_stride));
+    d.lse = malloc(sizeof(float) * (size_t)(count * p->heads));
+    return d;
+}
+
+// Compares `count` rows of `cols` elements of two arrays with the same strides.
+static void same_rows(const char *what, const void *a, const void *b, int64_t count, int64_t cols,
+                      int64_t stride, dtype type)
+{
+    const size_t size = dtype_bytes(type);
+    for (int64_t r = 0; r < count; r++)
+        if (memcmp((const char *)a + size * (size_t)(r * stride),
+                   (const char *)b + size * (size_t)(r * stride), size * (size_t)cols) != 0)
+            fail_msg("%s of row %ld of a document of %ld rows differs", what, (long)r, (long)count);
+}
+
+static void check_document(const cpu_kernels *fast, const kernel_attention_grad_args *g,
+                           int64_t first, int64_t count)
+{
+    const kernel_attention_args *p = &g->fwd;
+    const size_t size = dtype_bytes(p->type), o = size * (size_t)(first * p->o_stride),
+                 row = size * (size_t)(first * p->q_stride);
+    const int64_t d = p->head_dim;
+    kernel_attention_grad_args alone = {.fwd = take_document(p, first, count)};
+    char *dqkv = malloc(size * (size_t)(count * p->q_stride));
+    alone.d_o = (const char *)g->d_o + o;
+    alone.dq = dqkv;
+    alone.dk = dqkv + ((const char *)g->dk - (const char *)g->dq);
+    alone.dv = dqkv + ((const char *)g->dv - (const char *)g->dq);
+    alone.delta = malloc(sizeof(float) * (size_t)(count * p->heads));
+    fast->run[K_ATTENTION](&vec_one, &alone.fwd);
+    fast->run[K_ATTENTION_GRAD](&vec_one, &alone);
+    same_rows("o", (const char *)p->o + o, alone.fwd.o, count, p->heads * d, p->o_stride, p->type);
+    same_rows("dqkv", (const char *)g->dq + row, dqkv, count, (p->heads + 2 * p->kv_heads) * d,
+              p->q_stride, p->type);
+    for (int64_t h = 0; h < p->heads; h++)
+        same_rows("lse", p->lse + h * p->queries.seq + first, alone.fwd.lse + h * count, 1, count,
+                  0, F32);
+    free(alone.fwd.o), free(alone.fwd.lse), free(alone.delta), free(dqkv);
+}
+
+// A document has the bits of a sequence that holds it alone. The kernel of up to 4 queries has bits of its
+// own, so shorter documents are left out.
+static void the_bits_of_a_document_are_its_own(void **state)
+{
+    (void)state;
+    static const attention_case cases[] = {
+        {{1, 700, 700, 2, 1, 16, true, 0, F32, 0, 0}, {0, 0}, false, false, 90},
+        {{1, 600, 600, 2, 2, 24, true, 0, BF16, 0, 0}, {70, 3}, true, false, 200},
+        {{1, 300, 300, 4, 2, 20, true, 0, F16, 0, 0}, {0, 0}, true, false, 12},
+        {{1, 900, 900, 1, 1, 8, true, 0, F32, 0, 0}, {0, 0}, false, false, 500},
+    };
+    cpu_kernels fast;
+    cpu_kernels_fill(&fast, vec_one.level);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        space s = {.used = 0};
+        const kernel_call call = describe_backward(&s, &cases[i]);
+        const kernel_attention_grad_args *g = &call.u.attention_grad;
+        const int32_t *start = g->fwd.queries.documents;
+        int documents = 0;
+        fast.run[K_ATTENTION_GRAD](&vec_one, g);
+        for (int64_t t = 0, end; t < g->fwd.queries.seq; t = end) {
+            for (end = t + 1; end < g->fwd.queries.seq && start[end] == start[t];) end++;
+            if (end - t > 4) check_document(&fast, g, t, end - t), documents++;
+        }
+        assert_true(documents > 1);
+        space_free(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +401,8 @@ int main(void)
         cmocka_unit_test(a_window_in_two_sweeps_equals_the_reference),
         cmocka_unit_test(caps_and_sinks_equal_the_reference),
         cmocka_unit_test(random_forms_equal_the_reference),
+        cmocka_unit_test(documents_equal_the_reference),
+        cmocka_unit_test(the_bits_of_a_document_are_its_own),
     };
     return cmocka_run_group_tests(tests, vec_open, vec_close);
 }

@@ -45,13 +45,20 @@ static kernel_call describe_bias_grad(space *s, const void *args)
 static const kernel_tokens two_chunks = {
     .seq = 4, .full_seq = 8, .chunk = 2, .start = {1, 5}, .first_row = 3};
 
+static kernel_tokens with_documents(space *s, int64_t rows)
+{
+    kernel_tokens t = two_chunks;
+    t.documents = space_documents(s, &t, rows, 3);
+    return t;
+}
+
 static kernel_call describe_embedding(space *s, const void *args)
 {
     const shape *h = args;
     return (kernel_call){
         .kind = K_EMBEDDING,
         .u.embedding = {.rows = h->rows,
-                        .row_tokens = two_chunks,
+                        .row_tokens = h->variant == 2 ? with_documents(s, h->rows) : two_chunks,
                         .cols = h->cols,
                         .type = h->type,
                         .ids = space_ids(s, h->rows, 13),
@@ -70,7 +77,7 @@ static kernel_call describe_embedding_grad(space *s, const void *args)
         .kind = K_EMBEDDING_GRAD,
         .u.embedding_grad = {
             .rows = h->rows,
-            .row_tokens = two_chunks,
+            .row_tokens = v == 4 ? with_documents(s, h->rows) : two_chunks,
             .cols = h->cols,
             .vocab = 13,
             .max_seq = 7,
@@ -133,23 +140,24 @@ static kernel_call describe_norm_grad(space *s, const void *args)
                         .accumulate_dbias = !in_place}};
 }
 
-// `variant` is rot / 2; with a column, pairs are neighbours.
+// `variant` is rot / 2. Bits of `cols`: pairs are neighbours, packed documents.
 static kernel_call describe_rope(space *s, const void *args)
 {
     const shape *h = args;
     int64_t rot = 2 * h->variant, dim = rot + h->variant % 3, stride = 3 * dim + 1;
-    return (kernel_call){.kind = K_ROPE,
-                         .u.rope = {.rows = h->rows,
-                                    .row_tokens = two_chunks,
-                                    .heads = 3,
-                                    .head_dim = dim,
-                                    .rot = rot,
-                                    .stride = stride,
-                                    .interleaved = h->cols > 0,
-                                    .inverse = h->variant % 2,
-                                    .type = h->type,
-                                    .x = space_random(s, h->rows * stride, h->type, 1, "x"),
-                                    .table = space_random(s, 7 * rot, F32, 1, NULL)}};
+    return (kernel_call){
+        .kind = K_ROPE,
+        .u.rope = {.rows = h->rows,
+                   .row_tokens = h->cols & 2 ? with_documents(s, h->rows) : two_chunks,
+                   .heads = 3,
+                   .head_dim = dim,
+                   .rot = rot,
+                   .stride = stride,
+                   .interleaved = h->cols & 1,
+                   .inverse = h->variant % 2,
+                   .type = h->type,
+                   .x = space_random(s, h->rows * stride, h->type, 1, "x"),
+                   .table = space_random(s, 7 * rot, F32, 1, NULL)}};
 }
 
 static kernel_call describe_activation(space *s, const void *args)
@@ -386,8 +394,8 @@ static kernel_call describe_digest(space *s, const void *args)
         check_all(describe, variants);                                                             \
     }
 CASE(bias_grad_equals_the_reference, describe_bias_grad, 2)
-CASE(embedding_equals_the_reference, describe_embedding, 2)
-CASE(embedding_grad_equals_the_reference, describe_embedding_grad, 4)
+CASE(embedding_equals_the_reference, describe_embedding, 3)
+CASE(embedding_grad_equals_the_reference, describe_embedding_grad, 5)
 CASE(norm_equals_the_reference, describe_norm, 6)
 CASE(norm_grad_equals_the_reference, describe_norm_grad, 12)
 CASE(activation_equals_the_reference, describe_activation, ACTIVATIONS)
@@ -407,7 +415,7 @@ static void rope_equals_the_reference(void **state)
 {
     (void)state;
     for (int half = 1; half < 70; half += half < 20 ? 1 : 13) {
-        for (int v = 0; v < 2 * TYPES; v++) {
+        for (int v = 0; v < 4 * TYPES; v++) {
             shape s = {40, v / TYPES, types[v % TYPES], F32, half};
             check_kernel(describe_rope, &s, dtype_name(s.type));
         }

@@ -113,6 +113,20 @@ static inline int32_t *space_ids(space *s, int64_t count, int32_t below)
     return ids;
 }
 
+// The starts of packed documents of about `mean` tokens each, for `rows` rows; other ones in each sequence.
+static inline const int32_t *space_documents(space *s, const kernel_tokens *t, int64_t rows,
+                                             uint32_t mean)
+{
+    int32_t *start = space_array_of(s, t->first_row + rows, I32, NULL);
+    for (int64_t r = 0; r < t->first_row + rows; r++) {
+        const rng_key key = rng_key_make(19, RNG_MOCK, (uint64_t)(r / t->seq), mean);
+        int64_t first = kernel_token_position(t, r % t->seq);
+        while (first > 0 && rng_word(key, (uint64_t)first) % mean != 0) first--;
+        start[r] = (int32_t)first;
+    }
+    return start;
+}
+
 static inline void space_free(space *s)
 {
     for (int i = 0; i < s->used; i++) {

@@ -40,6 +40,13 @@ typedef struct rig_options {
     // Negative controls: overwrite what is saved for wgrad; give every rank the shards of rank 0; give
     // every context-parallel rank the tokens of the rank after it.
     bool spoil_saved, take_shard_0, take_other_tokens;
+    // Where the documents of every sequence begin [seq], for a model with documents.
+    const int32_t *starts;
+    // Ids and labels are drawn for `tokens` tokens, of which these are those from first_token on. 0: for
+    // the tokens of the batch.
+    int64_t first_token, tokens;
+    int64_t
+        only_token; // 1 + the token whose label alone is not ignored; 0: others have labels, too
     uint64_t seed;
     double loss_scale; // 0 means 1
     int moved_param;   // its weights are moved by moved_by along rig_draw_direction
@@ -68,7 +75,7 @@ typedef struct rig_rank {
     size_t workspace_bytes;
     uint64_t sent_cp; // bytes, by the communicator's own count
     float *rope;
-    int32_t *ids, *labels;
+    int32_t *ids, *labels, *documents;
     double *sums;
     status result;
     err error;
@@ -156,15 +163,18 @@ static void rig_batch(rig_rank *r)
     const int cp = rig_cp_ranks(r->o), rank = m->position.coord[AXIS_CP];
     const kernel_tokens t =
         graph_tokens(m->seq, cp, r->o->take_other_tokens ? (rank + 1) % cp : rank);
-    const int64_t all = m->batch * m->seq, rows = m->batch * t.seq;
+    const int64_t all = r->o->tokens ? r->o->tokens : m->batch * m->seq, rows = m->batch * t.seq;
     const uint32_t vocab = (uint32_t)r->o->config.vocab;
     const rng_key key = rng_key_make(3, RNG_MOCK, 0, 0);
     r->ids = rig_alloc(r, (size_t)rows * 4), r->labels = rig_alloc(r, (size_t)rows * 4);
+    r->documents = r->o->starts ? rig_alloc(r, (size_t)rows * 4) : NULL;
     for (int64_t i = 0; i < rows; i++) {
-        const int64_t from = kernel_logical_row(&t, i);
+        const int64_t from = r->o->first_token + kernel_logical_row(&t, i);
+        if (r->documents) r->documents[i] = r->o->starts[kernel_row_position(&t, i)];
         r->ids[i] = (int32_t)(rng_word(key, (uint64_t)from) % vocab);
         r->labels[i] = (int32_t)(rng_word(key, (uint64_t)(all + from)) % vocab);
         if (from % 7 == 3) r->labels[i] = IGNORED_LABEL;
+        if (r->o->only_token && from != r->o->only_token - 1) r->labels[i] = IGNORED_LABEL;
     }
 }
 
@@ -201,6 +211,7 @@ static graph_run rig_context(rig_rank *r, int b)
                    .weight = r->weight[b],
                    .gradient = r->gradient[b],
                    .grad_written = r->grad_written[b],
+                   .documents = r->documents,
                    .rope = model_block_rope(r->m, b, r->rope),
                    .loss_sum = &r->sums[0],
                    .loss_count = &r->sums[1],

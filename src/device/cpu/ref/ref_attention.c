@@ -28,7 +28,7 @@ static ref_query query_at(const kernel_attention_args *p, const kernel_draw_key 
         .stat = (b * p->heads + h) * p->queries.seq + t,
         .k = b * p->k_batch + kv * p->head_dim,
         .v = b * p->v_batch + kv * p->head_dim,
-        .first = p->causal ? kernel_attention_first_key(&p->form, position) : 0,
+        .first = p->causal ? kernel_attention_row_first_key(p, row) : 0,
         .keys = p->causal ? position + 1 : p->tk,
         .sink = p->sinks ? ref_load(p->sinks, h, p->type) : -INFINITY,
         .key = d->key,

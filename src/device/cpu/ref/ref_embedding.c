@@ -13,7 +13,7 @@ void ref_embedding(const cpu_context *x, const void *args)
     for (int64_t r = 0; r < p->rows; r++) {
         int64_t id = p->ids[r] - p->first;
         bool is_local = p->vocab == 0 || (id >= 0 && id < p->vocab);
-        int64_t position = kernel_row_position(&p->row_tokens, r) * p->cols;
+        int64_t position = kernel_document_position(&p->row_tokens, r) * p->cols;
         for (int64_t c = 0; c < p->cols; c++) {
             ref_real y = is_local ? p->scale * ref_load(p->tokens, id * p->cols + c, p->type) : 0;
             if (p->positions) y += ref_load(p->positions, position + c, p->type);
@@ -54,7 +54,7 @@ void ref_embedding_grad(const cpu_context *x, const void *args)
     if (p->d_positions && !p->accumulate_positions)
         memset(p->d_positions, 0, row_bytes * (size_t)p->max_seq);
     for (int64_t r = 0; r < p->rows; r++) {
-        const int64_t position = kernel_row_position(&p->row_tokens, r);
+        const int64_t position = kernel_document_position(&p->row_tokens, r);
         if (p->d_tokens && is_first(p, r)) add_id(p, r);
         for (int64_t c = 0; p->d_positions && c < p->cols; c++)
             p->d_positions[position * p->cols + c] +=

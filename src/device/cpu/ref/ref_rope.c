@@ -8,7 +8,7 @@ void ref_rope(const cpu_context *x, const void *args)
     const kernel_rope_args *p = args;
     int64_t half = p->rot / 2;
     for (int64_t r = 0; r < p->rows; r++) {
-        const float *angles = p->table + kernel_row_position(&p->row_tokens, r) * half * 2;
+        const float *angles = p->table + kernel_document_position(&p->row_tokens, r) * half * 2;
         for (int64_t h = 0; h < p->heads; h++) {
             int64_t offset = r * p->stride + h * p->head_dim;
             for (int64_t i = 0; i < half; i++) {

@@ -62,15 +62,15 @@ static __device__ inline void forward_multiply_keys(forward_scores<D, DROPS> &s,
 // t is the query of row 0 of the lane, and k0 the first key of the tile.
 template <int D, bool DROPS, bool FORM>
 static __device__ inline void forward_mask(forward_scores<D, DROPS> &s,
-                                           const kernel_attention_args &p, int64_t t, int k0,
-                                           int lane)
+                                           const kernel_attention_args &p, int64_t b, int64_t t,
+                                           int k0, int lane)
 {
     GPU_UNROLL
     for (int i = 0; i < 2 * FORWARD_PARTS; i++) {
         const int64_t row = t + 16 * (i / 2) + 8 * (i % 2), last = p.queries.seq - 1;
         const int seen = attention_seen(p, row < last ? row : last) - k0 - 2 * (lane % 4);
         const int hidden =
-            FORM ? attention_hidden(p, row < last ? row : last) - k0 - 2 * (lane % 4) : 0;
+            FORM ? attention_hidden(p, b, row < last ? row : last) - k0 - 2 * (lane % 4) : 0;
         GPU_UNROLL
         for (int n = 0; n < FORWARD_KEYS<D, DROPS> / 4; n++) {
             const int key = 8 * (n / 2) + n % 2;
@@ -103,7 +103,8 @@ static __device__ inline void forward_softmax(forward_state<D> *f, forward_score
         top = fmaxf(top, fmaxf(s[m][n][2 * half], s[m][n][2 * half + 1]));
     top = fmaxf(top, __shfl_xor_sync(GPU_ALL_LANES, top, 1));
     top = fmaxf(top, __shfl_xor_sync(GPU_ALL_LANES, top, 2));
-    const float base = FORM && top == -INFINITY ? 0 : top; // the window is yet to begin
+    const float base =
+        FORM && top == -INFINITY ? 0 : top; // the window, or the document, is yet to begin
     const float fade = gpu_exp2(f->top[m][half] - base);
     float sum = f->sum[m][half] * fade;
     f->top[m][half] = top;
@@ -241,7 +242,7 @@ static __global__ void __launch_bounds__(FORWARD_THREADS)
         t0 + row0 > last ? 0 : attention_seen(p, min(t0 + row0 + FORWARD_WARP_QUERIES - 1, last));
     const int all = attention_seen(p, min(t0 + row0, last));
     const attention_limits hidden = attention_hidden_of<FORM, KEYS>(
-        p, t0, min(t0 + row0, last), min(t0 + row0 + FORWARD_WARP_QUERIES - 1, last));
+        p, a.b, t0, min(t0 + row0, last), min(t0 + row0 + FORWARD_WARP_QUERIES - 1, last));
     tile_copy<KEYS, D, FORWARD_THREADS>(tiles->k, k, hidden.block, keys, p.k);
     gpu_copy_commit();
     for (int k0 = hidden.block; k0 < keys; k0 += KEYS) {
@@ -264,7 +265,7 @@ static __global__ void __launch_bounds__(FORWARD_THREADS)
             (&s[0][0][0])[i] *= p.scale * ATTENTION_LOG2E;
         if (FORM) forward_cap<D, DROPS>(s, p);
         if (all < k0 + KEYS || (FORM && k0 < hidden.some))
-            forward_mask<D, DROPS, FORM>(s, p, t0 + row0 + masked / 4, k0, masked);
+            forward_mask<D, DROPS, FORM>(s, p, a.b, t0 + row0 + masked / 4, k0, masked);
         GPU_UNROLL
         for (int i = 0; i < 2 * FORWARD_PARTS; i++)
             forward_softmax<D, DROPS, FORM>(&f, s, i / 2, i % 2);

@@ -1,7 +1,9 @@
 // cuda_attention.h -- shared by the attention kernels: which keys a query sees, where the vectors of a
 // head lie, the cap of scores, sinks, and the random numbers of dropout. It knows no tile.
 //
-// FORM of a kernel says that the call may have a window, a cap or sinks. Without it, the kernel has no code for them.
+// FORM of a kernel says that the call may have a window, a cap, sinks or documents. Without it, the kernel has no code
+// for them. A document hides earlier keys as a window does: the first key that a query sees never falls from query to
+// query.
 //
 // The form depends on types, shapes and addresses only, and each query, or key, of each batch and
 // head is computed as if it were alone. So a row's bits depend neither on the batch nor on how many heads
@@ -130,26 +132,28 @@ static __device__ inline int attention_seen(const kernel_attention_args &p, int6
     return (int)(seen < p.tk ? seen : p.tk);
 }
 
-// The number of keys, from key 0 on, that lie before the window of query t. No later query has fewer.
-static __device__ inline int attention_hidden(const kernel_attention_args &p, int64_t t)
+// The number of keys, from key 0 on, that lie before the window or the document of query t of sequence b. No later query
+// has fewer.
+static __device__ inline int attention_hidden(const kernel_attention_args &p, int64_t b, int64_t t)
 {
     if (!p.causal) return 0;
+    if (p.queries.documents) return (int)kernel_attention_row_first_key(&p, b * p.queries.seq + t);
     return (int)kernel_attention_first_key(&p.form, kernel_token_position(&p.queries, t));
 }
 
-// The keys that lie before the windows: of all queries of a block, in whole tiles of TILE keys; of all queries of a warp;
-// and of some query of the warp. The warp has queries from t to t_end, and the block from t0 on.
+// The keys that lie before the windows and the documents: of all queries of a block, in whole tiles of TILE keys; of all
+// queries of a warp; and of some query of the warp. The warp has queries from t to t_end, and the block from t0 on.
 struct attention_limits {
     int block, all, some;
 };
 
 template <bool FORM, int TILE>
 static __device__ inline attention_limits attention_hidden_of(const kernel_attention_args &p,
-                                                              int t0, int t, int t_end)
+                                                              int64_t b, int t0, int t, int t_end)
 {
     if (!FORM) return {0, 0, 0};
-    return {attention_hidden(p, t0) / TILE * TILE, attention_hidden(p, t),
-            attention_hidden(p, t_end)};
+    return {attention_hidden(p, b, t0) / TILE * TILE, attention_hidden(p, b, t),
+            attention_hidden(p, b, t_end)};
 }
 
 // The first query that key j does not come after; queries.seq or more if there is none.
@@ -162,12 +166,36 @@ static __device__ inline int64_t attention_first_query(const kernel_attention_ar
     return q.chunk + (j > q.start[1] ? j - q.start[1] : 0);
 }
 
-// The number of queries, from query 0 on, after which key j lies before every window.
-static __device__ inline int attention_end_query(const kernel_attention_args &p, int64_t j)
+// The number of queries of sequence b, from query 0 on, whose documents do not begin after key j. The lanes of a warp call
+// it together: each looks at the last query of a piece.
+static __device__ inline int attention_end_document(const kernel_attention_args &p, int64_t b,
+                                                    int64_t j)
 {
-    const int queries = (int)p.queries.seq;
-    if (!p.causal || p.form.window == 0) return queries;
-    return (int)min(attention_first_query(p, j + p.form.window), (int64_t)queries);
+    const int32_t *start = p.queries.documents + p.queries.first_row + b * p.queries.seq;
+    const int lane = (int)threadIdx.x % GPU_WARP;
+    int first = 0, count = (int)p.queries.seq; // the end is among first … first+count
+    while (count > 0) {
+        const int piece = (count + GPU_WARP - 1) / GPU_WARP, last = (lane + 1) * piece - 1;
+        unsigned before = __ballot_sync(GPU_ALL_LANES, last < count && start[first + last] <= j),
+                 pieces = 0;
+        for (; before & 1; before >>= 1) pieces++;
+        first += (int)pieces * piece;
+        count = min(count - (int)pieces * piece, piece - 1);
+    }
+    return first;
+}
+
+// The number of queries of sequence b, from query 0 on, after which key j lies before every window and document. The lanes
+// of a warp call it together.
+static __device__ inline int attention_end_query(const kernel_attention_args &p, int64_t b,
+                                                 int64_t j)
+{
+    int end = (int)p.queries.seq;
+    if (!p.causal) return end;
+    if (p.form.window > 0)
+        end = (int)min(attention_first_query(p, j + p.form.window), (int64_t)end);
+    if (p.queries.documents) end = min(end, attention_end_document(p, b, j));
+    return end;
 }
 
 // A scaled score, in units of log 2, after the cap; *slope is that of the cap.

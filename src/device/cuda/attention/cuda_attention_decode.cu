@@ -27,7 +27,7 @@ static __device__ inline decode_query decode_query_of(const kernel_attention_arg
     q.a = {b, h, h / (p.heads / p.kv_heads)};
     q.t = i % p.queries.seq;
     q.row = b * p.heads * p.queries.seq + i;
-    q.hidden = attention_hidden(p, q.t);
+    q.hidden = attention_hidden(p, b, q.t);
     q.seen = attention_seen(p, q.t);
     return q;
 }

@@ -167,12 +167,12 @@ queries_scores(const queries_state<D, DROPS> *w, grad_scores<D, DROPS> &s,
     }
 }
 
-// As queries_scores, for a call with a window, a cap or sinks.
+// As queries_scores, for a call with a window, a cap, sinks or documents.
 template <int D>
 static __device__ inline void
 queries_scores_form(const queries_state<D, false> *w, grad_scores<D, false> &s,
-                    grad_scores<D, false> &ds, const kernel_attention_args &p, int64_t t, int k0,
-                    bool masked, int lane)
+                    grad_scores<D, false> &ds, const kernel_attention_args &p, int64_t b, int64_t t,
+                    int k0, bool masked, int lane)
 {
     constexpr int PARTS = grad_shape<D, false>::PARTS;
     const float scale = p.scale * ATTENTION_LOG2E;
@@ -182,7 +182,7 @@ queries_scores_form(const queries_state<D, false> *w, grad_scores<D, false> &s,
         const int64_t row = t + 16 * m + 8 * half, last = p.queries.seq - 1;
         const int key0 = k0 + 2 * (lane % 4);
         const int seen = masked ? attention_seen(p, row < last ? row : last) - key0 : GRAD_STEP;
-        const int hidden = masked ? attention_hidden(p, row < last ? row : last) - key0 : 0;
+        const int hidden = masked ? attention_hidden(p, b, row < last ? row : last) - key0 : 0;
         GPU_UNROLL
         for (int n = 0; n < GRAD_STEP / 4; n++) {
             const int key = 8 * (n / 2) + n % 2, e = 2 * half + n % 2;
@@ -240,7 +240,7 @@ static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS, D == 32 
         t0 + row0 > last ? 0 : attention_seen(p, min(t0 + row0 + shape::WARP_ROWS - 1, last));
     const int all = attention_seen(p, min(t0 + row0, last));
     const attention_limits hidden = attention_hidden_of<FORM, OTHERS>(
-        p, t0, min(t0 + row0, last), min(t0 + row0 + shape::WARP_ROWS - 1, last));
+        p, a.b, t0, min(t0 + row0, last), min(t0 + row0 + shape::WARP_ROWS - 1, last));
     tile_copy<OTHERS, D, shape::THREADS>(tiles->stage[0].k, k, hidden.block, keys, p.k);
     tile_copy<OTHERS, D, shape::THREADS>(tiles->stage[0].v, v, hidden.block, keys, p.v);
     gpu_copy_commit();
@@ -265,7 +265,7 @@ static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS, D == 32 
             }
             const int64_t t = t0 + row0 + lane / 4;
             if constexpr (FORM)
-                queries_scores_form<D>(&w, s, ds, p, t, k0 + step,
+                queries_scores_form<D>(&w, s, ds, p, a.b, t, k0 + step,
                                        k0 + step + GRAD_STEP > all || k0 + step < hidden.some,
                                        here);
             else

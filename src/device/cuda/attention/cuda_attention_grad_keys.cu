@@ -12,8 +12,11 @@ template <int D, int OTHERS> struct keys_stage {
     uint16_t q[OTHERS * D], d_o[OTHERS * D];
     float lse[OTHERS]; // in units of log 2; infinite for a row beyond the last query
     float delta[OTHERS];
-    int seen[OTHERS];      // the number of keys that the query sees
-    uint64_t draw[OTHERS]; // index of the random word of key 0
+    int seen[OTHERS]; // the number of keys, from key 0 on, of which the query sees the last
+    union {           // no kernel has both dropout and FORM
+        uint64_t draw[OTHERS]; // index of the random word of key 0
+        int hidden[OTHERS];    // FORM: the number of the first keys that are hidden from the query
+    };
 };
 
 template <int D, int OTHERS> struct alignas(128) keys_tiles {
@@ -36,9 +39,9 @@ static __device__ inline keys_walk keys_walk_of(const kernel_attention_args &p)
 {
     keys_walk w;
     const int64_t key0 = (int64_t)blockIdx.y * GRAD_ROWS, first = attention_first_query(p, key0);
-    const int end = FORM ? attention_end_query(p, key0 + GRAD_ROWS - 1) : (int)p.queries.seq;
     w.b = (int)(blockIdx.x / p.kv_heads);
     w.kv = (int)(blockIdx.x % p.kv_heads);
+    const int end = FORM ? attention_end_query(p, w.b, key0 + GRAD_ROWS - 1) : (int)p.queries.seq;
     w.t0 = (int)(first < p.queries.seq ? first / OTHERS * OTHERS : p.queries.seq);
     w.stages = (FORM ? max(end - w.t0, 0) + OTHERS - 1 : end - w.t0 + OTHERS - 1) / OTHERS;
     w.count = w.stages * (int)(p.heads / p.kv_heads);
@@ -77,7 +80,7 @@ static __device__ inline keys_stats keys_fetch(keys_stage<D, OTHERS> *stage,
     return {p.lse[stat] * ATTENTION_LOG2E, delta[stat]};
 }
 
-template <int D, bool DROPS, int OTHERS>
+template <int D, bool DROPS, bool FORM, int OTHERS>
 static __device__ inline void keys_put(keys_stage<D, OTHERS> *stage, const keys_stats &stats,
                                        const kernel_attention_args &p, const attention_draw &draw,
                                        const keys_walk &w, int i)
@@ -88,7 +91,10 @@ static __device__ inline void keys_put(keys_stage<D, OTHERS> *stage, const keys_
     stage->lse[row] = stats.lse;
     stage->delta[row] = stats.delta;
     stage->seen[row] = attention_seen(p, t);
-    if (DROPS) stage->draw[row] = attention_draw_index(p, draw, keys_head(p, w, i), t);
+    if (FORM)
+        stage->hidden[row] = attention_hidden(p, w.b, t);
+    else if (DROPS)
+        stage->draw[row] = attention_draw_index(p, draw, keys_head(p, w, i), t);
 }
 
 // For a fragment of sums whose rows are keys: bit 4 e is set if the probability of sum e is kept. key0 is
@@ -151,13 +157,7 @@ keys_scores(grad_scores<D, DROPS> &s, grad_scores<D, DROPS> &ds, const keys_stag
     }
 }
 
-// The number of keys that are hidden from a query that sees keys up to seen-1.
-static __device__ inline int keys_hidden(const kernel_attention_args &p, int seen)
-{
-    return p.causal && p.form.window > 0 && seen > p.form.window ? seen - (int)p.form.window : 0;
-}
-
-// As keys_scores, for a call with a window, a cap or sinks.
+// As keys_scores, for a call with a window, a cap, sinks or documents.
 template <int D, bool DROPS, int OTHERS>
 static __device__ inline void keys_scores_form(grad_scores<D, DROPS> &s, grad_scores<D, DROPS> &ds,
                                                const keys_stage<D, OTHERS> *stage,
@@ -170,7 +170,7 @@ static __device__ inline void keys_scores_form(grad_scores<D, DROPS> &s, grad_sc
         GPU_UNROLL
         for (int e = 0; e < 4; e++) {
             const int c = step + 8 * n + 2 * (lane % 4) + e % 2, seen = stage->seen[c];
-            const int hidden = keys_hidden(p, seen);
+            const int hidden = stage->hidden[c];
             GPU_UNROLL
             for (int m = 0; m < grad_shape<D, DROPS>::PARTS; m++) {
                 const int j = key + 16 * m + lane / 4 + 8 * (e / 2);
@@ -265,7 +265,7 @@ static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS)
         (int)p.tk, p.v);
     if (w.count > 0) {
         const keys_stats stats = keys_fetch<D, DROPS>(&tiles->stage[0], p, d_o, delta, w, 0);
-        keys_put<D, DROPS>(&tiles->stage[0], stats, p, draw, w, 0);
+        keys_put<D, DROPS, FORM>(&tiles->stage[0], stats, p, draw, w, 0);
     }
     gpu_copy_commit();
     for (int i = 0; i < w.count; i++) {
@@ -280,12 +280,12 @@ static __global__ void __launch_bounds__(grad_shape<D, DROPS>::THREADS)
         for (int step = 0; step < OTHERS && step < left; step += GRAD_STEP) {
             if (stage->seen[min(step + GRAD_STEP, left) - 1] <= key0 + row0)
                 continue; // none sees the warp's
-            if (FORM && keys_hidden(p, stage->seen[step]) >= key0 + row0 + shape::WARP_ROWS)
-                continue; // their windows begin after the warp's
+            if (FORM && stage->hidden[step] >= key0 + row0 + shape::WARP_ROWS)
+                continue; // their windows, or documents, begin after the warp's
             keys_step<T, D, DROPS, FORM>(dk, dv, tiles, stage, p, draw, row0, step,
                                          key0 + row0 + shape::WARP_ROWS > stage->seen[step], lane);
         }
-        if (i + 1 < w.count) keys_put<D, DROPS>(other, stats, p, draw, w, i + 1);
+        if (i + 1 < w.count) keys_put<D, DROPS, FORM>(other, stats, p, draw, w, i + 1);
     }
     gpu_copy_wait<0>();
     __syncthreads(); // the keys and values are there, if no stage was

@@ -1,6 +1,6 @@
 // cuda_attention_plain.cu -- attention and its gradients without tensor cores: for F32 (true fp32), for heads
 // wider than ATTENTION_MAX_WIDTH, for rows that are not aligned to 16 bytes, and for dropout with a window, a
-// cap or sinks. cuda_attention and cuda_attention_grad call it. It reads one element at a time.
+// cap, sinks or documents. cuda_attention and cuda_attention_grad call it. It reads one element at a time.
 //
 // A block of 16 x 16 threads does PLAIN_ROWS rows of one head, and WIDTH columns of their results: blocks that
 // do other columns compute the same scores again. Thread (x, y) has rows y, y+16, … and columns x, x+16, … of
@@ -138,7 +138,7 @@ static __device__ inline plain_query plain_query_of(const kernel_attention_args 
 {
     plain_query q = {0, 0, 0, 0, 0};
     if (t >= p.queries.seq) return q;
-    q.hidden = attention_hidden(p, t);
+    q.hidden = attention_hidden(p, a.b, t);
     q.seen = attention_seen(p, t);
     if (p.dropout.p > 0) q.draw = attention_draw_index(p, draw, a, t);
     if (!delta) return q;
@@ -191,7 +191,7 @@ static __device__ inline void plain_softmax(const kernel_attention_args &p, floa
         most = fmaxf(most, s[j]);
     }
     most = plain_row_max(most);
-    // A row beyond the last query, or one whose window is yet to begin.
+    // A row beyond the last query, or one whose window or document is yet to begin.
     const float base = most == -INFINITY ? 0 : most;
     const float fade = gpu_exp2(*top - base);
     GPU_UNROLL
@@ -228,7 +228,7 @@ static __global__ void __launch_bounds__(PLAIN_THREADS)
         sum[i] = top[i] > -INFINITY ? 1 : 0;
     }
     const int keys = attention_seen(p, last - 1);
-    for (int k0 = FORM ? attention_hidden(p, t0) / PLAIN_ROWS * PLAIN_ROWS : 0; k0 < keys;
+    for (int k0 = FORM ? attention_hidden(p, a.b, t0) / PLAIN_ROWS * PLAIN_ROWS : 0; k0 < keys;
          k0 += PLAIN_ROWS) {
         plain_scores s;
         plain_multiply<T, WIDTH>(
@@ -297,7 +297,7 @@ static __global__ void __launch_bounds__(PLAIN_THREADS)
     for (int i = 0; i < PLAIN_EACH; i++)
         query[i] = plain_query_of(p, draw, a, t0 + y + PLAIN_SIDE * i, delta);
     const int keys = attention_seen(p, last - 1);
-    for (int k0 = FORM ? attention_hidden(p, t0) / PLAIN_ROWS * PLAIN_ROWS : 0; k0 < keys;
+    for (int k0 = FORM ? attention_hidden(p, a.b, t0) / PLAIN_ROWS * PLAIN_ROWS : 0; k0 < keys;
          k0 += PLAIN_ROWS) {
         const auto k = plain_rows<T>(p.k, attention_key(p, a, p.k_batch), p.k_stride, k0, p.tk);
         const auto v = plain_rows<T>(p.v, attention_key(p, a, p.v_batch), p.v_stride, k0, p.tk);
@@ -331,9 +331,9 @@ static __global__ void __launch_bounds__(PLAIN_THREADS)
     const auto k = plain_rows<T>(p.k, attention_key(p, a, p.k_batch), p.k_stride, key0, p.tk);
     const auto v = plain_rows<T>(p.v, attention_key(p, a, p.v_batch), p.v_stride, key0, p.tk);
     float dk[PLAIN_EACH][WIDTH / PLAIN_SIDE] = {}, dv[PLAIN_EACH][WIDTH / PLAIN_SIDE] = {};
+    const int64_t end = FORM ? attention_end_query(p, a.b, key0 + PLAIN_ROWS - 1) : p.queries.seq;
     for (; a.h < (kv + 1) * group; a.h++) {
         int64_t t0 = attention_first_query(p, key0) / PLAIN_ROWS * PLAIN_ROWS;
-        const int64_t end = FORM ? attention_end_query(p, key0 + PLAIN_ROWS - 1) : p.queries.seq;
         for (; t0 < end; t0 += PLAIN_ROWS) {
             const auto q = plain_rows<T>(p.q, attention_row(p, a, 0, p.q_stride), p.q_stride, t0,
                                          p.queries.seq);

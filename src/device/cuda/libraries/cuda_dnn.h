@@ -4,7 +4,7 @@
 //
 // cuDNN takes 16-bit types, heads of a multiple of 8 up to 128 elements, 64 queries or more, rows aligned to 16
 // bytes, and, where causal, queries whose positions are 0, 1, 2 and so on (so no context parallelism and no
-// decoding). It takes no dropout, no window, no cap and no sinks. lse is as kernels.h says. Two runs give the same bits.
+// decoding). It takes no dropout, no window, no cap, no sinks and no documents. lse is as kernels.h says. Two runs give the same bits.
 #ifndef TRIREME_DEVICE_CUDA_CUDA_DNN_H
 #define TRIREME_DEVICE_CUDA_CUDA_DNN_H
 
