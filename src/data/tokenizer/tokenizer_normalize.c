@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "data/tokenizer/tokenizer_pattern.h"
+#include "data/tokenizer/tokenizer_unicode.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -182,6 +183,22 @@ done:
     return result;
 }
 
+// Composes the text between marks that are newer than the tables of HuggingFace's tokenizers.
+static status compose_known(tokenizer_normalizer_workspace *w, const char *s, size_t bytes, err *e)
+{
+    status result = OK;
+    size_t begin = 0, length;
+    for (size_t i = 0; i < bytes; i += length) {
+        if (!unicode_is_new_mark(unicode_read(s + i, &length))) continue;
+        if (i > begin) TRY(compose(w, s + begin, i - begin, e));
+        text_add_bytes(&w->to, s + i, length);
+        begin = i + length;
+    }
+    if (bytes > begin) TRY(compose(w, s + begin, bytes - begin, e));
+done:
+    return result;
+}
+
 static bool is_ascii(char c)
 {
     return (unsigned char)c < 0x80;
@@ -198,7 +215,7 @@ static status run_nfc(tokenizer_normalizer_workspace *w, err *e)
         const size_t plain = end < bytes && end > i ? end - 1 : end;
         text_add_bytes(&w->to, s + i, plain - i);
         while (end < bytes && !is_ascii(s[end])) end++;
-        if (end > plain) TRY(compose(w, s + plain, end - plain, e));
+        TRY(compose_known(w, s + plain, end - plain, e));
     }
 done:
     return result;
