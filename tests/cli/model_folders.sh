@@ -11,17 +11,36 @@ lr_schedule: {name: constant, warmup_steps: 0}
 launch: {ranks: 1, as: threads, threads_per_rank: 1}
 END
 
-# Adds a tensor to a file, behind all others.
-add_tensor() { # FILE NAME TYPE SHAPE DATA (as for printf %b)
-    local length header end
+# Sets `header` to that of a file, and `data` to where its data begin, counted from 1.
+read_header() { # FILE
+    local length
     length=$(od -An -tu8 -N8 "$1" | tr -d ' ')
     header=$(tail -c +9 "$1" | head -c "$length" | sed 's/ *$//')
-    end=$(($(wc -c <"$1") - 8 - length))
+    data=$((9 + length))
+}
+
+# Writes a file with `header`, the data of FILE and those of a second file.
+write_header() { # FILE MORE
+    while [ $((${#header} % 8)) != 0 ]; do header="$header "; done
+    { le64 ${#header} && printf '%s' "$header" && tail -c +"$data" "$1" && cat "$2"; } >joined
+    mv joined "$1"
+}
+
+# Adds a tensor to a file, behind all others.
+add_tensor() { # FILE NAME TYPE SHAPE DATA (as for printf %b)
+    local header data end
+    read_header "$1"
+    end=$(($(wc -c <"$1") + 1 - data))
     printf '%b' "$5" >added
     header="${header%\}},\"$2\":{\"dtype\":\"$3\",\"shape\":$4,\"data_offsets\":[$end,$((end + $(wc -c <added)))]}}"
-    while [ $((${#header} % 8)) != 0 ]; do header="$header "; done
-    { le64 ${#header} && printf '%s' "$header" && tail -c +$((9 + length)) "$1" && cat added; } >joined
-    mv joined "$1"
+    write_header "$1" added
+}
+
+rename_tensors() { # FILE SED-EXPRESSION
+    local header data
+    read_header "$1"
+    header=$(printf '%s' "$header" | sed "$2")
+    write_header "$1" /dev/null
 }
 
 copy_model() { # NAME FOLDER
@@ -72,7 +91,7 @@ expect_no_line 'vision_tower|language_model' stdout
 # ---- The same as transformers 4 writes it, with the other prefix of some folders
 
 copy_model gemma3 four
-sed -i 's/"language_model\.model\./"model.language_model./g' four/model.safetensors # of equal length
+rename_tensors four/model.safetensors 's/"language_model\.model\./"model.language_model./g'
 awk '
     /"rope_parameters": \{/ {
         print "\"rope_theta\": 1000.0, \"rope_local_base_freq\": 20.0, \"rope_scaling\": {\"factor\": 3.0, \"rope_type\": \"linear\"},"
@@ -87,6 +106,19 @@ train --model.path four --train.out four_back
 expect_same four/model.safetensors four_back/checkpoints/latest/model.safetensors
 sed 's/"torch_dtype": "bfloat16"/"torch_dtype": "float32"/' four/config.json >expected.json
 expect_same expected.json four_back/checkpoints/latest/config.json
+
+# ---- An output layer of its own
+
+copy_model mistral small3
+{ printf '{"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3", "text_config": ' &&
+    cat "$models/mistral/config.json" && printf '}'; } >small3/config.json
+rename_tensors small3/model.safetensors 's/"model\./"language_model.model./g; s/"lm_head\./"language_model.lm_head./'
+train --model.path small3 --train.out small3_back
+expect_same small3/model.safetensors small3_back/checkpoints/latest/model.safetensors
+expect_same small3/config.json small3_back/checkpoints/latest/config.json
+train --model.path "$models/mistral" --train.out mistral --train.steps 3 --optimizer.lr 1e-1
+train --model.path small3 --train.out small3_out --train.steps 3 --optimizer.lr 1e-1
+expect_same_losses mistral small3_out
 
 # ---- Tensors that transformers ignores
 

@@ -202,6 +202,28 @@ done:
     return result;
 }
 
+// Divides a word where no token could join its characters.
+static status encode_parts(void *arg, const char *string, size_t bytes, err *e)
+{
+    status result = OK;
+    tokenizer_workspace *w = arg;
+    const bpe_pairs *neighbors = &w->tokenizer->neighbors;
+    size_t begin = 0, length;
+    if (neighbors->count == 0) return encode_word(arg, string, bytes, e);
+    uint32_t before = unicode_read(string, &length);
+    for (size_t i = length; i < bytes; i += length) {
+        const uint32_t character = unicode_read(string + i, &length);
+        const uint64_t pair = bpe_pair_key((int32_t)before, (int32_t)character);
+        before = character;
+        if (bpe_pairs_find(neighbors, pair) != BPE_NO_PAIR) continue;
+        TRY(encode_word(w, string + begin, i - begin, e));
+        begin = i;
+    }
+    TRY(encode_word(w, string + begin, bytes - begin, e));
+done:
+    return result;
+}
+
 static status add_id(tokenizer_workspace *w, int32_t id, err *e)
 {
     status result = OK;
@@ -216,7 +238,7 @@ static status encode_raw_text(void *arg, int32_t id, const char *string, size_t 
     tokenizer_workspace *w = arg;
     return id >= 0 ? add_id(w, id, e)
                    : tokenizer_splitter_run(w->split, string, bytes, string == w->begin,
-                                            encode_word, w, e);
+                                            encode_parts, w, e);
 }
 
 static status encode_text(void *arg, int32_t id, const char *string, size_t bytes, err *e)

@@ -21,6 +21,7 @@ void tokenizer_close(tokenizer *t)
     free(t->name_ids);
     text_clear(&t->decoded);
     bpe_pairs_close(&t->merges);
+    bpe_pairs_close(&t->neighbors);
     tokenizer_normalizer_close(t->normalizer);
     tokenizer_splitter_close(t->split);
     tokenizer_decoder_clear(&t->decoder);

@@ -6,6 +6,7 @@
 #include "data/tokenizer/bpe_bytes.h"
 #include "data/tokenizer/bpe_merge.h"
 #include "data/tokenizer/tokenizer_private.h"
+#include "data/tokenizer/tokenizer_unicode.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -168,6 +169,44 @@ done:
     return result;
 }
 
+// Returns whether a merge joins a byte that stands for a character. Then the names of tokens do not show what they join.
+static bool merges_bytes(const json_t *merges)
+{
+    for (size_t i = 0; i < json_array_size(merges); i++) {
+        const json_t *merge = json_array_get(merges, i);
+        const char *both = json_string_value(merge),
+                   *left = json_string_value(json_array_get(merge, 0)),
+                   *right = json_string_value(json_array_get(merge, 1));
+        if ((both && strstr(both, "<0x")) || (left && strstr(left, "<0x")) ||
+            (right && strstr(right, "<0x")))
+            return true;
+    }
+    return false;
+}
+
+// SentencePiece's tokenizers do not divide a text into words, but hardly a token goes on after a space.
+static status find_neighbors(tokenizer *t, const json_t *model, err *e)
+{
+    status result = OK;
+    if (t->byte_level || !t->byte_fallback || t->ignore_merges ||
+        merges_bytes(json_object_get(model, "merges")))
+        return OK;
+    for (size_t i = 0; i < t->model_names; i++) {
+        const bpe_span *span = &t->names.spans[i];
+        const char *name = t->names.bytes + span->offset;
+        size_t length = 0;
+        uint32_t before = span->bytes ? unicode_read(name, &length) : 0;
+        for (size_t k = length; k < span->bytes; k += length) {
+            const uint32_t character = unicode_read(name + k, &length);
+            TRY(bpe_pairs_set(&t->neighbors, bpe_pair_key((int32_t)before, (int32_t)character), 0,
+                              e));
+            before = character;
+        }
+    }
+done:
+    return result;
+}
+
 static bool is_absent_or_empty(const json_t *model, const char *key)
 {
     const json_t *value = json_object_get(model, key);
@@ -201,6 +240,7 @@ status tokenizer_read_model(tokenizer *t, const json_t *model, err *e)
     TRY(read_vocab(t, json_object_get(model, "vocab"), e));
     TRY(read_merges(t, json_object_get(model, "merges"), e));
     TRY(read_bytes(t, model, e));
+    TRY(find_neighbors(t, model, e));
 done:
     return result;
 }

@@ -42,9 +42,12 @@ struct tokenizer {
     int32_t *name_ids;        // [names.count] the id of each name
     size_t name_id_room;
     size_t entry_room;
-    size_t model_names;               // the first model_names names are the model's vocabulary
-    text decoded;                     // the bytes of all entries, one after the other
-    bpe_pairs merges;                 // values of bpe_merge_value
+    size_t model_names; // the first model_names names are the model's vocabulary
+    text decoded;       // the bytes of all entries, one after the other
+    bpe_pairs merges;   // values of bpe_merge_value
+    // The pairs of characters that are next to each other in a token: no merge joins others, so that a word can be
+    // divided between them. Empty where a word is not divided.
+    bpe_pairs neighbors;
     bool byte_level;                  // the symbols that merge are bytes, else characters
     bool byte_fallback;               // a character that the vocabulary lacks becomes its bytes
     int32_t byte_id[256];             // -1: the vocabulary lacks that byte
