@@ -4,7 +4,7 @@
 # Compiler and tools, then the libraries of CMakeLists.txt, in its order, then what the tests link.
 # CPack asks file(1) what is in a package. g++ (of build-essential) compiles the CUDA sources for tests.
 BUILD_PACKAGES="build-essential cmake ninja-build pkg-config
-libjansson-dev libyaml-dev libpcre2-dev libxxhash-dev libpng-dev zlib1g-dev
+libjansson-dev libyaml-dev libpcre2-dev libutf8proc-dev libxxhash-dev libpng-dev zlib1g-dev
 liburing-dev libevent-dev libssl-dev libucx-dev libcmocka-dev file"
 
 # What ./test-launchers starts `trireme train` with.
@@ -64,7 +64,7 @@ packages_require() {
 
 # For a machine that has a compiler and Python, and no network: what CMakeLists.txt links, and what builds it. apt finds what
 # these need. The libraries that a C library's or Debian's own packages need, too, are named.
-LIBRARY_PACKAGES="libjansson-dev libyaml-dev libpcre2-dev libpcre2-8-0 libxxhash-dev libpng-dev zlib1g-dev zlib1g
+LIBRARY_PACKAGES="libjansson-dev libyaml-dev libpcre2-dev libpcre2-8-0 libutf8proc-dev libxxhash-dev libpng-dev zlib1g-dev zlib1g
 liburing-dev libevent-dev libssl-dev libssl3 libucx-dev libcmocka-dev"
 TOOL_PACKAGES="cmake ninja-build pkgconf"
 

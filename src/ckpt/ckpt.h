@@ -5,6 +5,7 @@
 //     config.json                    the model
 //     model.safetensors              weights, or shards of them with model.safetensors.index.json
 //     tokenizer.json, …              the tokenizer's files, if any
+//     …                              what else the model's folder holds beside its weights
 //     trireme/state.safetensors      optimizer state and master weights
 //     trireme/state.json             positions and facts of the job, one JSON object
 //     trireme/manifest.json          size and XXH3-64 of every file (see ckpt_manifest.c)
@@ -71,6 +72,9 @@ typedef struct ckpt_save_options {
     const char *config_json;      // from model_config_write
     const char *state_json;       // an object; ckpt_save adds "step"
     const char *tokenizer_folder; // its tokenizer files are copied; NULL for none
+    // Its files are copied, but for weights, hidden files, files above 64 MiB, and, where tokenizer_folder is given,
+    // those of the tokenizer; NULL for none. A folder that is gone is passed over.
+    const char *model_folder;
     // Writes the data of every tensor at its place in the files, which exist under `folder` with their
     // header and their final size, and makes it durable.
     status (*fill)(void *arg, const char *folder, err *e);

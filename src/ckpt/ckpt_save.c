@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "ckpt/ckpt_files.h"
 
+#include <dirent.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,32 +125,92 @@ done:
     return result;
 }
 
+static const char *const TOKENIZER_FILES[] = {"tokenizer.json",
+                                              "tokenizer_config.json",
+                                              "special_tokens_map.json",
+                                              "added_tokens.json",
+                                              "vocab.json",
+                                              "merges.txt",
+                                              "tokenizer.model",
+                                              "chat_template.jinja",
+                                              "generation_config.json"};
+enum { TOKENIZER_FILE_COUNT = sizeof TOKENIZER_FILES / sizeof TOKENIZER_FILES[0] };
+
+// Copies a file of another folder, where it is there.
+static status copy_file(ckpt_save_job *s, const char *folder, const char *name, err *e)
+{
+    status result = OK;
+    char *path = NULL;
+    file_map map = {0};
+    TRY(file_join(folder, name, &path, e));
+    if (!file_exists(path)) goto done;
+    TRY(file_map_open(path, &map, e));
+    TRY(put_file(s, name, map.ptr, map.bytes, e));
+done:
+    file_unmap(&map);
+    free(path);
+    return result;
+}
+
 static status copy_tokenizer(ckpt_save_job *s, err *e)
 {
     status result = OK;
-    static const char *const NAMES[] = {"tokenizer.json",
-                                        "tokenizer_config.json",
-                                        "special_tokens_map.json",
-                                        "added_tokens.json",
-                                        "vocab.json",
-                                        "merges.txt",
-                                        "tokenizer.model",
-                                        "chat_template.jinja",
-                                        "generation_config.json"};
+    for (int i = 0; s->o->tokenizer_folder && i < TOKENIZER_FILE_COUNT; i++)
+        TRY(copy_file(s, s->o->tokenizer_folder, TOKENIZER_FILES[i], e));
+done:
+    return result;
+}
+
+static bool has_end(const char *name, const char *end)
+{
+    const size_t n = strlen(name), k = strlen(end);
+    return n >= k && strcmp(name + n - k, end) == 0;
+}
+
+// Returns whether a file of the model's folder goes into the checkpoint: no other weights, nothing that the checkpoint has
+// from elsewhere.
+static bool is_carried(const ckpt_save_job *s, const char *name, const struct stat *info)
+{
+    enum { MOST = 64 << 20 };
+    static const char *const weights[] = {".safetensors", ".index.json", ".bin",      ".pt",
+                                          ".pth",         ".ckpt",       ".gguf",     ".h5",
+                                          ".msgpack",     ".onnx",       ".onnx_data"};
+    if (!S_ISREG(info->st_mode) || info->st_size > MOST || *name == '.' ||
+        strcmp(name, "config.json") == 0)
+        return false;
+    for (size_t i = 0; i < sizeof weights / sizeof weights[0]; i++)
+        if (has_end(name, weights[i])) return false;
+    for (int i = 0; s->o->tokenizer_folder && i < TOKENIZER_FILE_COUNT; i++)
+        if (strcmp(name, TOKENIZER_FILES[i]) == 0) return false;
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct dirent *const *)a)->d_name,
+                  (*(const struct dirent *const *)b)->d_name);
+}
+
+// In the order of names, so that two saves have one manifest.
+static status copy_model_files(ckpt_save_job *s, err *e)
+{
+    status result = OK;
+    const char *folder = s->o->model_folder;
+    struct dirent **entry = NULL;
     char *path = NULL;
-    file_map map = {0};
-    for (size_t i = 0; s->o->tokenizer_folder && i < sizeof NAMES / sizeof NAMES[0]; i++) {
-        TRY(file_join(s->o->tokenizer_folder, NAMES[i], &path, e));
-        if (file_exists(path)) {
-            TRY(file_map_open(path, &map, e));
-            TRY(put_file(s, NAMES[i], map.ptr, map.bytes, e));
-            file_unmap(&map);
-        }
+    const int count = folder ? scandir(folder, &entry, NULL, NULL) : 0;
+    if (count > 1) qsort(entry, (size_t)count, sizeof *entry, by_name);
+    for (int i = 0; i < count; i++) {
+        struct stat info;
+        TRY(file_join(folder, entry[i]->d_name, &path, e));
+        if (stat(path, &info) == 0 && is_carried(s, entry[i]->d_name, &info))
+            TRY(copy_file(s, folder, entry[i]->d_name, e));
         free(path);
         path = NULL;
     }
 done:
-    file_unmap(&map);
+    for (int i = 0; i < count; i++) free(entry[i]);
+    free(entry);
     free(path);
     return result;
 }
@@ -171,6 +232,7 @@ static status put_everything(ckpt_save_job *s, err *e)
     TRY(make_folder(inner, e));
     TRY(put_file(s, "config.json", o->config_json, strlen(o->config_json), e));
     TRY(copy_tokenizer(s, e));
+    TRY(copy_model_files(s, e));
     TRY(put_tensors(s, e));
     TRY(put_json(s, CKPT_STATE_JSON, s->values, e));
     TRY(ckpt_manifest_write(s->files, s->folder, o->step, e));

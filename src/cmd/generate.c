@@ -196,7 +196,7 @@ static status draw_tokens(const generate_writer *w, const float *logits, uint64_
         if (ends_text(w, id)) break;
         json_array_append_new(ids, json_integer(id));
         text_clear(&token);
-        tokenizer_decode(w->t, &id, 1, true, &token);
+        tokenizer_decode_next(w->t, id, true, &token);
         TRY(text_check(&token, e));
         completion_add(c, token.chars, token.bytes, &shown);
         TRY(show(w, &shown, all, e));

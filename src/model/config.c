@@ -6,6 +6,7 @@
 // Called by config/ and by all that open a model's folder. Does not know the names of the weights.
 #include "base/file.h"
 #include "base/json.h"
+#include "model/composite.h"
 #include "model/model.h"
 #include "model/schema.h"
 
@@ -258,7 +259,7 @@ status model_config_read(const char *folder, model_config *c, err *e)
     status result = OK;
     char *path = NULL, *content = NULL;
     size_t bytes;
-    json_t *root = NULL;
+    json_t *root = NULL, *of_text = NULL;
     json_error_t problem;
     TRY(model_folder_check(folder, e));
     TRY(file_join(folder, "config.json", &path, e));
@@ -267,11 +268,14 @@ status model_config_read(const char *folder, model_config *c, err *e)
     if (!root)
         FAIL(E_USAGE, "%s:%d:%d: not valid JSON: %s", path, problem.line, problem.column,
              problem.text);
-    if (read_object(root, c, e) != OK) {
-        err_prefix(e, "%s: ", path);
+    result = model_composite_text(root, &of_text, e);
+    if (result == OK && read_object(of_text, c, e) != OK) {
+        if (of_text != root) err_prefix(e, "text_config: ");
         result = E_USAGE;
     }
+    if (result != OK) err_prefix(e, "%s: ", path);
 done:
+    json_decref(of_text);
     json_decref(root);
     free(content);
     free(path);

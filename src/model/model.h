@@ -170,12 +170,32 @@ int64_t model_param_shard_place(const model *m, int p, const int coord[AXES], in
 
 // Reads elements first … first + count-1 of parameter p, row by row, into out, host memory [count] F32. It reads
 // no other elements of the files and allocates nothing. Tensors may lack the "transformer." or "model." before
-// their names. E_USAGE names a tensor that is missing or has another shape.
+// their names, or have the "language_model." of a model with other parts. E_USAGE names a tensor that is missing or
+// has another shape.
 status model_param_load(const model *m, int p, const safetensors *from, int64_t first,
                         int64_t count, float *out, err *e);
-// Checks, without reading data, that every parameter has its tensors in the right shapes, and that
-// every tensor belongs to a parameter or is known to be harmless. E_USAGE names the first that fails.
+// The use of a tensor of a folder.
+typedef enum model_tensor_use {
+    TENSOR_FOREIGN,   // none: the folder is of another model
+    TENSOR_PIECE,     // a piece of a parameter
+    TENSOR_TIED_COPY, // a copy of the token table, to which the output layer is tied
+    TENSOR_CARRIED    // nothing of what the model computes: model_param_is_carried
+} model_tensor_use;
+typedef struct model_tensor_match {
+    const safetensors_tensor **piece; // [pieces] in the order of model_param_files; borrowed
+    int pieces;
+    model_tensor_use *use; // [safetensors_count]
+} model_tensor_match;
+// Finds, without reading data, the tensors of every parameter in the right shapes, and the use of every tensor. E_USAGE
+// names the first that is missing, has another shape, or is foreign. The owner calls model_param_match_clear, also
+// after a failure.
+status model_param_match(const model *m, const safetensors *from, model_tensor_match *out, err *e);
+void model_param_match_clear(model_tensor_match *t);
+// The same checks alone.
 status model_param_check_all(const model *m, const safetensors *from, err *e);
+// Returns whether a tensor that is no parameter belongs to a part of the folder that Trireme does not compute and keeps:
+// images, sound, multi-token prediction, tables of old files.
+bool model_param_is_carried(const safetensors *from, const safetensors_tensor *t);
 
 // One tensor of a file: piece `piece` of parameter `param`, its rows from first_row on.
 typedef struct model_param_file {

@@ -24,15 +24,27 @@ void model_param_init(const model *m, int p, uint64_t seed, int64_t first, int64
     device_launch(on, &c);
 }
 
-// GPT2Model and LlamaModel write their tensors without the prefix that GPT2LMHeadModel and
-// LlamaForCausalLM put before them.
+// The beginnings that files have in place of a parameter's. GPT2Model and LlamaModel write their tensors without the
+// prefix that GPT2LMHeadModel and LlamaForCausalLM put before them. In the folder of a model that also reads images or
+// sound, the text model has a prefix more: transformers 4 put it before all of its names, or only within `model.`.
+static const struct {
+    const char *of_model, *of_file;
+} BEGINNINGS[] = {{"transformer.", ""},
+                  {"model.", ""},
+                  {"model.", "language_model.model."},
+                  {"model.", "model.language_model."},
+                  {"lm_head.", "language_model.lm_head."}};
+
 static const safetensors_tensor *find_tensor(const safetensors *from, const char *name)
 {
-    static const char *const prefix[] = {"transformer.", "model."};
     const safetensors_tensor *t = safetensors_find(from, name);
-    for (size_t i = 0; !t && i < sizeof prefix / sizeof *prefix; i++)
-        if (strncmp(name, prefix[i], strlen(prefix[i])) == 0)
-            t = safetensors_find(from, name + strlen(prefix[i]));
+    for (size_t i = 0; !t && i < sizeof BEGINNINGS / sizeof *BEGINNINGS; i++) {
+        char other[2 * PARAM_NAME_BYTES];
+        const size_t bytes = strlen(BEGINNINGS[i].of_model);
+        if (strncmp(name, BEGINNINGS[i].of_model, bytes) != 0) continue;
+        snprintf(other, sizeof other, "%s%s", BEGINNINGS[i].of_file, name + bytes);
+        t = safetensors_find(from, other);
+    }
     return t;
 }
 
@@ -156,16 +168,11 @@ done:
     return result;
 }
 
-// Returns whether t is a piece of a parameter.
-static bool is_piece(const model *m, const safetensors *from, const safetensors_tensor *t)
+// ---- The tensors of a folder that are no parameters
+
+static bool begins_with(const char *s, const char *with)
 {
-    for (int p = 0; p < m->params; p++)
-        for (int i = 0; i < m->param[p].decl->pieces; i++) {
-            char name[PARAM_NAME_BYTES];
-            model_param_name_expand(name, m->param[p].decl->piece[i].name, m->param[p].layer);
-            if (find_tensor(from, name) == t) return true;
-        }
-    return false;
+    return strncmp(s, with, strlen(with)) == 0;
 }
 
 static bool ends_with(const char *s, const char *end)
@@ -174,28 +181,78 @@ static bool ends_with(const char *s, const char *end)
     return n >= k && strcmp(s + n - k, end) == 0;
 }
 
-status model_param_check_all(const model *m, const safetensors *from, err *e)
+// Returns whether the files hold a text model beside other parts.
+static bool is_composite(const safetensors *from)
 {
-    // Masks and tables that old files hold beside the weights. Also harmless: a copy of the tied
-    // output layer.
-    static const char *const harmless[] = {".attn.bias", ".attn.masked_bias",
-                                           ".rotary_emb.inv_freq"};
+    return safetensors_find(from, "language_model.model.embed_tokens.weight") ||
+           safetensors_find(from, "model.language_model.embed_tokens.weight");
+}
+
+bool model_param_is_carried(const safetensors *from, const safetensors_tensor *t)
+{
+    // Masks and tables that old files hold beside the weights, and the layers of multi-token prediction:
+    // transformers ignores both.
+    static const char *const ends[] = {".attn.bias", ".attn.masked_bias", ".rotary_emb.inv_freq"};
+    static const char *const parts[] = {"vision_tower.", "multi_modal_projector.", "visual.",
+                                        "embed_vision.", "audio_tower.",           "embed_audio."};
+    const char *name = t->name;
+    for (size_t k = 0; k < sizeof ends / sizeof *ends; k++)
+        if (ends_with(name, ends[k])) return true;
+    if (begins_with(name, "mtp.")) return true;
+    if (!is_composite(from)) return false;
+    if (begins_with(name, "model.")) name += strlen("model.");
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        if (begins_with(name, parts[k])) return true;
+    return false;
+}
+
+// Returns the use of a tensor that is no piece.
+static model_tensor_use use_of(const model *m, const safetensors *from, const safetensors_tensor *t)
+{
+    const bool tied = m->param[0].last_block != m->param[0].block;
+    if (tied && t == find_tensor(from, "lm_head.weight")) return TENSOR_TIED_COPY;
+    return model_param_is_carried(from, t) ? TENSOR_CARRIED : TENSOR_FOREIGN;
+}
+
+status model_param_match(const model *m, const safetensors *from, model_tensor_match *out, err *e)
+{
     status result = OK;
-    const safetensors_tensor *found;
+    const size_t count = safetensors_count(from);
+    *out = (model_tensor_match){.pieces = 0};
+    TRY(alloc_array(&out->piece, (size_t)m->params * PARAM_PIECES, sizeof *out->piece,
+                    "a list of tensors", e));
+    TRY(alloc_zeroed(&out->use, count, sizeof *out->use, "a list of tensors", e));
     for (int p = 0; p < m->params; p++)
-        for (int i = 0; i < m->param[p].decl->pieces; i++)
-            TRY(find_piece(m, p, i, from, &found, e));
-    bool tied = m->param[0].last_block != m->param[0].block;
-    for (size_t i = 0; i < safetensors_count(from); i++) {
+        for (int i = 0; i < m->param[p].decl->pieces; i++) {
+            const safetensors_tensor **found = &out->piece[out->pieces];
+            TRY(find_piece(m, p, i, from, found, e));
+            out->use[*found - safetensors_get(from, 0)] = TENSOR_PIECE;
+            out->pieces++;
+        }
+    for (size_t i = 0; i < count; i++) {
         const safetensors_tensor *t = safetensors_get(from, i);
-        bool is_harmless = tied && strcmp(t->name, "lm_head.weight") == 0;
-        for (size_t k = 0; k < sizeof harmless / sizeof *harmless; k++)
-            is_harmless = is_harmless || ends_with(t->name, harmless[k]);
-        if (!is_harmless && !is_piece(m, from, t))
+        if (out->use[i] == TENSOR_PIECE) continue;
+        out->use[i] = use_of(m, from, t);
+        if (out->use[i] == TENSOR_FOREIGN)
             FAIL(E_USAGE, "tensor %s is not one of a %s model with this config.json", t->name,
                  m->family->name);
     }
 done:
+    return result;
+}
+
+void model_param_match_clear(model_tensor_match *t)
+{
+    free(t->piece);
+    free(t->use);
+    *t = (model_tensor_match){0};
+}
+
+status model_param_check_all(const model *m, const safetensors *from, err *e)
+{
+    model_tensor_match match;
+    const status result = model_param_match(m, from, &match, e);
+    model_param_match_clear(&match);
     return result;
 }
 

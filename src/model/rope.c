@@ -48,9 +48,10 @@ static status set_local(model_config *c, const char *field, const json_t *value,
     if (!word || strcmp(word, "default") != 0)
         FAIL(E_USAGE, "%s: %s: rope_type: found %s, valid is default", field, SLIDING,
              model_show_value(type, shown));
-    if (theta && !json_is_number(theta))
-        FAIL(E_USAGE, "%s: %s: rope_theta: found %s, valid are numbers", field, SLIDING,
-             model_show_value(theta, shown));
+    if (!theta) return OK; // the family's
+    if (!(json_number_value(theta) >= 1 && json_number_value(theta) <= 1e15))
+        FAIL(E_USAGE, "%s: %s: rope_theta: found %s, valid are numbers from 1 to 1e+15", field,
+             SLIDING, model_show_value(theta, shown));
     c->rope.local_theta = json_number_value(theta);
 done:
     return result;

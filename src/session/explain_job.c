@@ -169,6 +169,18 @@ static void print_rank(const trainer_options *o, text *out)
     text_add(out, "\n");
 }
 
+// What the model's folder holds beside the model.
+static void explain_carried(const model_folder *f, bool json, text *out)
+{
+    if (json) {
+        text_addf(out, ",\"carried_tensors\":%zu", f ? f->carried_count : 0);
+    } else if (f && f->carried_count > 0) {
+        text_add(out, "carried: ");
+        model_folder_describe(f, out);
+        text_add(out, "\n");
+    }
+}
+
 status session_explain(const job *j, const session_inputs *in, const explain_options *x, text *out,
                        err *e)
 {
@@ -191,6 +203,7 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     else
         text_addf(out, "\nmodel: %llu parameters; %.4g FLOP per rank and step\n",
                   (unsigned long long)params, flops);
+    explain_carried(in->folder, x->json, out);
     TRY(explain_devices(j, x->json, out, e));
     TRY(explain_communicator(j, x->json, out, e));
     TRY(explain_attention(&o, x->json, out, e));

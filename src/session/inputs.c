@@ -44,7 +44,7 @@ static status open_model(const job *j, session_inputs *in, model_limits *limits,
     TRY(session_check_groups(j, m, &in->warnings, e));
     if (!j->model.has_weights) goto done;
     TRY(safetensors_open_folder(j->model.path, &weights, e));
-    result = model_param_check_all(m, weights, e);
+    result = model_folder_open(j->model.path, m, weights, &in->folder, e);
     if (result != OK) err_prefix(e, "%s: ", j->model.path);
 done:
     safetensors_close(weights);
@@ -175,6 +175,7 @@ void session_inputs_close(session_inputs *in)
 {
     dataset_close(in->train);
     dataset_close(in->valid);
+    model_folder_close(in->folder);
     free(in->tokenizer_folder);
     free(in->data_tokenizer);
     ckpt_fence_close(&in->fence);

@@ -101,17 +101,22 @@ static void compare_tensor(const job *j, const char *tensor, const saved_group *
     text_addf(t, " (%s there, %s here, of %s)", was[k], is[k], tensor);
 }
 
-// Compares the groups tensor by tensor, because other patterns may make the same groups. Checkpoints of
-// older versions do not say their groups.
-static status compare_groups(const job *j, const ckpt *c, text *differs, err *e)
+// Compares the groups tensor by tensor, because other patterns may make the same groups. Patterns match the names that
+// the model's tensors have, which may be others than those of the folder. Checkpoints of older versions do not say their
+// groups.
+static status compare_groups(const job *j, const session_inputs *in, const ckpt *c, text *differs,
+                             err *e)
 {
     status result = OK;
     const json_t *list = json_object_get(c->values, "groups");
     param_group *groups = NULL;
     if (!list || differs->bytes) return OK;
+    const size_t count =
+        in->folder ? (size_t)in->folder->files.count : safetensors_count(c->weights);
     TRY(job_solve_groups(j, &groups, e));
-    for (size_t i = 0; i < safetensors_count(c->weights) && !differs->bytes; i++) {
-        const char *tensor = safetensors_get(c->weights, i)->name;
+    for (size_t i = 0; i < count && !differs->bytes; i++) {
+        const char *tensor =
+            in->folder ? in->folder->files.file[i].name : safetensors_get(c->weights, i)->name;
         const int group = param_group_find(groups, j->groups + 1, tensor);
         saved_group there = {.match = NULL};
         TRY(find_saved_group(c, list, tensor, &there, e));
@@ -165,6 +170,26 @@ done:
     return result;
 }
 
+// The tensors that a checkpoint carries come from the folder of the weights, and so those of the next checkpoint.
+static status check_carried(const job *j, const session_inputs *in, const ckpt *c, err *e)
+{
+    for (size_t i = 0; i < safetensors_count(c->weights); i++) {
+        const safetensors_tensor *t = safetensors_get(c->weights, i);
+        const model_carried *x = in->folder ? model_folder_find(in->folder, t->name) : NULL;
+        if (!model_param_is_carried(c->weights, t) || (x && x->info.bytes == t->bytes)) continue;
+        return err_set(
+            e, E_USAGE,
+            "%s: tensor %s comes from the folder of the weights, and %s does not hold it; "
+            "valid: the model.path that the run began with, or a new run with the "
+            "weights of this checkpoint (model.path)",
+            c->folder, t->name,
+            in->folder      ? in->folder->path
+            : j->model.path ? j->model.path
+                            : "the job");
+    }
+    return OK;
+}
+
 status session_check_resume(const job *j, const session_inputs *in, const char *config_json,
                             const char *folder, uint64_t *step, err *e)
 {
@@ -177,8 +202,9 @@ status session_check_resume(const job *j, const session_inputs *in, const char *
     else
         TRY(job_compare_model(j, folder, &differs, e));
     TRY(compare_state(j, c, &differs, e));
-    TRY(compare_groups(j, c, &differs, e));
+    TRY(compare_groups(j, in, c, &differs, e));
     TRY(compare_positions(j, in, c, step, &differs, e));
+    if (!j->own.model) TRY(check_carried(j, in, c, e));
     TRY(text_check(&differs, e));
     if (differs.bytes)
         FAIL(E_USAGE,

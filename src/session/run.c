@@ -44,13 +44,15 @@ static status report_start(const session_rank *r, err *e)
     const job *j = run->job;
     const trainer *t = r->session.trainer;
     const plan *p = trainer_get_plan(t);
-    text policy_name = {0}, note = {0};
-    const char *notes[] = {run->inputs.fit, trainer_note(t)};
-    for (int i = 0; i < 2; i++)
+    text policy_name = {0}, note = {0}, carried = {0};
+    model_folder_describe(run->inputs.folder, &carried);
+    const char *notes[] = {run->inputs.fit, trainer_note(t), carried.chars};
+    for (int i = 0; i < 3; i++)
         if (notes[i]) text_addf(&note, "%s%s", note.bytes ? "; " : "", notes[i]);
     event_axis axes[AXES];
     plan_print_policy(p, &policy_name);
     TRY(text_check(&note, e));
+    TRY(text_check(&carried, e));
     TRY(text_check(&policy_name, e));
     for (int a = 0; a < AXES; a++) axes[a] = (event_axis){axis_name((axis)a), p->o.mesh.size[a]};
     const event_start start = {.version = TRIREME_VERSION,
@@ -73,6 +75,7 @@ static status report_start(const session_rank *r, err *e)
     TRY(report(r, &(event){.kind = EVENT_START, .start = start}, e));
 done:
     text_clear(&policy_name);
+    text_clear(&carried);
     text_clear(&note);
     return result;
 }
@@ -213,7 +216,8 @@ status session_rank_save(session_rank *r, err *e)
     const event ev = {.kind = EVENT_SAVE,
                       .save = {.step = steps_done(r),
                                .path = folder,
-                               .bytes = (int64_t)trainer_saved_bytes(r->session.trainer),
+                               .bytes = (int64_t)(trainer_saved_bytes(r->session.trainer) +
+                                                  model_folder_carried_bytes(run->inputs.folder)),
                                .seconds = (float)(clock_seconds() - begin)}};
     TRY(report(r, &ev, e));
 done:

@@ -132,14 +132,17 @@ status session_save(const session *s, const job *j, const session_inputs *in,
         [F32] = "float32", [BF16] = "bfloat16", [F16] = "float16"};
     char *generated = NULL;
     if (!config_json) {
-        TRY(model_config_write(&j->model.config, torch_dtypes[job_dtype(j)], &generated, e));
+        const char *type = torch_dtypes[job_dtype(j)];
+        TRY(in->folder ? model_folder_config(in->folder, type, &generated, e)
+                       : model_config_write(&j->model.config, type, &generated, e));
         config_json = generated;
     }
     trainer_save_options o = {.out = j->train.out,
                               .fence = &in->fence,
                               .keep = j->train.keep,
                               .config_json = config_json,
-                              .tokenizer_folder = in->tokenizer_folder};
+                              .tokenizer_folder = in->tokenizer_folder,
+                              .folder = in->folder};
     TRY(trainer_save(s->trainer, &o, folder, e));
 done:
     free(generated);

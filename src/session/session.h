@@ -26,8 +26,9 @@ typedef struct session_inputs {
     int64_t seq_len;           // positions of a sample
     dataset *train, *valid;    // valid NULL when the job has none
     bool predicts;             // as in session_own_inputs
-    char *tokenizer_folder;    // checkpoints copy its tokenizer files; NULL for none
-    ckpt_fence fence;          // that checkpoints respect; none where its path is NULL
+    model_folder *folder; // of the initial weights, which checkpoints repeat; NULL: they are drawn
+    char *tokenizer_folder; // checkpoints copy its tokenizer files; NULL for none
+    ckpt_fence fence;       // that checkpoints respect; none where its path is NULL
     char *
         data_tokenizer; // tokenizer.json of data.train, which the run writes into tokenizer_folder, as the
                         // model has none; NULL: it writes none
@@ -107,8 +108,8 @@ typedef struct session {
 // Opens device, communicator and trainer of one rank. Collective over the world.
 status session_open(const job *j, const session_inputs *in, world *w, int rank, session *out,
                     err *e);
-// Saves a checkpoint in train.out. `config_json` becomes its config.json; NULL makes one from the
-// job's model. *folder (NULL allowed) is set on rank 0; the caller owns it. Collective over the
+// Saves a checkpoint in train.out. `config_json` becomes its config.json; NULL takes that of the folder of the weights, or
+// makes one from the job's model. *folder (NULL allowed) is set on rank 0; the caller owns it. Collective over the
 // world.
 status session_save(const session *s, const job *j, const session_inputs *in,
                     const char *config_json, char **folder, err *e);

@@ -139,6 +139,13 @@ const safetensors_tensor *safetensors_find(const safetensors *s, const char *nam
     return NULL;
 }
 
+const char *safetensors_locate(const safetensors *s, const safetensors_tensor *t, uint64_t *offset)
+{
+    const safetensors_file *f = &s->files[s->file_index[t - s->tensors]];
+    *offset = (uint64_t)((const uint8_t *)t->data - f->map.ptr);
+    return f->path;
+}
+
 const char *safetensors_metadata(const safetensors *s, const char *key)
 {
     json_t *metadata = json_object_get(s->files[0].header, "__metadata__");

@@ -12,10 +12,11 @@
 enum { SAFETENSORS_DIMS_MAX = 8 };
 
 typedef struct safetensors_tensor {
-    const char *name;      // borrowed from the file object
-    dtype type;            // DTYPES when Trireme has no such type
-    bool known_type;       // false: the tensor can be listed, but not used in a computation
-    const char *type_word; // the file's word, e.g. "BF16", for messages; the writer ignores it
+    const char *name; // borrowed from the file object
+    dtype type;       // DTYPES when Trireme has no such type
+    bool known_type;  // false: the tensor can be listed, but not used in a computation
+    const char
+        *type_word; // the file's word, e.g. "BF16"; the writer reads it where the type is not known
     int dims;
     int64_t dim[SAFETENSORS_DIMS_MAX];
     uint64_t bytes;
@@ -40,6 +41,8 @@ const safetensors_tensor *safetensors_get(const safetensors *s, size_t i);
 const safetensors_tensor *safetensors_find(const safetensors *s,
                                            const char *name);            // NULL when absent
 const char *safetensors_metadata(const safetensors *s, const char *key); // NULL when absent
+// Returns the file that holds a tensor of `s`, borrowed. *offset is where its data begins there.
+const char *safetensors_locate(const safetensors *s, const safetensors_tensor *t, uint64_t *offset);
 
 // The location of each tensor in a file. The owner calls safetensors_layout_clear.
 typedef struct safetensors_layout {

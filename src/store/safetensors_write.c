@@ -15,19 +15,21 @@
 
 enum { CHUNK_BYTES = 1 << 20, LENGTH_BYTES = 8 }; // a chunk: a multiple of every element size
 
-static const char *type_word(dtype t)
+// The row of the tensor's type; NULL: the format has none.
+static const safetensors_type *type_of(const safetensors_tensor *t)
 {
     static const char *const words[DTYPES] = {
         [F32] = "F32", [BF16] = "BF16", [F16] = "F16", [F64] = "F64",
         [I32] = "I32", [I64] = "I64",   [U8] = "U8",   [U16] = "U16"};
-    return (unsigned)t < DTYPES ? words[t] : NULL;
+    const char *word = (unsigned)t->type < DTYPES ? words[t->type] : t->type_word;
+    return word ? safetensors_type_find(word) : NULL;
 }
 
 static int storage_order(const void *a, const void *b)
 {
     const safetensors_tensor *x = *(const safetensors_tensor *const *)a,
                              *y = *(const safetensors_tensor *const *)b;
-    size_t p = dtype_bytes(x->type), q = dtype_bytes(y->type);
+    unsigned p = type_of(x)->bits, q = type_of(y)->bits;
     if (p != q) return p > q ? -1 : 1;
     return strcmp(x->name, y->name);
 }
@@ -36,14 +38,16 @@ static int storage_order(const void *a, const void *b)
 static status check_tensor(const char *path, const safetensors_tensor *t, err *e)
 {
     status result = OK;
-    if (!type_word(t->type) || strcmp(t->name, "__metadata__") == 0 || t->dims < 0 ||
+    const safetensors_type *type = type_of(t);
+    if (!type || strcmp(t->name, "__metadata__") == 0 || t->dims < 0 ||
         t->dims > SAFETENSORS_DIMS_MAX)
         FAIL(E_INTERNAL, "%s: tensor \"%s\" has no type, shape or name that can be stored", path,
              t->name);
-    uint64_t bytes = dtype_bytes(t->type);
+    uint64_t bits = type->bits;
     for (int i = 0; i < t->dims; i++)
-        if (t->dim[i] < 0 || __builtin_mul_overflow(bytes, (uint64_t)t->dim[i], &bytes))
+        if (t->dim[i] < 0 || __builtin_mul_overflow(bits, (uint64_t)t->dim[i], &bits))
             FAIL(E_INTERNAL, "%s: tensor \"%s\": its shape overflows", path, t->name);
+    const uint64_t bytes = bits / 8;
     if (bytes != t->bytes)
         FAIL(E_INTERNAL, "%s: tensor \"%s\": its shape needs %" PRIu64 " bytes, it has %" PRIu64,
              path, t->name, bytes, t->bytes);
@@ -55,7 +59,7 @@ static json_t *entry_make(const safetensors_tensor *t, uint64_t begin)
 {
     json_t *shape = json_array();
     for (int i = 0; i < t->dims; i++) json_array_append_new(shape, json_integer(t->dim[i]));
-    return json_pack("{s:s, s:o, s:[I,I]}", "dtype", type_word(t->type), "shape", shape,
+    return json_pack("{s:s, s:o, s:[I,I]}", "dtype", type_of(t)->word, "shape", shape,
                      "data_offsets", (json_int_t)begin, (json_int_t)(begin + t->bytes));
 }
 

@@ -9,7 +9,7 @@
 #include "comm/comm.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
-#include "model/model.h"
+#include "model/folder.h"
 #include "optim/lr.h"
 #include "optim/optim.h"
 #include "optim/param_group.h"
@@ -149,6 +149,8 @@ typedef struct trainer_save_options {
     int64_t keep;
     const char *config_json;      // of the model
     const char *tokenizer_folder; // NULL for none
+    // Of the initial weights: the checkpoint has its names, its other tensors and its other files; NULL: none.
+    const model_folder *folder;
 } trainer_save_options;
 
 // Writes a checkpoint: rank 0 makes the files, and every rank writes its shards into them. A rank that does

@@ -16,6 +16,7 @@ qwen3
 mistral
 gemma2
 gemma3_text
+gemma3
 smollm3
 phi3
 phi3_longrope

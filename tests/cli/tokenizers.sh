@@ -1,6 +1,7 @@
 # tokenizers.sh -- data, model and checkpoint must have the same tokenizer. It is stored beside the data and in the
 # checkpoint, and it encodes as transformers does.
 . "$(dirname "$0")/lib.sh" "$1"
+golden=$(cd "$OLDPWD" && cd "$(dirname "$0")/../golden" && pwd)
 
 make_data
 make_job
@@ -52,10 +53,10 @@ mv one-line folder/tokenizer.json
 from_folder --train.out again
 expect_exit 0
 refused 2 'data.train: .*other was made with another tokenizer' "$trireme" eval job.yaml --model folder --data.train other --data.valid other
-sed -i 's/"normalizer": null/"normalizer": {"type": "NFC"}/' folder/tokenizer.json
+sed -i 's/"normalizer": null/"normalizer": {"type": "Lowercase"}/' folder/tokenizer.json
 from_folder --train.out no
 expect_exit 2
-expect_line 'tokenizer.json, which Trireme cannot read \(.*normalizer is NFC'
+expect_line 'tokenizer.json, which Trireme cannot read \(.*normalizer.type is Lowercase'
 
 # ---- The post-processor: a prompt is encoded as transformers' tokenizer(prompt) does
 cp -r run/checkpoints/latest/ begins
@@ -78,6 +79,14 @@ expect_line '^document 0, [0-9]+ tokens: <\|endoftext\|>' stdout
 expect_line "^special " stdout
 train --data.train begun --train.steps 1 # a post-processor does not count as another tokenizer
 expect_no_line warning
+
+# ---- BPE of characters, as SentencePiece's
+sed 's/"decoder":null/"decoder":{"type":"Metaspace","replacement":"\xe2\x96\x81","prepend_scheme":"always","split":true}/' \
+    "$golden/tokenizer/characters.json" >characters.json
+printf 'the sea, 日本 \360\237\230\200' >characters.txt
+ok "$trireme" data prepare --input characters.txt --tokenizer characters.json --output-prefix characters --quiet
+ok "$trireme" data inspect characters
+expect_line '^document 0, [0-9]+ tokens: the sea, 日本 😀$' stdout
 
 # ---- Data can be moved with their tokenizer; a missing tokenizer gives a warning
 mkdir elsewhere

@@ -160,14 +160,16 @@ put("sidecar", "good-plain.json", text({"tokens": 5, "documents": 1, "text_bytes
                                         "tokenizer": "t.tokenizer.json"}))
 put("sidecar", "others.json", text({"tokens": 6, "documents": 2, "text_bytes": -1, "vocab": 1e99, "append_eod": "x"}))
 
-for name in ("gpt2", "llama3"):
+METASPACE = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
+for name in ("gpt2", "llama3", "characters"):
     with open(os.path.join(HERE, "..", "golden", "tokenizer", name + ".json")) as f:
         full = json.load(f)
+    full["decoder"] = full["decoder"] or METASPACE
     small = copy.deepcopy(full)
     merges = full["model"]["merges"][:24]
     pieces = [m if isinstance(m, list) else m.split(" ") for m in merges]
     words = [t["content"] for t in full["added_tokens"]]
-    words += [w for w in full["model"]["vocab"] if len(w) == 1] + ["".join(p) for p in pieces]
+    words += [w for w in full["model"]["vocab"] if len(w) == 1 or w == "<unk>" or w.startswith("<0x")] + ["".join(p) for p in pieces]
     small["model"]["vocab"] = {w: i for i, w in enumerate(dict.fromkeys(words))}
     small["model"]["merges"] = merges
     for t in small["added_tokens"]:

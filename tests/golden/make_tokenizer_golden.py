@@ -179,6 +179,129 @@ def hard_texts(documents, rng, count):
     return ["".join(rng.choice(makers)() for _ in range(rng.randint(1, 10))) for _ in range(count)]
 
 
+# ---- The tokenizers of model families: normalizers, BPE of characters with byte fallback, Metaspace, and the patterns
+# of published tokenizer.json files
+
+CASE = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+REST = r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+QWEN2 = CASE + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*" + REST
+QWEN3_5 = CASE + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*" + REST
+TEKKEN = (rf"[^\r\n\p{{L}}\p{{N}}]?{UPPER}*{LOWER}+|[^\r\n\p{{L}}\p{{N}}]?{UPPER}+{LOWER}*|\p{{N}}"
+          r"| ?[^\s\p{L}\p{N}]+[\r\n/]*" + REST)
+CL100K = (r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]"
+          r"|\s+(?!\S)|\s+")
+DEEPSEEK_V3 = [
+    r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+",
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
+    r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"]
+DEEPSEEK_LLM = [r"[\r\n]", r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-Ֆ]+",
+                "\\s?[!-/:-~！-／：-～‘-‟\u3000-。]+", r"\s+$", "[一-龥ࠀ-一가-\ud7ff]+"]
+MARK = "\u2581"  # that stands for a space
+NAMES = ["<unk>", "<s>", "</s>"]
+MORE_TEXTS = [
+    " ", "  ", "   a", " a", "a ", "a  b", "\ta\t\tb", "\r\n", "a\r\nb\rc\n\n\nd", MARK, MARK + "a", "a" + MARK, " " + MARK,
+    "e\u0301 é a\u0323\u0307 a\u0307\u0323 \u0301x", "\u1100\u1161\u11a8 각 \u1112\u1161\u11ab", "\u212b \u2126 \u1e9b\u0323 \uf900",
+    "\u0e48\u0d3b a\u0327\u1ac1\u0301\u0323 \U00011935\U00011930", "q\u0307\u0323 \u0344 \u0958 \u2adc \U0001d15e \U000110ab", "ﬁ ² ① ｶﾞ Ａ", "日本語のテキスト、123。", "中文与English混排456",
+    "한국어 텍스트", "😀😃 👍🏽 👨‍👩‍👧", "x\U0001f600y", "<s>", "<s>a", "<s> a", "a<s>b", "a <s> b </s>", "</s><s>", "<unk>x<unk>",
+    "<turn>user\nhi<turn>\n", "  <both>  x", "[PAD]", "a [PAD] b", "<0x41>", "<0xE4><0xB8>", "1234567 1,000.50", "it's IT'S don’t",
+    "for (i = 0; i < n; i++) {\n    x[i] += 1;\n\t}\n", "\0\x01", "a" * 70 + " " * 70 + "b" * 70, "naïve Größe мир", "\u00a0\u2003 x\u200b",
+]
+
+
+def train_characters(documents):
+    """BPE of characters; bytes have tokens, and runs of spaces and line ends merge."""
+    raw = NAMES + [f"<0x{b:02X}>" for b in range(256)]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.train_from_iterator(documents, trainers.BpeTrainer(
+        vocab_size=900, special_tokens=raw, show_progress=False, limit_alphabet=70))
+    root = json.loads(tokenizer.to_str())
+    root["added_tokens"] = []
+    vocab, merges = root["model"]["vocab"], root["model"]["merges"]
+    for left, right in ((MARK, MARK), (MARK * 2, MARK * 2), ("\n", "\n"), (MARK * 2, "a")):
+        for name in (left, right, left + right):
+            vocab.setdefault(name, len(vocab))
+        merges.append([left, right])
+    return root
+
+
+def replace(old, new):
+    return {"type": "Replace", "pattern": {"String": old}, "content": new}
+
+
+def metaspace(scheme, splits):
+    return {"type": "Metaspace", "replacement": MARK, "prepend_scheme": scheme, "split": splits}
+
+
+def decoder(*more):
+    return {"type": "Sequence", "decoders": [replace(MARK, " "), {"type": "ByteFallback"}, {"type": "Fuse"}, *more]}
+
+
+def behaves(pattern, behavior, invert=False):
+    return {"type": "Split", "pattern": pattern, "behavior": behavior, "invert": invert}
+
+
+def character_variants(vocab):
+    strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+    prepend = {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": MARK}, replace(" ", MARK)]}
+    plain = added(vocab, *((n, "s") for n in NAMES))
+    more = added(vocab, *((n, "s") for n in NAMES), ("<turn>", "s"), ("\n\n", ""), ("<both>", "lrs"))
+    phi = added(vocab, *((n, "sr") for n in NAMES), ("<turn>", "r"), ("<both>", "lrs"))
+    tuned = added(vocab, *((n, "s") for n in NAMES), ("[PAD]", "n"), ("<turn>", "n"))
+    meta = {**metaspace("always", True), "prepend_scheme": "always"}
+    fields = lambda **f: {"normalizer": None, "pre_tokenizer": None, "decoder": decoder(), "added_tokens": plain, **f}
+    none = {"byte_fallback": False}
+    yield "llama2", fields(normalizer=prepend, decoder=decoder(strip)), {}
+    yield "phi3", fields(normalizer=prepend, decoder=decoder(strip), added_tokens=phi), {}
+    yield "llama2 fine-tuned", fields(normalizer=prepend, decoder=decoder(strip), added_tokens=tuned), {}
+    yield "mistral", fields(pre_tokenizer=metaspace("first", False), decoder=decoder(strip), added_tokens=more), {}
+    yield "gemma", fields(normalizer=replace(" ", MARK), added_tokens=more,
+                          pre_tokenizer=behaves({"String": " "}, "MergedWithPrevious")), {}
+    yield "gemma, whole words", fields(normalizer=replace(" ", MARK), pre_tokenizer=behaves(
+        {"String": MARK}, "MergedWithNext")), {"ignore_merges": True}
+    yield "metaspace", fields(pre_tokenizer=meta, decoder=meta), {}
+    yield "metaspace, first", fields(pre_tokenizer=metaspace("first", True), decoder=metaspace("first", True), added_tokens=more), {}
+    yield "metaspace, never", fields(pre_tokenizer=metaspace("never", True), decoder=metaspace("never", True)), {}
+    yield "unknown, fused", fields(pre_tokenizer=metaspace("first", False)), none
+    yield "unknown, each", fields(pre_tokenizer=metaspace("first", False)), {**none, "fuse_unk": False}
+    yield "unknown, dropped", fields(pre_tokenizer=metaspace("first", False)), {**none, "unk_token": None}
+    yield "pattern", fields(normalizer={"type": "Sequence", "normalizers": [
+        {"type": "NFC"}, {"type": "Replace", "pattern": {"Regex": r"\s{2,}"}, "content": MARK * 2}, replace(" ", MARK)]}), {}
+
+
+def byte_variants():
+    nfc, last = {"type": "NFC"}, level(False, False)
+    steps = lambda *patterns: sequence(*(split({"Regex": p}) for p in patterns), last)
+    yield "qwen2", {"normalizer": nfc, "pre_tokenizer": steps(QWEN2)}
+    yield "qwen3.5", {"normalizer": nfc, "pre_tokenizer": steps(QWEN3_5)}
+    yield "olmo", {"normalizer": nfc, "pre_tokenizer": level(False, True)}
+    yield "o200k", {"pre_tokenizer": steps(GPT4O)}
+    yield "tekken", {"pre_tokenizer": steps(TEKKEN)}
+    yield "cl100k", {"pre_tokenizer": steps(CL100K)}
+    yield "deepseek v3", {"pre_tokenizer": steps(*DEEPSEEK_V3)}
+    yield "deepseek llm", {"normalizer": {"type": "Sequence", "normalizers": []}, "pre_tokenizer": sequence(
+        *(split({"Regex": p}) for p in DEEPSEEK_LLM), {"type": "Digits", "individual_digits": True}, last)}
+    for behavior in ("Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"):
+        for invert in (False, True):
+            yield f"{behavior}, {invert}", {"pre_tokenizer": sequence(behaves({"Regex": r"\d|\s"}, behavior, invert), last)}
+
+
+def family_cases(documents, bases):
+    rng = random.Random(11)
+    everything = [(2, *v) for v in character_variants(bases[2]["model"]["vocab"])]
+    everything += [(1, name, top, {}) for name, top in byte_variants()]
+    out = []
+    for base, name, top, model in everything:
+        tokenizer = Tokenizer.from_str(json.dumps(apply(bases[base], top, model, [], 10000)))
+        cases = []
+        for t in MORE_TEXTS + hard_texts(documents, rng, 12):
+            ids = tokenizer.encode(t, add_special_tokens=False).ids
+            cases.append([t, ids, tokenizer.decode(ids, skip_special_tokens=False)])
+        out.append({"name": name, "base": base, "set": top, "model": model, "drop": [], "merges": 10000, "cases": cases})
+    return out
+
+
 def main():
     OUT.mkdir(exist_ok=True)
     documents = make_documents()
@@ -204,6 +327,9 @@ def main():
     write("llama3.json", llama3)
     write("cases.json", cases)
     write("post_processors.json", post_processor_cases(llama3))
+    characters = train_characters(documents)
+    write("characters.json", characters)
+    write("families.json", family_cases(documents, [gpt2, llama3, characters]))
 
 
 def check(folder):

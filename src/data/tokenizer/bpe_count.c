@@ -102,7 +102,8 @@ static status count_pieces(bpe_count_job *job, int worker, err *e)
         size_t next = atomic_fetch_add(&job->next, 1);
         if (next >= job->count || atomic_load(&job->failed)) break;
         const tokenizer_document *piece = &job->pieces[next];
-        TRY(tokenizer_splitter_run(workspace, piece->chars, piece->bytes, count_word, found, e));
+        TRY(tokenizer_splitter_run(workspace, piece->chars, piece->bytes, true, count_word, found,
+                                   e));
         size_t done_bytes = atomic_fetch_add(&job->bytes_done, piece->bytes) + piece->bytes;
         if (worker == 0 && job->progress)
             job->progress(job->progress_arg, "counting words",

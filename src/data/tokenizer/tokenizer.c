@@ -40,15 +40,24 @@ int32_t tokenizer_end_of_text(const tokenizer *t)
     return name ? tokenizer_id(t, name) : -1;
 }
 
+void tokenizer_decode_next(const tokenizer *t, int32_t id, bool skip_special, text *out)
+{
+    if (id < 0 || id >= t->vocab) return;
+    const tokenizer_entry *entry = &t->entries[id];
+    if (!entry->name || (skip_special && entry->special)) return;
+    text_add_bytes(out, t->decoded.chars + entry->decoded_offset, entry->decoded_bytes);
+}
+
 void tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t count, bool skip_special,
                       text *out)
 {
+    const size_t start = out->bytes;
+    size_t first_bytes = 0;
     for (size_t i = 0; i < count; i++) {
-        if (ids[i] < 0 || ids[i] >= t->vocab) continue;
-        const tokenizer_entry *entry = &t->entries[ids[i]];
-        if (!entry->name || (skip_special && entry->special)) continue;
-        text_add_bytes(out, t->decoded.chars + entry->decoded_offset, entry->decoded_bytes);
+        tokenizer_decode_next(t, ids[i], skip_special, out);
+        if (first_bytes == 0) first_bytes = out->bytes - start;
     }
+    tokenizer_decoder_strip(&t->decoder, out, start, first_bytes);
 }
 
 status tokenizer_save(const tokenizer *t, const char *path, err *e)

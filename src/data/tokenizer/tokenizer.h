@@ -1,5 +1,5 @@
-// tokenizer.h -- byte-level BPE: trains, loads and saves tokenizer.json, encodes and decodes. The ids
-// equal those of HuggingFace's tokenizers.
+// tokenizer.h -- BPE of bytes or of characters: loads and saves tokenizer.json, encodes and decodes, and trains that of
+// bytes. The ids equal those of HuggingFace's tokenizers.
 //
 // An open tokenizer is immutable, so threads share it. Encoding needs one tokenizer_workspace per
 // thread.
@@ -18,9 +18,9 @@ typedef struct tokenizer_workspace tokenizer_workspace;
 // The built-in patterns that split text into words.
 typedef enum tokenizer_builtin { TOKENIZER_GPT2, TOKENIZER_LLAMA3 } tokenizer_builtin;
 
-// Reads a tokenizer.json: BPE with ignore_merges, added and special tokens, and the pre-tokenizers
-// ByteLevel, Split and Digits. Normalizers (NFC, …) are refused. The owner calls tokenizer_close.
-// E_USAGE names the file and the field that is broken or not supported.
+// Reads a tokenizer.json: BPE with ignore_merges or byte_fallback, added and special tokens, the normalizers NFC, Prepend
+// and Replace, the pre-tokenizers ByteLevel, Split, Digits and Metaspace, and their decoders. The owner calls
+// tokenizer_close. E_USAGE names the file and the field that is broken or not supported.
 status tokenizer_load(const char *path, tokenizer **out, err *e);
 void tokenizer_close(tokenizer *t); // NULL allowed
 // Writes tokenizer.json: the bytes that were loaded, or those that training made.
@@ -58,9 +58,12 @@ bool tokenizer_adds_special_tokens(const tokenizer *t);
 // A hash of what decides the ids of a text: vocabulary, merges, pre-tokenizer, added tokens. The
 // formatting of the file, settings and post-processor do not change it.
 uint64_t tokenizer_hash(const tokenizer *t);
-// Appends the bytes of ids [count] to `out`; they may end inside a UTF-8 character.
+// Appends the bytes of ids [count] to `out`; they may end inside a UTF-8 character. The ids are a text from its beginning
+// on, which has no space where a tokenizer has put one before the text.
 void tokenizer_decode(const tokenizer *t, const int32_t *ids, size_t count, bool skip_special,
                       text *out);
+// The same for one id that follows others.
+void tokenizer_decode_next(const tokenizer *t, int32_t id, bool skip_special, text *out);
 
 // Called now and then on the calling thread, with the current task and the share of it that is done,
 // in [0, 1].

@@ -1,10 +1,11 @@
-// tokenizer_encode.c -- text to ids: it finds added tokens, splits the rest into words and merges the
-// byte pairs of each word. A cache holds the ids of words, because text repeats its words. Data
+// tokenizer_encode.c -- text to ids: it finds added tokens, normalizes the rest, splits it into words and merges the
+// pairs of each word. A cache holds the ids of words, because text repeats its words. Data
 // preparation (one workspace per thread) and generation call it. It does not know files.
 #include "base/alloc.h"
 #include "data/tokenizer/bpe_bytes.h"
 #include "data/tokenizer/bpe_merge.h"
 #include "data/tokenizer/tokenizer_private.h"
+#include "data/tokenizer/tokenizer_unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,10 @@ typedef struct tokenizer_id_span {
 
 struct tokenizer_workspace {
     const tokenizer *tokenizer;
+    tokenizer_normalizer_workspace *normalize;
     tokenizer_splitter_workspace *split;
+    const char *text;  // that is being encoded
+    const char *begin; // of a piece of it: where the text begins, if it does there; else NULL
     bpe_merger merger;
     tokenizer_ids ids; // of the current text
     char *spelling;    // of the current word
@@ -36,6 +40,7 @@ struct tokenizer_workspace {
 void tokenizer_workspace_close(tokenizer_workspace *w)
 {
     if (!w) return;
+    tokenizer_normalizer_workspace_close(w->normalize);
     tokenizer_splitter_workspace_close(w->split);
     bpe_merger_close(&w->merger);
     free(w->ids.items);
@@ -52,6 +57,7 @@ status tokenizer_workspace_open(const tokenizer *t, tokenizer_workspace **out, e
     tokenizer_workspace *w = NULL;
     TRY(alloc_zeroed(&w, 1, sizeof *w, "a tokenizer", e));
     w->tokenizer = t;
+    TRY(tokenizer_normalizer_workspace_open(&w->normalize, e));
     TRY(tokenizer_splitter_workspace_open(t->split, &w->split, e));
     *out = w;
     w = NULL;
@@ -66,28 +72,76 @@ static status ids_room(tokenizer_ids *ids, size_t more, err *e)
                       e);
 }
 
+// The id of a name of the model's vocabulary; -1: there is none.
+static int32_t name_id(const tokenizer *t, const char *name, size_t bytes)
+{
+    const int64_t number = bpe_strings_find(&t->names, name, bytes);
+    return number < 0 || (size_t)number >= t->model_names ? -1 : t->name_ids[number];
+}
+
 // Sets *id to the id of a word that is one token of the model's vocabulary, else to -1.
 static status single_token(tokenizer_workspace *w, const char *string, size_t bytes, int32_t *id,
                            err *e)
 {
     status result = OK;
-    TRY(alloc_grow(&w->spelling, &w->spelling_room, 2 * bytes, 1, "a tokenizer", e));
-    int64_t number =
-        bpe_strings_find(&w->tokenizer->names, w->spelling, bpe_spell(string, bytes, w->spelling));
-    *id = number < 0 || (size_t)number >= w->tokenizer->model_names
-              ? -1
-              : w->tokenizer->name_ids[number];
+    if (w->tokenizer->byte_level) {
+        TRY(alloc_grow(&w->spelling, &w->spelling_room, 2 * bytes, 1, "a tokenizer", e));
+        bytes = bpe_spell(string, bytes, w->spelling);
+        string = w->spelling;
+    }
+    *id = name_id(w->tokenizer, string, bytes);
 done:
     return result;
 }
 
+// Appends the id of a symbol that the vocabulary lacks.
+static void add_unknown(const tokenizer *t, bool after_unknown, int32_t *ids, size_t *count)
+{
+    if (t->unknown >= 0 && !(after_unknown && t->fuse_unknown)) ids[(*count)++] = t->unknown;
+}
+
+// Writes the ids of a word's bytes, before they merge. Returns their number.
+static size_t ids_of_bytes(const tokenizer *t, const char *string, size_t bytes, int32_t *ids)
+{
+    bool after_unknown = false;
+    size_t count = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        const int32_t id = t->byte_id[(uint8_t)string[i]];
+        if (id < 0)
+            add_unknown(t, after_unknown, ids, &count);
+        else
+            ids[count++] = id;
+        after_unknown = id < 0;
+    }
+    return count;
+}
+
+// The same of its characters.
+static size_t ids_of_characters(const tokenizer *t, const char *string, size_t bytes, int32_t *ids)
+{
+    bool after_unknown = false;
+    size_t count = 0;
+    for (size_t i = 0, length; i < bytes; i += length) {
+        unicode_read(string + i, &length);
+        const int32_t id = name_id(t, string + i, length);
+        const bool is_unknown = id < 0 && !t->byte_fallback;
+        if (id >= 0)
+            ids[count++] = id;
+        else if (t->byte_fallback)
+            count += ids_of_bytes(t, string + i, length, ids + count);
+        else
+            add_unknown(t, after_unknown, ids, &count);
+        after_unknown = is_unknown;
+    }
+    return count;
+}
+
 // Appends the ids of one word, without the cache.
-static status encode_bytes(tokenizer_workspace *w, const char *string, size_t bytes, err *e)
+static status encode_symbols(tokenizer_workspace *w, const char *string, size_t bytes, err *e)
 {
     status result = OK;
     const tokenizer *t = w->tokenizer;
     int32_t single = -1;
-    bool after_unknown = false;
     TRY(ids_room(&w->ids, bytes, e));
     int32_t *ids = w->ids.items + w->ids.count;
     size_t count = 0;
@@ -95,13 +149,7 @@ static status encode_bytes(tokenizer_workspace *w, const char *string, size_t by
     if (single >= 0) {
         ids[count++] = single;
     } else {
-        for (size_t i = 0; i < bytes; i++) {
-            int32_t id = t->byte_id[(uint8_t)string[i]];
-            bool unknown = id < 0;
-            if (unknown) id = after_unknown && t->fuse_unknown ? -1 : t->unknown;
-            if (id >= 0) ids[count++] = id;
-            after_unknown = unknown;
-        }
+        count = (t->byte_level ? ids_of_bytes : ids_of_characters)(t, string, bytes, ids);
         TRY(bpe_merge(&w->merger, &t->merges, ids, &count, e));
     }
     w->ids.count += count;
@@ -136,13 +184,13 @@ static status encode_word(void *arg, const char *string, size_t bytes, err *e)
     status result = OK;
     tokenizer_workspace *w = arg;
     if (bytes > CACHE_WORD_BYTES) {
-        TRY(encode_bytes(w, string, bytes, e));
+        TRY(encode_symbols(w, string, bytes, e));
         goto done;
     }
     int64_t number = bpe_strings_find(&w->words, string, bytes);
     if (number < 0) {
         size_t before = w->ids.count;
-        TRY(encode_bytes(w, string, bytes, e));
+        TRY(encode_symbols(w, string, bytes, e));
         TRY(cache_add(w, string, bytes, w->ids.count - before, e));
     } else {
         tokenizer_id_span span = w->spans[number];
@@ -150,6 +198,28 @@ static status encode_word(void *arg, const char *string, size_t bytes, err *e)
         for (uint32_t i = 0; i < span.count; i++)
             w->ids.items[w->ids.count++] = w->cached.items[span.offset + i];
     }
+done:
+    return result;
+}
+
+// Divides a word where no token could join its characters.
+static status encode_parts(void *arg, const char *string, size_t bytes, err *e)
+{
+    status result = OK;
+    tokenizer_workspace *w = arg;
+    const bpe_pairs *neighbors = &w->tokenizer->neighbors;
+    size_t begin = 0, length;
+    if (neighbors->count == 0) return encode_word(arg, string, bytes, e);
+    uint32_t before = unicode_read(string, &length);
+    for (size_t i = length; i < bytes; i += length) {
+        const uint32_t character = unicode_read(string + i, &length);
+        const uint64_t pair = bpe_pair_key((int32_t)before, (int32_t)character);
+        before = character;
+        if (bpe_pairs_find(neighbors, pair) != BPE_NO_PAIR) continue;
+        TRY(encode_word(w, string + begin, i - begin, e));
+        begin = i;
+    }
+    TRY(encode_word(w, string + begin, bytes - begin, e));
 done:
     return result;
 }
@@ -167,15 +237,22 @@ static status encode_raw_text(void *arg, int32_t id, const char *string, size_t 
 {
     tokenizer_workspace *w = arg;
     return id >= 0 ? add_id(w, id, e)
-                   : tokenizer_splitter_run(w->split, string, bytes, encode_word, w, e);
+                   : tokenizer_splitter_run(w->split, string, bytes, string == w->begin,
+                                            encode_parts, w, e);
 }
 
 static status encode_text(void *arg, int32_t id, const char *string, size_t bytes, err *e)
 {
+    status result = OK;
     tokenizer_workspace *w = arg;
-    return id >= 0 ? add_id(w, id, e)
-                   : tokenizer_added_run(w->tokenizer->normalized, string, bytes, encode_raw_text,
-                                         w, e);
+    const tokenizer *t = w->tokenizer;
+    const char *normal;
+    if (id >= 0) return add_id(w, id, e);
+    TRY(tokenizer_normalizer_run(t->normalizer, w->normalize, string, bytes, &normal, &bytes, e));
+    w->begin = string == w->text ? normal : NULL;
+    TRY(tokenizer_added_run(t->normalized, normal, bytes, encode_raw_text, w, e));
+done:
+    return result;
 }
 
 static status encode_between(tokenizer_workspace *w, const tokenizer_special_ids *before,
@@ -187,6 +264,7 @@ static status encode_between(tokenizer_workspace *w, const tokenizer_special_ids
     if (!text_is_utf8(string, bytes, &bad))
         FAIL(E_USAGE, "the text is not valid UTF-8 at byte %zu", bad);
     w->ids.count = 0;
+    w->text = string;
     TRY(ids_room(&w->ids, 1, e)); // so that *ids is never NULL
     for (size_t i = 0; i < before->count; i++) TRY(add_id(w, before->id[i], e));
     TRY(tokenizer_added_run(w->tokenizer->raw, string, bytes, encode_text, w, e));

@@ -65,7 +65,10 @@ void tokenizer_set_hash(tokenizer *t, const json_t *root)
         const bpe_span *span = name ? &t->names.spans[name - 1] : NULL;
         hash = add(hash, span ? t->names.bytes + span->offset : "", span ? span->bytes + 1 : 0);
     }
-    t->hash = add_merges(hash, json_object_get(model, "merges"));
+    hash = add_merges(hash, json_object_get(model, "merges"));
+    const uint64_t more[2] = {tokenizer_normalizer_hash(t->normalizer), t->byte_fallback};
+    if (more[0] || more[1]) hash = add(hash, more, sizeof more);
+    t->hash = hash;
 }
 
 uint64_t tokenizer_hash(const tokenizer *t)

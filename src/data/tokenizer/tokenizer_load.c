@@ -21,38 +21,17 @@ void tokenizer_close(tokenizer *t)
     free(t->name_ids);
     text_clear(&t->decoded);
     bpe_pairs_close(&t->merges);
+    bpe_pairs_close(&t->neighbors);
+    tokenizer_normalizer_close(t->normalizer);
     tokenizer_splitter_close(t->split);
+    tokenizer_decoder_clear(&t->decoder);
     tokenizer_added_close(t->raw);
     tokenizer_added_close(t->normalized);
+    text_clear(&t->normalized_names);
     free(t->json);
     for (int i = 0; i < TOKENIZER_SIDE_FILES; i++) free(t->files[i].content);
     free(t->end_of_text);
     free(t);
-}
-
-static const char *type_of(const json_t *object)
-{
-    const char *type = json_string_value(json_object_get(object, "type"));
-    return type ? type : "no type";
-}
-
-// Refuses a normalizer, because it would change the text and so the ids.
-static status check_normalizer(const json_t *normalizer, err *e)
-{
-    const json_t *list = json_object_get(normalizer, "normalizers");
-    if (!normalizer || json_is_null(normalizer) ||
-        (json_is_array(list) && json_array_size(list) == 0))
-        return OK;
-    const char *type = type_of(json_array_size(list) ? json_array_get(list, 0) : normalizer);
-    return err_set(e, E_USAGE, "normalizer is %s, which is not supported; only null is", type);
-}
-
-static status check_decoder(const json_t *decoder, err *e)
-{
-    if (!decoder || json_is_null(decoder) || strcmp(type_of(decoder), "ByteLevel") == 0) return OK;
-    return err_set(e, E_USAGE,
-                   "decoder is %s, which is not supported; valid are ByteLevel and null",
-                   type_of(decoder));
 }
 
 static status read_root(tokenizer *t, const json_t *root, err *e)
@@ -60,14 +39,12 @@ static status read_root(tokenizer *t, const json_t *root, err *e)
     status result = OK;
     if (!json_is_object(root))
         FAIL(E_USAGE, "this is no tokenizer: the file must be a JSON object");
-    const json_t *model = json_object_get(root, "model");
-    // For a SentencePiece file the error about byte_fallback says most, so it comes first.
-    if (json_is_true(json_object_get(model, "byte_fallback")))
-        TRY(tokenizer_read_model(t, model, e));
-    TRY(check_normalizer(json_object_get(root, "normalizer"), e));
+    TRY(tokenizer_check_model(json_object_get(root, "model"), e));
+    TRY(tokenizer_normalizer_open(json_object_get(root, "normalizer"), &t->normalizer, e));
     TRY(tokenizer_splitter_open(json_object_get(root, "pre_tokenizer"), &t->split, e));
-    TRY(check_decoder(json_object_get(root, "decoder"), e));
-    TRY(tokenizer_read_model(t, model, e));
+    t->byte_level = tokenizer_splitter_spells_bytes(t->split);
+    TRY(tokenizer_decoder_read(json_object_get(root, "decoder"), t->byte_level, &t->decoder, e));
+    TRY(tokenizer_read_model(t, json_object_get(root, "model"), e));
     TRY(tokenizer_read_added(t, json_object_get(root, "added_tokens"), e));
     TRY(tokenizer_read_post(t, json_object_get(root, "post_processor"), e));
     tokenizer_set_hash(t, root);

@@ -6,18 +6,29 @@
 #include "data/tokenizer/bpe_bytes.h"
 #include "data/tokenizer/bpe_merge.h"
 #include "data/tokenizer/tokenizer_private.h"
+#include "data/tokenizer/tokenizer_unicode.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { IDS = 1 << 22 }; // larger than any vocabulary, so that a broken file cannot claim gigabytes
+
+static status set_decoded(tokenizer *t, tokenizer_entry *entry, const char *name, size_t bytes,
+                          err *e)
+{
+    const size_t offset = t->decoded.bytes;
+    tokenizer_decoder_add(&t->decoder, name, bytes, entry->added, &t->decoded);
+    entry->decoded_offset = offset;
+    entry->decoded_bytes = (uint32_t)(t->decoded.bytes - offset);
+    return text_check(&t->decoded, e);
+}
 
 // Gives an id a name. The id must be unused or have that name already.
 static status add_name(tokenizer *t, const char *name, size_t bytes, int32_t id, bool added, err *e)
 {
     status result = OK;
     uint32_t number;
-    size_t length = 0;
     if (bytes > 1 << 20) FAIL(E_USAGE, "a token of %zu bytes; at most 1 MiB is possible", bytes);
     if (id >= t->vocab) {
         size_t room = t->entry_room;
@@ -31,17 +42,8 @@ static status add_name(tokenizer *t, const char *name, size_t bytes, int32_t id,
     TRY(alloc_grow(&t->name_ids, &t->name_id_room, (size_t)number + 1, sizeof *t->name_ids,
                    "a tokenizer", e));
     t->name_ids[number] = id;
-    char *raw;
-    TRY(alloc_array(&raw, bytes, 1, "a tokenizer", e));
-    // A name that spells no bytes decodes to itself.
-    bool spelled = !added && bpe_unspell(name, bytes, raw, &length);
-    t->entries[id] = (tokenizer_entry){.name = number + 1,
-                                       .added = added,
-                                       .decoded_offset = t->decoded.bytes,
-                                       .decoded_bytes = (uint32_t)(spelled ? length : bytes)};
-    text_add_bytes(&t->decoded, spelled ? raw : name, t->entries[id].decoded_bytes);
-    free(raw);
-    TRY(text_check(&t->decoded, e));
+    t->entries[id] = (tokenizer_entry){.name = number + 1, .added = added};
+    TRY(set_decoded(t, &t->entries[id], name, bytes, e));
 done:
     return result;
 }
@@ -132,7 +134,15 @@ done:
     return result;
 }
 
-// Finds the id of each byte, and the id of bytes that the vocabulary lacks.
+// Spells a byte as the vocabulary does: as a character, or as <0xE4>. Returns the length.
+static size_t spell_byte(const tokenizer *t, int byte, char out[8])
+{
+    const char raw = (char)byte;
+    if (t->byte_level) return bpe_spell(&raw, 1, out);
+    return (size_t)snprintf(out, 8, "<0x%02X>", (unsigned)byte);
+}
+
+// Finds the id of each byte, and the id of bytes or characters that the vocabulary lacks.
 static status read_bytes(tokenizer *t, const json_t *model, err *e)
 {
     status result = OK;
@@ -140,14 +150,58 @@ static status read_bytes(tokenizer *t, const json_t *model, err *e)
     int64_t number = unknown ? bpe_strings_find(&t->names, unknown, strlen(unknown)) : -1;
     t->unknown = number < 0 ? -1 : t->name_ids[number];
     t->fuse_unknown = json_is_true(json_object_get(model, "fuse_unk"));
+    t->byte_fallback = json_is_true(json_object_get(model, "byte_fallback"));
+    if (!t->byte_level && unknown && t->unknown < 0)
+        FAIL(E_USAGE, "model.unk_token \"%.*s\" is not in model.vocab", TEXT_CUT(unknown, 100));
     for (int byte = 0; byte < 256; byte++) {
-        char spelled[2], raw = (char)byte;
-        number = bpe_strings_find(&t->names, spelled, bpe_spell(&raw, 1, spelled));
+        char spelled[8];
+        number = bpe_strings_find(&t->names, spelled, spell_byte(t, byte, spelled));
         t->byte_id[byte] = number < 0 ? -1 : t->name_ids[number];
-        if (number < 0 && unknown && t->unknown < 0)
+        if (number < 0 && t->byte_fallback && !t->byte_level)
+            FAIL(E_USAGE, "model.byte_fallback is true, but model.vocab lacks <0x%02X>",
+                 (unsigned)byte);
+        if (number < 0 && t->byte_level && unknown && t->unknown < 0)
             FAIL(E_USAGE,
                  "model.unk_token \"%.*s\" is not in model.vocab, and neither is the byte %d",
                  TEXT_CUT(unknown, 100), byte);
+    }
+done:
+    return result;
+}
+
+// Returns whether a merge joins a byte that stands for a character. Then the names of tokens do not show what they join.
+static bool merges_bytes(const json_t *merges)
+{
+    for (size_t i = 0; i < json_array_size(merges); i++) {
+        const json_t *merge = json_array_get(merges, i);
+        const char *both = json_string_value(merge),
+                   *left = json_string_value(json_array_get(merge, 0)),
+                   *right = json_string_value(json_array_get(merge, 1));
+        if ((both && strstr(both, "<0x")) || (left && strstr(left, "<0x")) ||
+            (right && strstr(right, "<0x")))
+            return true;
+    }
+    return false;
+}
+
+// SentencePiece's tokenizers do not divide a text into words, but hardly a token goes on after a space.
+static status find_neighbors(tokenizer *t, const json_t *model, err *e)
+{
+    status result = OK;
+    if (t->byte_level || !t->byte_fallback || t->ignore_merges ||
+        merges_bytes(json_object_get(model, "merges")))
+        return OK;
+    for (size_t i = 0; i < t->model_names; i++) {
+        const bpe_span *span = &t->names.spans[i];
+        const char *name = t->names.bytes + span->offset;
+        size_t length = 0;
+        uint32_t before = span->bytes ? unicode_read(name, &length) : 0;
+        for (size_t k = length; k < span->bytes; k += length) {
+            const uint32_t character = unicode_read(name + k, &length);
+            TRY(bpe_pairs_set(&t->neighbors, bpe_pair_key((int32_t)before, (int32_t)character), 0,
+                              e));
+            before = character;
+        }
     }
 done:
     return result;
@@ -160,20 +214,24 @@ static bool is_absent_or_empty(const json_t *model, const char *key)
            (json_is_number(value) && json_number_value(value) == 0) || json_is_false(value);
 }
 
+status tokenizer_check_model(const json_t *model, err *e)
+{
+    const json_t *type = json_object_get(model, "type");
+    if (!json_is_object(model)) return err_set(e, E_USAGE, "model is missing or is no object");
+    // Files of the first releases have no type.
+    if (!type || (json_is_string(type) && strcmp(json_string_value(type), "BPE") == 0)) return OK;
+    return err_set(e, E_USAGE, "model.type is %s; only BPE is supported",
+                   json_is_string(type) ? json_string_value(type) : "no string");
+}
+
 status tokenizer_read_model(tokenizer *t, const json_t *model, err *e)
 {
     static const char *const unsupported[] = {"dropout", "continuing_subword_prefix",
                                               "end_of_word_suffix"};
     status result = OK;
-    const json_t *type = json_object_get(model, "type");
-    if (!json_is_object(model)) FAIL(E_USAGE, "model is missing or is no object");
-    // Files of the first releases have no type.
-    if (type && (!json_is_string(type) || strcmp(json_string_value(type), "BPE") != 0))
-        FAIL(E_USAGE, "model.type is %s; only BPE is supported",
-             json_is_string(type) ? json_string_value(type) : "no string");
-    if (!is_absent_or_empty(model, "byte_fallback"))
-        FAIL(E_USAGE, "model.byte_fallback is true: SentencePiece tokenizers (Llama 2) are not "
-                      "supported; valid are byte-level ones (GPT-2, Llama 3, Granite 3)");
+    if (t->byte_level && !is_absent_or_empty(model, "byte_fallback"))
+        FAIL(E_USAGE, "model.byte_fallback is true, and pre_tokenizer has ByteLevel; valid: one of "
+                      "the two");
     for (size_t i = 0; i < sizeof unsupported / sizeof *unsupported; i++) {
         if (!is_absent_or_empty(model, unsupported[i]))
             FAIL(E_USAGE, "model.%s is set; only null is supported", unsupported[i]);
@@ -182,6 +240,7 @@ status tokenizer_read_model(tokenizer *t, const json_t *model, err *e)
     TRY(read_vocab(t, json_object_get(model, "vocab"), e));
     TRY(read_merges(t, json_object_get(model, "merges"), e));
     TRY(read_bytes(t, model, e));
+    TRY(find_neighbors(t, model, e));
 done:
     return result;
 }
@@ -254,6 +313,33 @@ done:
     return result;
 }
 
+// Sets the contents of the tokens that are found in normalized text: their names, normalized too. HuggingFace's tokenizers
+// also decode them so.
+static status normalize_names(tokenizer *t, tokenizer_added_token *tokens, size_t count, err *e)
+{
+    status result = OK;
+    tokenizer_normalizer_workspace *w = NULL;
+    size_t offset = 0;
+    TRY(tokenizer_normalizer_workspace_open(&w, e));
+    for (size_t i = 0; i < count; i++) {
+        const bpe_span *span = &t->names.spans[t->entries[tokens[i].id].name - 1];
+        const char *name;
+        TRY(tokenizer_normalizer_run(t->normalizer, w, t->names.bytes + span->offset, span->bytes,
+                                     &name, &tokens[i].bytes, e));
+        if (tokens[i].bytes == 0)
+            FAIL(E_USAGE, "added_tokens: nothing of \"%.*s\" is left when it is normalized",
+                 TEXT_CUT(t->names.bytes + span->offset, 100));
+        text_add_bytes(&t->normalized_names, name, tokens[i].bytes);
+        TRY(set_decoded(t, &t->entries[tokens[i].id], name, tokens[i].bytes, e));
+    }
+    TRY(text_check(&t->normalized_names, e));
+    for (size_t i = 0; i < count; offset += tokens[i++].bytes)
+        tokens[i].content = t->normalized_names.chars + offset;
+done:
+    tokenizer_normalizer_workspace_close(w);
+    return result;
+}
+
 status tokenizer_read_added(tokenizer *t, const json_t *added, err *e)
 {
     status result = OK;
@@ -274,12 +360,12 @@ status tokenizer_read_added(tokenizer *t, const json_t *added, err *e)
             raw[raws++] = token;
     }
     // add_name may move all names, so the pointers to them are set after the last call.
-    for (size_t i = 0; i < raws + normals; i++) {
-        tokenizer_added_token *token = i < raws ? &raw[i] : &normal[i - raws];
-        const bpe_span *span = &t->names.spans[t->entries[token->id].name - 1];
-        token->content = t->names.bytes + span->offset;
-        token->bytes = span->bytes;
+    for (size_t i = 0; i < raws; i++) {
+        const bpe_span *span = &t->names.spans[t->entries[raw[i].id].name - 1];
+        raw[i].content = t->names.bytes + span->offset;
+        raw[i].bytes = span->bytes;
     }
+    TRY(normalize_names(t, normal, normals, e));
     TRY(tokenizer_added_open(raw, raws, &t->raw, e));
     TRY(tokenizer_added_open(normal, normals, &t->normalized, e));
 done:

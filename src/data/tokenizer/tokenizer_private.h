@@ -5,6 +5,8 @@
 #include "data/tokenizer/bpe_table.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/tokenizer_added.h"
+#include "data/tokenizer/tokenizer_decoder.h"
+#include "data/tokenizer/tokenizer_normalize.h"
 #include "data/tokenizer/tokenizer_split.h"
 
 #include <jansson.h>
@@ -40,16 +42,24 @@ struct tokenizer {
     int32_t *name_ids;        // [names.count] the id of each name
     size_t name_id_room;
     size_t entry_room;
-    size_t model_names;   // the first model_names names are the model's vocabulary
-    text decoded;         // the bytes of all entries, one after the other
-    bpe_pairs merges;     // values of bpe_merge_value
-    int32_t byte_id[256]; // -1: the vocabulary lacks that byte
-    int32_t unknown;      // the id of such a byte; -1: the byte is dropped
-    bool fuse_unknown;    // adjacent unknown bytes become one id
-    bool ignore_merges;   // a word that is in the vocabulary is one token
+    size_t model_names; // the first model_names names are the model's vocabulary
+    text decoded;       // the bytes of all entries, one after the other
+    bpe_pairs merges;   // values of bpe_merge_value
+    // The pairs of characters that are next to each other in a token: no merge joins others, so that a word can be
+    // divided between them. Empty where a word is not divided.
+    bpe_pairs neighbors;
+    bool byte_level;                  // the symbols that merge are bytes, else characters
+    bool byte_fallback;               // a character that the vocabulary lacks becomes its bytes
+    int32_t byte_id[256];             // -1: the vocabulary lacks that byte
+    int32_t unknown;                  // the id of such a byte or character; -1: it is dropped
+    bool fuse_unknown;                // adjacent unknown symbols become one id
+    bool ignore_merges;               // a word that is in the vocabulary is one token
+    tokenizer_normalizer *normalizer; // NULL: it changes nothing
     tokenizer_splitter *split;
+    tokenizer_decoder decoder;
     tokenizer_added_set *raw;            // matched first, in the whole text
-    tokenizer_added_set *normalized;     // matched in the text between those of `raw`
+    tokenizer_added_set *normalized;     // matched in the normalized text between those of `raw`
+    text normalized_names;               // their contents
     tokenizer_special_ids before, after; // of the post-processor
     uint64_t hash;
     char *json; // [json_bytes] the file
@@ -62,6 +72,7 @@ struct tokenizer {
 status tokenizer_parse(const char *json, size_t bytes, tokenizer **out, err *e);
 
 // The steps of tokenizer_parse.
+status tokenizer_check_model(const json_t *model, err *e);              // its kind
 status tokenizer_read_model(tokenizer *t, const json_t *model, err *e); // vocabulary and merges
 status tokenizer_read_added(tokenizer *t, const json_t *added, err *e); // added tokens
 status tokenizer_read_post(tokenizer *t, const json_t *post, err *e);   // the post-processor

@@ -1,5 +1,5 @@
-// tokenizer_split.c -- the pre-tokenizers ByteLevel, Split and Digits, and sequences of them, as a
-// list of stages. A stage splits text at the matches of a pattern, or puts a space before it.
+// tokenizer_split.c -- the pre-tokenizers ByteLevel, Split, Digits and Metaspace, and sequences of them, as a
+// list of stages. A stage splits text at the matches of a pattern, or puts a space or its replacement before it.
 // Encoding and training call it. ByteLevel must be the last pre-tokenizer, because it also spells
 // bytes as characters, which happens after all stages (bpe_bytes.h).
 #include "data/tokenizer/tokenizer_split.h"
@@ -18,8 +18,28 @@ enum { STAGES = 16 };
 // HuggingFace's Digits uses Rust's tables of Unicode 17; its regular expressions use Unicode 16.
 #define DIGIT "[\\p{N}\\x{11DE0}-\\x{11DE9}\\x{16FF4}-\\x{16FF6}]"
 
+// What becomes of the matches of a pattern, as HuggingFace's SplitDelimiterBehavior.
+typedef enum tokenizer_behavior {
+    BEHAVIOR_ISOLATED,
+    BEHAVIOR_REMOVED,
+    BEHAVIOR_CONTIGUOUS,
+    BEHAVIOR_MERGED_PREVIOUS,
+    BEHAVIOR_MERGED_NEXT,
+    BEHAVIORS
+} tokenizer_behavior;
+static const char *const BEHAVIOR_WORDS[BEHAVIORS] = {"Isolated", "Removed", "Contiguous",
+                                                      "MergedWithPrevious", "MergedWithNext"};
+
+// Whether Metaspace puts its replacement before a piece.
+typedef enum tokenizer_prepend { PREPEND_ALWAYS, PREPEND_FIRST, PREPEND_NEVER } tokenizer_prepend;
+
 typedef struct tokenizer_stage {
-    tokenizer_pattern *pattern; // NULL: puts a space before a piece that does not begin with one
+    // NULL: puts a space before a piece that does not begin with one, or, with `replacement`, is Metaspace
+    tokenizer_pattern *pattern;
+    tokenizer_behavior behavior;
+    bool invert; // the text between matches counts as matches
+    char *replacement;
+    tokenizer_prepend prepend;
 } tokenizer_stage;
 
 struct tokenizer_splitter {
@@ -32,8 +52,7 @@ struct tokenizer_splitter {
 struct tokenizer_splitter_workspace {
     const tokenizer_splitter *splitter;
     tokenizer_pattern_workspace *match;
-    char *spaced; // a piece with a space before it
-    size_t spaced_room;
+    text rewritten[STAGES]; // the piece that a stage has changed
 };
 
 // The function that receives the words.
@@ -45,13 +64,21 @@ typedef struct tokenizer_word_sink {
 void tokenizer_splitter_close(tokenizer_splitter *s)
 {
     if (!s) return;
-    for (size_t i = 0; i < s->count; i++) tokenizer_pattern_close(s->stages[i].pattern);
+    for (size_t i = 0; i < s->count; i++) {
+        tokenizer_pattern_close(s->stages[i].pattern);
+        free(s->stages[i].replacement);
+    }
     free(s);
 }
 
 uint64_t tokenizer_splitter_hash(const tokenizer_splitter *s)
 {
     return s->hash;
+}
+
+bool tokenizer_splitter_spells_bytes(const tokenizer_splitter *s)
+{
+    return s->has_byte_level;
 }
 
 static status add_stage(tokenizer_splitter *s, const char *field, const char *source, err *e)
@@ -106,26 +133,96 @@ done:
     return result;
 }
 
+static status read_behavior(const json_t *object, const char *field, tokenizer_behavior *out,
+                            err *e)
+{
+    const char *word = json_string_value(json_object_get(object, "behavior"));
+    for (int i = 0; word && i < BEHAVIORS; i++)
+        if (strcmp(word, BEHAVIOR_WORDS[i]) == 0) {
+            *out = (tokenizer_behavior)i;
+            return OK;
+        }
+    return err_set(e, E_USAGE,
+                   "%s.behavior is %s; valid are Isolated, Removed, Contiguous, "
+                   "MergedWithPrevious and MergedWithNext",
+                   field, word ? word : "missing");
+}
+
+// Of the last stage, whose hash is that of Isolated.
+static void set_behavior(tokenizer_splitter *s, tokenizer_behavior behavior, bool invert)
+{
+    const uint8_t how[] = {(uint8_t)behavior, invert};
+    s->stages[s->count - 1].behavior = behavior;
+    s->stages[s->count - 1].invert = invert;
+    if (behavior != BEHAVIOR_ISOLATED || invert)
+        s->hash = XXH3_64bits_withSeed(how, sizeof how, s->hash);
+}
+
 static status read_split(tokenizer_splitter *s, const json_t *object, const char *field, err *e)
 {
     status result = OK;
     text quoted = {0};
+    tokenizer_behavior behavior = BEHAVIOR_ISOLATED;
     bool invert = false;
     const json_t *what = json_object_get(object, "pattern");
     const char *regex = json_string_value(json_object_get(what, "Regex"));
     const char *literal = json_string_value(json_object_get(what, "String"));
-    const char *behavior = json_string_value(json_object_get(object, "behavior"));
     if (!regex == !literal)
         FAIL(E_USAGE, "%s.pattern must be {\"Regex\": text} or {\"String\": text}", field);
-    if (!behavior || strcmp(behavior, "Isolated") != 0)
-        FAIL(E_USAGE, "%s.behavior is %s; only Isolated is supported", field,
-             behavior ? behavior : "missing");
+    TRY(read_behavior(object, field, &behavior, e));
     TRY(read_flag(object, field, "invert", false, &invert, e));
-    if (invert) FAIL(E_USAGE, "%s.invert is true; only false is supported", field);
     if (literal) tokenizer_pattern_quote(literal, &quoted);
     TRY(text_check(&quoted, e));
     if (literal && !*literal) FAIL(E_USAGE, "%s.pattern is empty", field);
     TRY(add_stage(s, field, literal ? quoted.chars : regex, e));
+    set_behavior(s, behavior, invert);
+done:
+    text_clear(&quoted);
+    return result;
+}
+
+// The first piece of a text is one at whose begin the text itself begins.
+static status read_prepend(const json_t *object, const char *field, tokenizer_prepend *out, err *e)
+{
+    status result = OK;
+    static const char *const words[] = {"always", "first", "never"};
+    bool prefix = true;
+    const json_t *scheme = json_object_get(object, "prepend_scheme");
+    const char *word = json_string_value(scheme);
+    TRY(read_flag(object, field, "add_prefix_space", true, &prefix, e));
+    *out = prefix ? PREPEND_ALWAYS : PREPEND_NEVER;
+    if (!scheme) return OK;
+    for (int i = 0; word && i < 3; i++)
+        if (strcmp(word, words[i]) == 0) {
+            *out = (tokenizer_prepend)i;
+            return OK;
+        }
+    FAIL(E_USAGE, "%s.prepend_scheme is %s; valid are always, first and never", field,
+         word ? word : "no string");
+done:
+    return result;
+}
+
+static status read_metaspace(tokenizer_splitter *s, const json_t *object, const char *field, err *e)
+{
+    status result = OK;
+    text quoted = {0};
+    bool splits = true;
+    tokenizer_prepend prepend = PREPEND_ALWAYS;
+    const char *replacement = json_string_value(json_object_get(object, "replacement"));
+    if (!replacement || !*replacement) FAIL(E_USAGE, "%s.replacement must be a character", field);
+    TRY(read_prepend(object, field, &prepend, e));
+    TRY(read_flag(object, field, "split", true, &splits, e));
+    TRY(add_stage(s, field, NULL, e));
+    tokenizer_stage *stage = &s->stages[s->count - 1];
+    stage->prepend = prepend;
+    TRY(text_copy(replacement, &stage->replacement, e));
+    s->hash = XXH3_64bits_withSeed(replacement, strlen(replacement), s->hash + (uint64_t)prepend);
+    if (!splits) goto done;
+    tokenizer_pattern_quote(replacement, &quoted);
+    TRY(text_check(&quoted, e));
+    TRY(add_stage(s, field, quoted.chars, e));
+    set_behavior(s, BEHAVIOR_MERGED_NEXT, false);
 done:
     text_clear(&quoted);
     return result;
@@ -142,9 +239,11 @@ static status read_one(tokenizer_splitter *s, const json_t *object, const char *
     if (strcmp(type, "ByteLevel") == 0) return read_byte_level(s, object, field, e);
     if (strcmp(type, "Split") == 0) return read_split(s, object, field, e);
     if (strcmp(type, "Digits") == 0) return read_digits(s, object, field, e);
-    return err_set(e, E_USAGE,
-                   "%s.type is %s; valid are ByteLevel, Split, Digits and a Sequence of them",
-                   field, type);
+    if (strcmp(type, "Metaspace") == 0) return read_metaspace(s, object, field, e);
+    return err_set(
+        e, E_USAGE,
+        "%s.type is %s; valid are ByteLevel, Split, Digits, Metaspace and a Sequence of them",
+        field, type);
 }
 
 static status read_sequence(tokenizer_splitter *s, const json_t *list, err *e)
@@ -171,8 +270,6 @@ status tokenizer_splitter_open(const json_t *pre_tokenizer, tokenizer_splitter *
     } else if (json_is_object(pre_tokenizer)) {
         TRY(read_one(s, pre_tokenizer, "pre_tokenizer", e));
     }
-    if (!s->has_byte_level)
-        FAIL(E_USAGE, "pre_tokenizer has no ByteLevel; only byte-level tokenizers are supported");
     *out = s;
     s = NULL;
 done:
@@ -184,7 +281,7 @@ void tokenizer_splitter_workspace_close(tokenizer_splitter_workspace *w)
 {
     if (!w) return;
     tokenizer_pattern_workspace_close(w->match);
-    free(w->spaced);
+    for (int i = 0; i < STAGES; i++) text_clear(&w->rewritten[i]);
     free(w);
 }
 
@@ -203,66 +300,145 @@ done:
     return result;
 }
 
-static status run_from(tokenizer_splitter_workspace *w, size_t stage_index, const char *piece,
-                       size_t bytes, const tokenizer_word_sink *t, err *e);
+// A piece on its way through the stages.
+typedef struct tokenizer_piece {
+    const char *ptr;
+    size_t bytes;
+    bool first; // the text begins with it
+} tokenizer_piece;
 
-static status run_space(tokenizer_splitter_workspace *w, size_t next, const char *piece,
-                        size_t bytes, const tokenizer_word_sink *t, err *e)
+static status run_from(tokenizer_splitter_workspace *w, size_t stage_index, tokenizer_piece p,
+                       const tokenizer_word_sink *t, err *e);
+
+static bool begins_with(tokenizer_piece p, const char *with)
+{
+    return p.bytes >= strlen(with) && memcmp(p.ptr, with, strlen(with)) == 0;
+}
+
+static status run_space(tokenizer_splitter_workspace *w, size_t index, tokenizer_piece p,
+                        const tokenizer_word_sink *t, err *e)
 {
     status result = OK;
-    if (piece[0] != ' ') {
-        TRY(alloc_grow(&w->spaced, &w->spaced_room, bytes + 1, 1, "a tokenizer", e));
-        w->spaced[0] = ' ';
-        memcpy(w->spaced + 1, piece, bytes);
-        piece = w->spaced;
-        bytes++;
+    text *spaced = &w->rewritten[index];
+    if (!begins_with(p, " ")) {
+        spaced->bytes = 0;
+        text_add(spaced, " ");
+        text_add_bytes(spaced, p.ptr, p.bytes);
+        TRY(text_check(spaced, e));
+        p.ptr = spaced->chars, p.bytes = spaced->bytes;
     }
-    TRY(run_from(w, next, piece, bytes, t, e));
+    TRY(run_from(w, index + 1, p, t, e));
 done:
     return result;
 }
 
-// Makes a piece of each match and of the text between matches. An empty match also splits, unless
+static status run_metaspace(tokenizer_splitter_workspace *w, size_t index, tokenizer_piece p,
+                            const tokenizer_word_sink *t, err *e)
+{
+    status result = OK;
+    const tokenizer_stage *stage = &w->splitter->stages[index];
+    text *out = &w->rewritten[index];
+    out->bytes = 0;
+    if ((stage->prepend == PREPEND_ALWAYS || (stage->prepend == PREPEND_FIRST && p.first)) &&
+        !begins_with(p, stage->replacement) && !begins_with(p, " "))
+        text_add(out, stage->replacement);
+    for (size_t i = 0, end; i < p.bytes; i = end + 1) {
+        for (end = i; end < p.bytes && p.ptr[end] != ' ';) end++;
+        text_add_bytes(out, p.ptr + i, end - i);
+        if (end < p.bytes) text_add(out, stage->replacement);
+    }
+    TRY(text_check(out, e));
+    TRY(run_from(w, index + 1, (tokenizer_piece){out->chars, out->bytes, p.first}, t, e));
+done:
+    return result;
+}
+
+// The pieces that a stage makes of one piece. A span waits while the next one may join it.
+typedef struct tokenizer_pieces {
+    tokenizer_splitter_workspace *w;
+    size_t next;
+    const tokenizer_stage *stage;
+    tokenizer_piece whole;
+    const tokenizer_word_sink *sink;
+    size_t start, end; // the span that waits; empty: none does
+    bool is_match;     // it is a match, or ends with one
+} tokenizer_pieces;
+
+static status give_waiting(tokenizer_pieces *x, err *e)
+{
+    const tokenizer_piece p = {x->whole.ptr + x->start, x->end - x->start,
+                               x->whole.first && x->start == 0};
+    x->start = x->end;
+    return p.bytes == 0 ? OK : run_from(x->w, x->next, p, x->sink, e);
+}
+
+// Takes the next span of the piece. Spans come in order, and cover it.
+static status take_span(tokenizer_pieces *x, size_t start, size_t end, bool is_match, err *e)
+{
+    status result = OK;
+    const tokenizer_behavior how = x->stage->behavior;
+    if (start == end) return OK;
+    is_match = is_match != x->stage->invert;
+    const bool joins =
+        x->end > x->start && ((how == BEHAVIOR_CONTIGUOUS && is_match == x->is_match) ||
+                              (how == BEHAVIOR_MERGED_PREVIOUS && is_match && !x->is_match) ||
+                              (how == BEHAVIOR_MERGED_NEXT && !is_match && x->is_match));
+    if (!joins) {
+        TRY(give_waiting(x, e));
+        x->start = start;
+    }
+    x->end = end;
+    x->is_match = is_match;
+    if (how == BEHAVIOR_REMOVED && is_match) x->start = end;
+    if (how == BEHAVIOR_ISOLATED || how == BEHAVIOR_REMOVED) TRY(give_waiting(x, e));
+done:
+    return result;
+}
+
+// Makes a span of each match and of the text between matches. An empty match also splits, unless
 // the previous match ends there; then the search continues one character later.
-static status run_pattern(tokenizer_splitter_workspace *w, size_t next,
-                          const tokenizer_pattern *pattern, const char *piece, size_t bytes,
+static status run_pattern(tokenizer_splitter_workspace *w, size_t index, tokenizer_piece p,
                           const tokenizer_word_sink *t, err *e)
 {
     status result = OK;
     size_t from = 0, done_to = 0, last_end = SIZE_MAX;
-    while (from <= bytes) {
+    const tokenizer_stage *stage = &w->splitter->stages[index];
+    tokenizer_pieces x = {.w = w, .next = index + 1, .stage = stage, .whole = p, .sink = t};
+    while (from <= p.bytes) {
         bool found;
         size_t start = 0, end = 0, length;
-        TRY(tokenizer_pattern_find(pattern, w->match, piece, bytes, from, &found, &start, &end, e));
+        TRY(tokenizer_pattern_find(stage->pattern, w->match, p.ptr, p.bytes, from, &found, &start,
+                                   &end, e));
         if (!found) break;
         if (start == end && end == last_end) {
-            if (end == bytes) break;
-            unicode_read(piece + from, &length);
+            if (end == p.bytes) break;
+            unicode_read(p.ptr + from, &length);
             from += length;
             continue;
         }
-        if (start > done_to) TRY(run_from(w, next, piece + done_to, start - done_to, t, e));
-        if (end > start) TRY(run_from(w, next, piece + start, end - start, t, e));
+        TRY(take_span(&x, done_to, start, false, e));
+        TRY(take_span(&x, start, end, true, e));
         from = done_to = last_end = end;
     }
-    if (bytes > done_to) TRY(run_from(w, next, piece + done_to, bytes - done_to, t, e));
+    TRY(take_span(&x, done_to, p.bytes, false, e));
+    TRY(give_waiting(&x, e));
 done:
     return result;
 }
 
-static status run_from(tokenizer_splitter_workspace *w, size_t stage_index, const char *piece,
-                       size_t bytes, const tokenizer_word_sink *t, err *e)
+static status run_from(tokenizer_splitter_workspace *w, size_t stage_index, tokenizer_piece p,
+                       const tokenizer_word_sink *t, err *e)
 {
     const tokenizer_splitter *s = w->splitter;
-    if (stage_index == s->count) return t->fn(t->arg, piece, bytes, e);
-    const tokenizer_pattern *pattern = s->stages[stage_index].pattern;
-    if (!pattern) return run_space(w, stage_index + 1, piece, bytes, t, e);
-    return run_pattern(w, stage_index + 1, pattern, piece, bytes, t, e);
+    if (stage_index == s->count) return t->fn(t->arg, p.ptr, p.bytes, e);
+    const tokenizer_stage *stage = &s->stages[stage_index];
+    if (stage->pattern) return run_pattern(w, stage_index, p, t, e);
+    return (stage->replacement ? run_metaspace : run_space)(w, stage_index, p, t, e);
 }
 
 status tokenizer_splitter_run(tokenizer_splitter_workspace *w, const char *piece, size_t bytes,
-                              tokenizer_word_fn fn, void *arg, err *e)
+                              bool first, tokenizer_word_fn fn, void *arg, err *e)
 {
-    tokenizer_word_sink t = {fn, arg};
-    return bytes == 0 ? OK : run_from(w, 0, piece, bytes, &t, e);
+    const tokenizer_word_sink t = {fn, arg};
+    return bytes == 0 ? OK : run_from(w, 0, (tokenizer_piece){piece, bytes, first}, &t, e);
 }

@@ -6,6 +6,7 @@
 #include "base/err.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,8 @@ status tokenizer_splitter_open(const json_t *pre_tokenizer, tokenizer_splitter *
 void tokenizer_splitter_close(tokenizer_splitter *s); // NULL allowed
 // A hash of the steps; it is equal for equal steps, however the field spells them.
 uint64_t tokenizer_splitter_hash(const tokenizer_splitter *s);
+// Returns whether the words' bytes are spelled as characters (ByteLevel, bpe_bytes.h).
+bool tokenizer_splitter_spells_bytes(const tokenizer_splitter *s);
 status tokenizer_splitter_workspace_open(const tokenizer_splitter *s,
                                          tokenizer_splitter_workspace **out, err *e);
 void tokenizer_splitter_workspace_close(tokenizer_splitter_workspace *w); // NULL allowed
@@ -25,8 +28,8 @@ void tokenizer_splitter_workspace_close(tokenizer_splitter_workspace *w); // NUL
 // Receives one word, borrowed for the call.
 typedef status (*tokenizer_word_fn)(void *arg, const char *word, size_t bytes, err *e);
 // Splits valid UTF-8 and calls `fn` for each word in order. With add_prefix_space a word may begin
-// with a space that the text lacks.
+// with a space that the text lacks. `first`: the text begins with this piece of it.
 status tokenizer_splitter_run(tokenizer_splitter_workspace *w, const char *string, size_t bytes,
-                              tokenizer_word_fn fn, void *arg, err *e);
+                              bool first, tokenizer_word_fn fn, void *arg, err *e);
 
 #endif

@@ -21,6 +21,10 @@
 
 bool unicode_is_white_space(uint32_t character);
 
+// Returns whether a character is a mark that is newer than Unicode 9, by whose tables HuggingFace's tokenizers normalize:
+// there it changes places with no other mark, and joins no character.
+bool unicode_is_new_mark(uint32_t character);
+
 // Adds a general category ("L", "Lu", …) to `out` as the inside of a PCRE2 character class. False
 // when there is no such category.
 bool unicode_add_category(text *out, const char *name, size_t bytes);

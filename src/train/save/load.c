@@ -20,7 +20,7 @@ static status load_state(trainer *t, const ckpt *c, err *e)
     for (int p = 0; p < t->model->params; p++)
         if (t->model->param[p].count > most) most = t->model->param[p].count;
     TRY(alloc_array(&full, (size_t)most, sizeof *full, "a tensor to load", e));
-    TRY(save_list_make(t, &l, e));
+    TRY(save_list_make(t, NULL, &l, e));
     for (int p = 0; p < t->model->params; p++) {
         if (save_has_master(t, p)) continue;
         TRY(trainer_write_weight(t, p, c->weights, full, e));

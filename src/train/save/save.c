@@ -56,7 +56,7 @@ static status facts_json(const trainer *t, char **out, err *e)
 static status fill(void *arg, const char *folder, err *e)
 {
     const save_run *s = arg;
-    return save_write(s->t, &s->list, &s->files, s->o->out, folder, e);
+    return save_write(s->t, &s->list, s->o->folder, &s->files, s->o->out, folder, e);
 }
 
 // Another rank that opens a file of a folder which is gone would blame that.
@@ -85,6 +85,7 @@ static status save_here(save_run *s, char **folder, err *e)
                                  .config_json = s->o->config_json,
                                  .state_json = facts,
                                  .tokenizer_folder = s->o->tokenizer_folder,
+                                 .model_folder = s->o->folder ? s->o->folder->path : NULL,
                                  .fill = fill,
                                  .failed = failed,
                                  .arg = s};
@@ -97,7 +98,7 @@ done:
 // The part of a rank that does not publish.
 static status save_there(save_run *s, err *e)
 {
-    const status result = save_write(s->t, &s->list, &s->files, s->o->out, NULL, e);
+    const status result = save_write(s->t, &s->list, s->o->folder, &s->files, s->o->out, NULL, e);
     if (result != OK)
         err_prefix(e, "the checkpoint of step %" PRIu64 " is not saved, older ones stay: ",
                    results_steps_done(s->t));
@@ -108,7 +109,7 @@ status trainer_save(trainer *t, const trainer_save_options *o, char **folder, er
 {
     status result = OK;
     save_run s = {.t = t, .o = o};
-    TRY(save_list_make(t, &s.list, e));
+    TRY(save_list_make(t, o->folder, &s.list, e));
     const ckpt_tensors weights = tensors_of(&s.list.weights), state = tensors_of(&s.list.state);
     TRY(ckpt_files_make(&weights, &state, 0, &s.files, e));
     TRY(t->o.comm->rank == 0 ? save_here(&s, folder, e) : save_there(&s, e));

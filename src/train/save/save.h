@@ -13,6 +13,7 @@ typedef struct save_tensor {
     int param;                        // or
     const model_param_file *file;     // a piece of it, in HuggingFace's folder; NULL: all of it
     const powersgd_tensor *powersgd;  // or this instead; NULL: none
+    const model_carried *carried;     // or this, of the model's folder; NULL: none
 } save_tensor;
 
 typedef struct save_tensors {
@@ -29,8 +30,9 @@ typedef struct save_list {
     save_tensors state;   // of the state file
 } save_list;
 
-// The owner calls save_list_clear, also after a failure.
-status save_list_make(const trainer *t, save_list *out, err *e);
+// `folder` is that of the initial weights, which outlives the list; NULL: none. The owner calls save_list_clear, also
+// after a failure.
+status save_list_make(const trainer *t, const model_folder *folder, save_list *out, err *e);
 void save_list_clear(save_list *l);
 // Whether parameter p has master weights with more bits than those of the HuggingFace folder.
 bool save_has_master(const trainer *t, int p);
@@ -38,7 +40,7 @@ bool save_has_master(const trainer *t, int p);
 // Writes this rank's shards into the files, and on rank 0 the shards of ranks that do not see `folder`. `out` is
 // the run's folder; `folder` is used on rank 0 only. What this rank has written is durable. Collective over
 // all ranks.
-status save_write(trainer *t, const save_list *l, const ckpt_files *files, const char *out,
-                  const char *folder, err *e);
+status save_write(trainer *t, const save_list *l, const model_folder *carried,
+                  const ckpt_files *files, const char *out, const char *folder, err *e);
 
 #endif

@@ -41,18 +41,23 @@ done:
     return result;
 }
 
-// An fp32 group in a 16-bit job has no master weights: a 16-bit file would lose its lower bits.
-static status list_weights(const trainer *t, save_list *l, err *e)
+// The tensors have the names that they have in `folder`. An fp32 group in a 16-bit job has no master weights: a 16-bit file would lose its lower bits.
+static status list_weights(const trainer *t, const model_folder *folder, save_list *l, err *e)
 {
     status result = OK;
     TRY(model_param_files_make(t->model, F32, &l->files, e));
     for (int i = 0; i < l->files.count; i++) {
         const model_param_file *f = &l->files.file[i];
         safetensors_tensor info = l->files.info[i];
+        if (folder) info.name = folder->name[i];
         info.type = compute_type(t, f->param);
         info.bytes = info.bytes / dtype_bytes(F32) * dtype_bytes(info.type);
         TRY(add(&l->weights, (save_tensor){.part = STATE_WEIGHT, .param = f->param, .file = f},
                 info, e));
+    }
+    for (size_t i = 0; folder && i < folder->carried_count; i++) {
+        const model_carried *x = &folder->carried[i];
+        TRY(add(&l->weights, (save_tensor){.carried = x}, x->info, e));
     }
 done:
     return result;
@@ -99,11 +104,11 @@ done:
     return result;
 }
 
-status save_list_make(const trainer *t, save_list *out, err *e)
+status save_list_make(const trainer *t, const model_folder *folder, save_list *out, err *e)
 {
     status result = OK;
     *out = (save_list){0};
-    TRY(list_weights(t, out, e));
+    TRY(list_weights(t, folder, out, e));
     TRY(list_state(t, out, e));
     TRY(list_powersgd(t, out, e));
     for (size_t i = 0; i < out->state.count; i++) { // the items do not move any more

@@ -16,7 +16,8 @@ static const size_t BUFFER_BYTES = 4 << 20;
 
 typedef struct save_writer {
     trainer *t;
-    bool *sees; // [ranks] whether a rank writes its shards itself
+    const model_folder *carried; // that the tensors without a parameter are copied from
+    bool *sees;                  // [ranks] whether a rank writes its shards itself
     bool all_see;
     char *folder; // NULL: this rank does not see it
     size_t room;  // elements in each buffer
@@ -221,12 +222,21 @@ static void set_rows(const trainer *t, const save_tensor *x, save_target *to)
     to->transposed = x->file && model_param_file_is_transposed(t->model, x->file);
 }
 
+// Rank 0 always sees the folder.
+static status write_carried(save_writer *w, const save_target *to, const model_carried *x, err *e)
+{
+    if (w->t->o.comm->rank != 0) return OK;
+    return model_folder_copy(w->carried, x, w->given, w->room * sizeof(float), to->fd, to->path,
+                             to->begin, e);
+}
+
 // Ranks with the same shards divide a file: each writes the tensors that begin in its part of it. Ranks that
 // do not see the folder would send what rank 0 has, so that then the first copy is written.
 static status write_tensor(save_writer *w, save_target *to, const ckpt_file *f,
                            const save_tensor *x, err *e)
 {
     const trainer *t = w->t;
+    if (x->carried) return write_carried(w, to, x->carried, e);
     if (x->powersgd) {
         to->rows = x->powersgd->rows, to->cols = x->powersgd->cols;
         return write_powersgd(w, to, x->powersgd, e);
@@ -320,11 +330,11 @@ done:
     return result;
 }
 
-status save_write(trainer *t, const save_list *l, const ckpt_files *files, const char *out,
-                  const char *folder, err *e)
+status save_write(trainer *t, const save_list *l, const model_folder *carried,
+                  const ckpt_files *files, const char *out, const char *folder, err *e)
 {
     status result = OK;
-    save_writer w = {.t = t};
+    save_writer w = {.t = t, .carried = carried};
     TRY(open_buffers(&w, l, e));
     TRY(find_folder(&w, out, folder, e));
     for (size_t i = 0; i < files->count; i++) TRY(write_file(&w, l, &files->file[i], e));

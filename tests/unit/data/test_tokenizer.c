@@ -1,43 +1,6 @@
 // Encoding and decoding: the ids equal those of HuggingFace's tokenizers.
 #include "tokenizer_golden.h"
 
-// Makes a variant as apply() of tests/golden/make_tokenizer_golden.py does.
-static json_t *variant_of(const json_t *base, const json_t *variant)
-{
-    json_t *root = json_deep_copy(base), *model = json_object_get(root, "model");
-    json_t *vocab = json_object_get(model, "vocab"), *kept = json_array();
-    const json_t *merges = json_object_get(model, "merges"),
-                 *drop = json_object_get(variant, "drop");
-    size_t most = (size_t)json_integer_value(json_object_get(variant, "merges"));
-    json_object_update(root, json_object_get(variant, "set"));
-    json_object_update(model, json_object_get(variant, "model"));
-    for (size_t i = 0; i < json_array_size(drop); i++)
-        json_object_del(vocab, json_string_value(json_array_get(drop, i)));
-    for (size_t i = 0; i < json_array_size(merges) && i < most; i++) {
-        json_t *merge = json_array_get(merges, i);
-        if (json_object_get(vocab, json_string_value(json_array_get(merge, 0))) &&
-            json_object_get(vocab, json_string_value(json_array_get(merge, 1))))
-            json_array_append(kept, merge);
-    }
-    json_object_set_new(model, "merges", kept);
-    return root;
-}
-
-static void check_case(tokenizer_workspace *w, const char *name, const json_t *pair)
-{
-    const json_t *input = json_array_get(pair, 0), *expected = json_array_get(pair, 1);
-    const int32_t *ids;
-    size_t count;
-    err e = {0};
-    if (tokenizer_encode(w, json_string_value(input), json_string_length(input), &ids, &count,
-                         &e) != OK)
-        fail_msg("%s: %s", name, e.text);
-    bool same = count == json_array_size(expected);
-    for (size_t i = 0; same && i < count; i++)
-        same = ids[i] == json_integer_value(json_array_get(expected, i));
-    if (!same) fail_msg("%s: other ids for \"%s\"", name, json_string_value(input));
-}
-
 static void ids_equal_those_of_huggingface(void **state)
 {
     (void)state;

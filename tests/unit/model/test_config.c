@@ -474,9 +474,43 @@ static void the_golden_folders_are_read_and_written(void **state)
     }
 }
 
+// The text model of a folder of several parts, with what its class says outside of text_config.
+static void the_config_of_several_parts_is_that_of_the_text_model(void **state)
+{
+    (void)state;
+    model_config c;
+    read_good(
+        "{\"model_type\":\"gemma3\",\"architectures\":[\"Gemma3ForConditionalGeneration\"],"
+        "\"eos_token_id\":[1,106],\"bos_token_id\":3,\"text_config\":{\"num_hidden_layers\":7,"
+        "\"architectures\":[\"Other\"],\"bos_token_id\":4,\"final_logit_softcapping\":30,"
+        "\"rope_parameters\":{\"sliding_attention\":{\"rope_type\":\"default\"}}}}",
+        &c);
+    assert_string_equal(c.family->name, "gemma3");
+    assert_int_equal(c.layers, 7);
+    assert_true(c.tie_embeddings);
+    assert_int_equal(c.eos, 1);
+    assert_int_equal(c.more_eos[0], 106);
+    assert_int_equal(c.bos, 4);
+    assert_true(c.logit_softcap == 0);
+    assert_true(c.rope.local_theta == 10000);
+    read_good("{\"model_type\":\"gemma3\",\"tie_word_embeddings\":false,\"text_config\":"
+              "{\"tie_word_embeddings\":true}}",
+              &c);
+    assert_false(c.tie_embeddings);
+    read_good("{\"model_type\":\"mistral3\",\"text_config\":{\"model_type\":\"mistral\"}}", &c);
+    assert_string_equal(c.family->name, "mistral");
+    assert_false(c.tie_embeddings);
+    refuse("{\"model_type\":\"gemma3\"}", "text_config: not given");
+    refuse("{\"model_type\":\"gemma3\",\"text_config\":3}",
+           "text_config: found 3; valid: an object");
+    refuse("{\"model_type\":\"gemma3\",\"auto_map\":{\"AutoModel\":\"a.B\"},\"text_config\":{}}",
+           "text_config: auto_map: the model is computed by Python code");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_config_of_several_parts_is_that_of_the_text_model),
         cmocka_unit_test(missing_fields_have_the_defaults_of_huggingface),
         cmocka_unit_test(every_field_of_gpt2_is_read),
         cmocka_unit_test(every_field_of_llama_is_read),

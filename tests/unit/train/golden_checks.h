@@ -36,6 +36,18 @@ static inline void compare_tensor(const model *m, const model_param_file *f, int
     free(piece);
 }
 
+// Finds the golden tensor PREFIX + NAME. In the folder of a text model beside other parts the name begins otherwise.
+static inline const safetensors_tensor *find_golden(const golden *g, const char *prefix,
+                                                    const char *name)
+{
+    char full[192];
+    snprintf(full, sizeof full, "%s%s", prefix, name);
+    const safetensors_tensor *t = safetensors_find(g->values, full);
+    if (t || strncmp(name, "model.", 6) != 0) return t;
+    snprintf(full, sizeof full, "%slanguage_model.%s", prefix, name);
+    return safetensors_find(g->values, full);
+}
+
 // Compares every golden tensor whose name is PREFIX + that of a tensor of the HuggingFace folder. A
 // tensor without a golden one is not trained.
 static inline void compare_all(const golden *g, trainer *t, reading what, const char *prefix,
@@ -46,10 +58,8 @@ static inline void compare_all(const golden *g, trainer *t, reading what, const 
     size_t compared = 0;
     assert_int_equal(model_param_files_make(m, F32, &files, NULL), OK);
     for (int i = 0; i < files.count; i++) {
-        char name[160];
         const model_param_file *f = &files.file[i];
-        snprintf(name, sizeof name, "%s%s", prefix, f->name);
-        const safetensors_tensor *want = safetensors_find(g->values, name);
+        const safetensors_tensor *want = find_golden(g, prefix, f->name);
         if (!want) continue;
         float *full = malloc((size_t)m->param[f->param].count * sizeof *full);
         if (what == READ_GRADIENT)
