@@ -18,7 +18,8 @@ _Static_assert(KERNEL_REDUCE_RANKS == 16, "RANKS has all of them");
 
 #define QK_NORM                                                                                    \
     ROW(AT(qk_norm.x), AT(qk_norm.dy), AT(qk_norm.q_gain), AT(qk_norm.k_gain), AT(qk_norm.y),      \
-        AT(qk_norm.rstd), AT(qk_norm.sums), AT(qk_norm.dq_gain), AT(qk_norm.dk_gain))
+        AT(qk_norm.rstd), AT(qk_norm.sums), AT(qk_norm.dq_gain), AT(qk_norm.dk_gain),              \
+        AT(qk_norm.mean))
 
 static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
     [K_MATMUL] = ROW(AT(matmul.a), AT(matmul.b), AT(matmul.c), AT(matmul.bias), AT(matmul.aux)),
