@@ -22,10 +22,10 @@
 
 #define LAYERS NAME("layers"), .help = "Sets the number of layers; the default is that of the family's published model of this width, fewer below their smallest.", SIZE_TO(MODEL_LAYERS, layers)
 #define HIDDEN NAME("hidden"), .help = "Sets the width of the residual (hidden size).", SIZE(hidden)
-#define HEADS NAME("heads"), .help = "Sets the number of attention heads; the default gives each a width of 64, or 128 in llama models from model.hidden 3072 on.", SIZE(heads)
+#define HEADS NAME("heads"), .help = "Sets the number of attention heads; the default gives each a width of 64, or 128 from model.hidden 3072 on, except in gpt2 models.", SIZE(heads)
 #define KV_HEADS NAME("kv_heads"), .help = "Sets the number of key and value heads; the default is model.heads.", SIZE(kv_heads)
 #define HEAD_DIM NAME("head_dim"), .help = "Sets the width of an attention head; the default is model.hidden divided by model.heads.", SIZE_TO(1 << 16, head_dim)
-#define FFN NAME("ffn"), .help = "Sets the width of the feed-forward layers; the default is 4 times model.hidden in gpt2 models, 8/3 of it in llama models, rounded up to a multiple of 256 (32 below model.hidden 1024).", SIZE(ffn)
+#define FFN NAME("ffn"), .help = "Sets the width of the feed-forward layers; the default is 8/3 of model.hidden in models with a gate, rounded up to a multiple of 256 (32 below model.hidden 1024), and 4 times model.hidden in others.", SIZE(ffn)
 #define VOCAB NAME("vocab"), .help = "Sets the number of tokens in the vocabulary.", SIZE(vocab)
 #define MAX_SEQ NAME("max_seq"), .help = "Sets the longest sequence that the model takes, in tokens.", SIZE(max_seq)
 #define ACTIVATION NAME("activation"), .help = "Chooses the activation function of the feed-forward layers.", .type = FIELD_WORD, .words = &MODEL_ACTIVATION_WORDS, AT(act)
@@ -60,13 +60,14 @@
 #define DROP_RESIDUAL NAME("drop_residual"), .help = "Sets the dropout probability of the values that a layer adds to the residual.", PROBABILITY(dropout.residual)
 
 // Rows whose names in config.json most decoders share, with the defaults of the family.
-#define PLAIN_ROWS(vocab_, hidden_, ffn_, layers_, heads_, kv_heads_, positions_) \
+#define PLAIN_SIZES(vocab_, hidden_, ffn_, layers_, heads_, kv_heads_, positions_) \
     {USE_CACHE}, {VOCAB, .file = {"vocab_size"}, .value = vocab_}, {HIDDEN, .file = {"hidden_size"}, .value = hidden_}, \
     {FFN, .file = {"intermediate_size"}, .value = ffn_, .flags = FIELD_OF_WIDTH}, \
     {LAYERS, .file = {"num_hidden_layers"}, .value = layers_, .flags = FIELD_OF_WIDTH}, \
     {HEADS, .file = {"num_attention_heads"}, .value = heads_, .flags = FIELD_OF_WIDTH}, \
     {KV_HEADS, .file = {"num_key_value_heads"}, .value = kv_heads_, .flags = FIELD_NULLABLE | FIELD_OF_WIDTH}, \
     {MAX_SEQ, .file = {"max_position_embeddings"}, .value = positions_}
+#define PLAIN_ROWS(...) PLAIN_SIZES(__VA_ARGS__), PLAIN_INIT(0.02), PLAIN_DROPOUT(0)
 #define PLAIN_INIT(std) {INIT_STD, .file = {"initializer_range"}, .value = std}
 #define PLAIN_DROPOUT(p) {DROP_ATTENTION, .file = {"attention_dropout"}, .value = p, .flags = FIELD_MAY_CHANGE | FIELD_NULLABLE}
 #define PLAIN_HEAD_DIM(columns) {HEAD_DIM, .file = {"head_dim"}, .value = columns, .flags = FIELD_NULLABLE | FIELD_OF_WIDTH}
@@ -112,7 +113,7 @@
 // of the family before these reads the field instead.
 #define ONLY(key, plain) {.file = {key}, .type = FIELD_FIXED, .value = plain}
 // A field that does not change what transformers computes.
-#define IGNORED(key) {.file = {key}, .type = FIELD_EACH, .words = &MODEL_FULL_ATTENTION}
+#define IGNORED(key) {.file = {key}, .type = FIELD_IGNORED}
 #define NOT_PLAIN \
     ONLY("add_cross_attention", NAN), ONLY("is_encoder_decoder", NAN), ONLY("cross_attention_hidden_size", NAN), ONLY("pruned_heads", NAN), \
     ONLY("quantization_config", NAN), ONLY("compression_config", NAN), ONLY("sliding_window", NAN), ONLY("use_sliding_window", NAN), \

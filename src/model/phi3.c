@@ -8,8 +8,6 @@ static const model_field FIELDS[] = {
     TOKENS(1, 32000, 32000),
     PLAIN_TIE(false),
     PLAIN_ROWS(32064, 3072, 8192, 32, 32, 0, 4096),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_HEAD_DIM(0),
     PLAIN_ACTIVATION,
     PLAIN_EPS(1e-5),

@@ -19,6 +19,7 @@ typedef enum model_field_type {
     // In config.json only:
     FIELD_FIXED, // it is `value` (NAN: 0), null, false, or an empty list or object
     FIELD_EACH,  // each item of a list is a word of `words`
+    FIELD_IGNORED // it is anything
 } model_field_type;
 
 typedef enum model_field_flag {

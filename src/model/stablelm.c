@@ -7,8 +7,6 @@ static const model_field FIELDS[] = {
     TOKENS(0, 0, -1),
     PLAIN_TIE(false),
     PLAIN_ROWS(50304, 2560, 6912, 32, 32, 32, 4096),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_ACTIVATION,
     {NORM_EPS, .file = {"layer_norm_eps"}, .value = 1e-5},
     {ATTENTION_BIAS, .file = {"use_qkv_bias"}, .value = false},
