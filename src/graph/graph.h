@@ -371,9 +371,6 @@ typedef struct graph_norm {
 } graph_norm;
 graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
                         const graph_norm *form);
-graph_value *build_layer_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
-                              double eps);
-graph_value *build_rms_norm(graph *g, graph_value *x, graph_value *gain, double eps);
 // RMS norms of queries and keys, before or after build_rope.
 //   qkv [rows, (heads + 2 * kv_heads) * head_dim]: queries, keys, values   -> the same; values are copied
 // Per head, the head_dim columns of each head are normed by themselves, and gains are [head_dim]. At full
