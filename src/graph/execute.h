@@ -52,7 +52,8 @@ typedef struct graph_run {
     void *const *weight;       // [params] compute weights
     float *const *gradient;    // [params] F32 gradient accumulators
     bool *const *grad_written; // [params] has this step written the gradient? Set by the run
-    const float *rope;         // [rope.rows, rope.pairs, 2] cosines and sines of the graph's table
+    // [rope.rows, rope.pairs, 2] cosines and sines of the graph's table; behind it, that of queries which grow
+    const float *rope;
     double *loss_sum, *loss_count;
     const int64_t
         *filled_rows;        // device scalar: the rows that hold a sample, from row 0 on; squared

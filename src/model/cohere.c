@@ -11,6 +11,7 @@ static const model_field FIELDS[] = {
     {NORM_EPS, .file = {"layer_norm_eps"}, .value = 1e-5},
     {ATTENTION_BIAS, .file = {"attention_bias"}, .value = false},
     {LOGIT_SCALE, .value = 0.0625},
+    {QK_NORM, .file = {"use_qk_norm"}, .value = false},
     ALWAYS(parallel),
     ROPE_ROWS,
     {ROPE_THETA, .value = 500000},
@@ -28,7 +29,9 @@ static const model_schema SCHEMA = {.model_type = "cohere",
                                     .sizes = &SIZES};
 
 static const decoder_form FORM = {
-    .names = {PLAIN_NAMES, .norm = {[BEFORE_ATTENTION] = PLAIN_LAYER("input_layernorm")}},
+    .names = {PLAIN_NAMES, PLAIN_QK_NORMS,
+              .norm = {[BEFORE_ATTENTION] = PLAIN_LAYER("input_layernorm")}},
+    .qk_norm = QK_NORM_OWN_GAINS,
     .layer_norm = true,
     .interleaved = true,
     .output_bias = true,

@@ -38,6 +38,7 @@
 #define SCALE_BY_LAYER NAME("scale_by_layer"), .help = "Divides attention scores by the number of the layer, too.", .type = FIELD_BOOL, AT(scale_by_layer)
 #define OUTPUT_BIAS NAME("output_bias"), .help = "Adds a bias to the output projection of attention.", .type = FIELD_BOOL, AT(output_bias)
 #define ALL_BIASES NAME("bias"), .help = "Adds a bias to the projections of attention and of the feed-forward layers.", .type = FIELD_BOOL, AT(attention_bias)
+#define QK_NORM NAME("qk_norm"), .help = "Normalizes queries and keys, each head with gains of its own.", .type = FIELD_BOOL, AT(qk_norm)
 #define WINDOW NAME("window"), .help = "Sets how many tokens a layer with a window sees, the token itself included.", .file = {"sliding_window"}, SIZE(window), .flags = FIELD_NULLABLE | FIELD_ZERO_IS_NULL
 #define USE_WINDOW NAME("use_window"), .help = "Gives layers a window of model.window tokens.", .file = {"use_sliding_window"}, .type = FIELD_BOOL, AT(use_window)
 #define WINDOW_PATTERN NAME("window_pattern"), .help = "Says that every so many layers one sees all tokens, where model.layer_types is not given.", .file = {"sliding_window_pattern"}, SIZE(window_pattern), .flags = FIELD_NULLABLE
@@ -104,6 +105,8 @@
     {NAME("rope_short"), .help = "Lists longrope's divisors of the frequencies for sequences of up to model.rope_original tokens.", OF_ROPE("short_factor"), .type = FIELD_NUMBERS, AT(rope.shorter), OF_KIND(LONGROPE), .needed = 1u << ROPE_LONGROPE}, \
     {NAME("rope_long"), .help = "Lists longrope's divisors of the frequencies for longer sequences.", OF_ROPE("long_factor"), .type = FIELD_NUMBERS, AT(rope.longer), OF_KIND(LONGROPE), .needed = 1u << ROPE_LONGROPE}, \
     {NAME("rope"), .help = "Chooses how rotary position embeddings are scaled.", .file = {"rope_type", "type"}, .type = FIELD_WORD, .words = &MODEL_ROPE_WORDS, AT(rope.kind), .flags = FIELD_OF_ROPE}
+// The family's default of a member whose row others share; it stands behind that row.
+#define OTHERWISE(field_type, of, number) {.type = FIELD_##field_type, AT(of), .value = number}
 // A row adds its default.
 #define ROPE_THETA NAME("rope_theta"), .help = "Sets the base of the rotary frequencies.", OF_ROPE("rope_theta") | FIELD_BESIDE, REAL(1, 1e15, rope.theta)
 #define ROPE_PARTIAL NAME("rope_partial"), .help = "Sets the share of a head's columns that is rotated.", OF_ROPE("partial_rotary_factor") | FIELD_BESIDE, REAL(1e-3, 1, rope.partial)
@@ -124,8 +127,7 @@
     ONLY("logit_scale", 1), {.file = {"layer_types"}, .type = FIELD_EACH, .words = &MODEL_FULL_ATTENTION}
 // clang-format on
 
-// Rotates the queries and keys of qkv.
-// `is_local`: of a layer with a window.
-graph_value *model_rope_build(graph *g, graph_value *qkv, const model_config *c, bool is_local);
+// Rotates the queries and keys of qkv, in a layer that rotates.
+graph_value *model_rope_build(graph *g, graph_value *qkv, const model_config *c, int layer);
 
 #endif

@@ -10,6 +10,7 @@ static const model_field FIELDS[] = {
     PLAIN_ACTIVATION,
     {NORM_EPS, .file = {"layer_norm_eps"}, .value = 1e-5},
     {ATTENTION_BIAS, .file = {"use_qkv_bias"}, .value = false},
+    {QK_NORM, .file = {"qk_layernorm"}, .value = false},
     {DROP_RESIDUAL, .file = {"hidden_dropout"}, .flags = FIELD_MAY_CHANGE},
     {NAME("parallel_residual"), .help = "Lets attention and the feed-forward layers read the same norm.", .file = {"use_parallel_residual"}, .type = FIELD_BOOL, AT(parallel), .value = false},
     ROPE_ROWS,
@@ -31,6 +32,11 @@ static const model_schema SCHEMA = {.model_type = "stablelm",
                                     .sizes = &SIZES};
 
 static const decoder_form FORM = {
-    .names = {PLAIN_NAMES, PRE_NORMS}, .layer_norm = true, .norm_bias = true, .gated = true};
+    .names = {PLAIN_NAMES, PRE_NORMS, .query_norm = PLAIN_LAYER("self_attn.q_layernorm.norms"),
+              .key_norm = PLAIN_LAYER("self_attn.k_layernorm.norms")},
+    .qk_norm = QK_NORM_OWN_TENSORS,
+    .layer_norm = true,
+    .norm_bias = true,
+    .gated = true};
 
 DECODER_FAMILY(stablelm, SCHEMA, FORM);

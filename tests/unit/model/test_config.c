@@ -172,6 +172,26 @@ static void rope_is_read_as_versions_4_and_5_write_it(void **state)
     assert_true(c.rope.kind == ROPE_LINEAR && c.rope.theta == 10000);
 }
 
+// The defaults of a family whose class stretches positions, and an object that replaces all of them.
+static void families_that_stretch_positions_keep_their_defaults(void **state)
+{
+    (void)state;
+    model_config c;
+    read_good("{\"model_type\":\"ministral3\"}", &c);
+    assert_true(c.rope.kind == ROPE_YARN && c.rope.factor == 16 && c.rope.original == 16384);
+    assert_true(c.rope.mscale == 1 && c.rope.mscale_all == 1 && c.rope.query_growth == 0.1);
+    read_good("{\"model_type\":\"ministral3\",\"max_position_embeddings\":64,\"rope_parameters\":"
+              "{\"rope_type\":\"yarn\",\"original_max_position_embeddings\":16}}",
+              &c);
+    assert_true(c.rope.factor == 4 && c.rope.original == 16 && c.rope.theta == 1e6);
+    assert_true(c.rope.mscale == 0 && c.rope.mscale_all == 0 && c.rope.query_growth == 0);
+    read_good("{\"model_type\":\"apertus\"}", &c);
+    assert_true(c.rope.kind == ROPE_LLAMA3 && c.rope.factor == 8 && c.rope.original == 8192);
+    read_good("{\"model_type\":\"granite_swa\",\"num_hidden_layers\":5}", &c);
+    const bool window[] = {false, true, true, true, false};
+    for (int i = 0; i < 5; i++) assert_int_equal(model_layer_has(&c.sliding, i), window[i]);
+}
+
 static void values_that_would_change_arithmetic_are_refused_by_name(void **state)
 {
     (void)state;
@@ -202,7 +222,14 @@ static void values_that_would_change_arithmetic_are_refused_by_name(void **state
     refuse("{\"model_type\":\"gemma3_text\",\"rope_parameters\":{\"sliding_attention\":"
            "{\"rope_type\":\"yarn\"}}}",
            "sliding_attention: rope_type: found \"yarn\", valid is default");
-    refuse("{\"model_type\":\"cohere\",\"use_qk_norm\":true}", "use_qk_norm: found true");
+    refuse("{" LLAMA ",\"use_qk_norm\":true}", "use_qk_norm: found true");
+    refuse("{\"model_type\":\"apertus\",\"hidden_act\":\"silu\"}",
+           "hidden_act: found \"silu\", valid are xielu");
+    refuse("{\"model_type\":\"granite_swa\",\"num_hidden_layers\":2,\"layer_rope_theta\":[0]}",
+           "layer_rope_theta: found 1 items, valid is one for each of the 2 layers");
+    refuse("{\"model_type\":\"ministral3\",\"rope_parameters\":{\"rope_type\":\"linear\","
+           "\"factor\":2,\"llama_4_scaling_beta\":0.1}}",
+           "rope_query_growth: found 0.1, valid without model.rope yarn is null");
     refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\"}}", "rope_scaling: factor");
     refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":\"2\"}}", "factor");
     refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":2.0}}", "low_freq_factor");
@@ -481,6 +508,7 @@ int main(void)
         cmocka_unit_test(every_field_of_gpt2_is_read),
         cmocka_unit_test(every_field_of_llama_is_read),
         cmocka_unit_test(rope_is_read_as_versions_4_and_5_write_it),
+        cmocka_unit_test(families_that_stretch_positions_keep_their_defaults),
         cmocka_unit_test(values_that_would_change_arithmetic_are_refused_by_name),
         cmocka_unit_test(huge_numbers_and_nan_are_refused_in_known_fields),
         cmocka_unit_test(broken_files_and_values_are_refused),

@@ -55,10 +55,11 @@ static const model_family sinks_family = {.name = "sinks",
                                           .trace = sinks_trace,
                                           .layer = sinks_key};
 
-enum { CONFIGS = 4 };
+enum { CONFIGS = 4 + RIG_FAMILIES };
 
 static rig_options config_of(int i)
 {
+    if (i >= 4) return rig_family(i - 4);
     rig_options o = i == 0 ? rig_gpt2() : rig_llama();
     if (i == 2) { // tied, and without biases
         o.config.tie_embeddings = true;
