@@ -97,7 +97,7 @@ typedef struct model_config {
     int64_t rotary_pattern; // every so many layers one does not rotate; 0: all rotate
     model_layer_set rotating;
     double attention_softcap, logit_softcap; // 0: none
-    double query_scalar; // scores are divided by its square root; 0: by that of head_dim
+    int64_t query_scalar; // scores are divided by its square root; 0: by that of head_dim
     model_scales scales;
     bool scale_attention; // scores are divided by sqrt(head_dim)
     bool scale_by_layer;  // scores are divided by the layer's number, from 1

@@ -113,7 +113,7 @@ static double output_std(const model_config *c)
 
 static double attention_scale(const model_config *c, int layer)
 {
-    const double under_root = c->query_scalar > 0 ? c->query_scalar : (double)c->head_dim;
+    const double under_root = (double)(c->query_scalar > 0 ? c->query_scalar : c->head_dim);
     const double scale = c->scales.attention > 0 ? c->scales.attention
                          : c->scale_attention    ? 1 / sqrt(under_root)
                                                  : 1;

@@ -48,7 +48,7 @@
 #define ROTARY_PATTERN NAME("rope_pattern"), .help = "Says that every so many layers one does not rotate, where model.rope_layers is not given.", .file = {"no_rope_layer_interval"}, SIZE(rotary_pattern), .flags = FIELD_NULLABLE
 #define ATTENTION_SOFTCAP NAME("attention_softcap"), .help = "Bounds attention scores s by this number c, as c * tanh(s / c).", .file = {"attn_logit_softcapping"}, REAL(0, 1e9, attention_softcap), .flags = FIELD_NULLABLE | FIELD_ZERO_IS_NULL
 #define LOGIT_SOFTCAP NAME("logit_softcap"), .help = "Bounds logits x by this number c, as c * tanh(x / c).", .file = {"final_logit_softcapping"}, REAL(0, 1e9, logit_softcap), .flags = FIELD_NULLABLE | FIELD_ZERO_IS_NULL
-#define QUERY_SCALAR NAME("query_scalar"), .help = "Divides attention scores by the square root of this number instead of that of the head's width.", .file = {"query_pre_attn_scalar"}, REAL(1e-6, 1e9, query_scalar)
+#define QUERY_SCALAR NAME("query_scalar"), .help = "Divides attention scores by the square root of this number instead of that of the head's width.", .file = {"query_pre_attn_scalar"}, SIZE(query_scalar)
 #define FACTOR(of) REAL(1e-9, 1e9, scales.of)
 #define EMBEDDING_SCALE NAME("embedding_scale"), .help = "Multiplies embeddings by this number.", .file = {"embedding_multiplier"}, FACTOR(embedding)
 #define ATTENTION_SCALE NAME("attention_scale"), .help = "Multiplies attention scores by this number, instead of dividing them by the square root of the head's width.", .file = {"attention_multiplier"}, FACTOR(attention)

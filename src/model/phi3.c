@@ -13,6 +13,8 @@ static const model_field FIELDS[] = {
     PLAIN_EPS(1e-5),
     {DROP_RESIDUAL, .file = {"resid_pdrop"}, .flags = FIELD_MAY_CHANGE},
     {WINDOW},
+    // The class has a default for this key, which goes before the one among the rotary parameters.
+    {.file = {"original_max_position_embeddings"}, SIZE(rope.original), .flags = FIELD_WRITTEN},
     ROPE_ROWS,
     {ROPE_THETA, .value = 10000},
     {ROPE_PARTIAL, .value = 1},

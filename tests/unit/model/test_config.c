@@ -478,16 +478,58 @@ static void same_fields(const model_config *a, const model_config *b)
     }
 }
 
+// As the classes of transformers demand it: a whole number, and a key beside the rotary parameters.
+static void fields_are_written_as_their_classes_read_them(void **state)
+{
+    (void)state;
+    static const char *const written[][2] = {
+        {"gemma2", "\"query_pre_attn_scalar\": 5,"},
+        {"gemma3_text", "\"query_pre_attn_scalar\": 5,"},
+        {"phi3_longrope", ",\n  \"original_max_position_embeddings\": 8,"}};
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
+        char path[512], *json;
+        model_config c;
+        snprintf(path, sizeof path, "%s/golden/models/%s", TESTS_DIR, written[i][0]);
+        assert_int_equal(model_config_read(path, &c, NULL), OK);
+        assert_int_equal(model_config_write(&c, "float32", &json, NULL), OK);
+        if (!strstr(json, written[i][1])) fail_msg("%s: %s", written[i][0], json);
+        free(json);
+    }
+}
+
 static void the_golden_folders_are_read_and_written(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "gpt2_new",       "gpt2_variants", "llama_gqa",     "llama_llama3",
-        "llama_linear",   "mlp_classes",   "mlp_values",    "llama_yarn",
-        "llama_longrope", "qwen2_window",  "qwen3",         "gemma2",
-        "gemma3_text",    "smollm3",       "phi3_longrope", "granite",
-        "olmo3",          "exaone4",       "glm4",          "cohere2",
-        "ernie4_5",       "stablelm",      "starcoder2",    "hunyuan_v1_dense"};
+    static const char *const names[] = {"gpt2_new",
+                                        "gpt2_variants",
+                                        "llama_gqa",
+                                        "llama_llama3",
+                                        "llama_linear",
+                                        "mlp_classes",
+                                        "mlp_values",
+                                        "llama_yarn",
+                                        "llama_longrope",
+                                        "qwen2_window",
+                                        "qwen3",
+                                        "gemma2",
+                                        "gemma3_text",
+                                        "smollm3",
+                                        "phi3_longrope",
+                                        "granite",
+                                        "olmo3",
+                                        "exaone4",
+                                        "glm4",
+                                        "cohere2",
+                                        "ernie4_5",
+                                        "stablelm",
+                                        "starcoder2",
+                                        "hunyuan_v1_dense",
+                                        "granite_swa",
+                                        "ministral3",
+                                        "apertus",
+                                        "cohere",
+                                        "stablelm_parallel",
+                                        "llama_dynamic_long"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[512], *json;
         model_config c, back;
@@ -519,6 +561,7 @@ int main(void)
         cmocka_unit_test(a_class_that_transformers_has_itself_is_read),
         cmocka_unit_test(the_table_of_every_family_is_sound),
         cmocka_unit_test(the_golden_folders_are_read_and_written),
+        cmocka_unit_test(fields_are_written_as_their_classes_read_them),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
