@@ -108,16 +108,25 @@ static __device__ inline void qk_write(const kernel_qk_norm_args &p, const qk_sp
     }
 }
 
+// The gains of a head with its own, which begin at element `first`.
+template <typename T, bool ALIGNED>
+static __device__ inline gpu_floats<NORM_PACK> qk_own_gain(const kernel_qk_norm_args &p,
+                                                           const qk_span &s, int64_t first, int c)
+{
+    const T *gain = (const T *)(s.query ? p.q_gain : p.k_gain);
+    return norm_gain<ALIGNED>(gain ? gain + first : gain, p.unit_offset, c, s.cols);
+}
+
 // A thread's summand of the sum over a group of x, or of dy * gain in the gradient.
 template <typename T, bool ALIGNED>
 static __device__ inline float qk_add_plain(const kernel_qk_norm_args &p, const qk_span &s,
-                                            int thread, int threads)
+                                            int64_t gains, int thread, int threads)
 {
     float sum = 0;
     for (int c = thread * NORM_PACK; c < s.cols; c += threads * NORM_PACK) {
         const norm_pack<T> x = qk_load<T, ALIGNED>(p.dy ? p.dy : p.x, s, c);
         gpu_floats<NORM_PACK> gain = {};
-        if (p.dy) gain = qk_gain<T, ALIGNED>(p, s, c);
+        if (p.dy) gain = qk_own_gain<T, ALIGNED>(p, s, gains, c);
         GPU_UNROLL
         for (int j = 0; j < NORM_PACK; j++)
             sum = p.dy ? fmaf(gpu_to_float(x.v[j]), gain.v[j], sum)
@@ -129,14 +138,15 @@ static __device__ inline float qk_add_plain(const kernel_qk_norm_args &p, const 
 // A thread's summand of the sum over a group of (x - mean)^2, or of dy * gain * (x - mean).
 template <typename T, bool ALIGNED>
 static __device__ inline float qk_add_centered(const kernel_qk_norm_args &p, const qk_span &s,
-                                               int thread, int threads, float mean)
+                                               int64_t gains, int thread, int threads, float mean)
 {
     float sum = 0;
     for (int c = thread * NORM_PACK; c < s.cols; c += threads * NORM_PACK) {
         const norm_pack<T> x = qk_load<T, ALIGNED>(p.x, s, c);
         norm_pack<T> dy = {};
         gpu_floats<NORM_PACK> gain = {};
-        if (p.dy) dy = qk_load<T, ALIGNED>(p.dy, s, c), gain = qk_gain<T, ALIGNED>(p, s, c);
+        if (p.dy)
+            dy = qk_load<T, ALIGNED>(p.dy, s, c), gain = qk_own_gain<T, ALIGNED>(p, s, gains, c);
         GPU_UNROLL
         for (int j = 0; j < NORM_PACK; j++) {
             const float d = c + j < s.cols ? gpu_add(gpu_to_float(x.v[j]), -mean) : 0;
@@ -149,14 +159,14 @@ static __device__ inline float qk_add_centered(const kernel_qk_norm_args &p, con
 // y or dx of a thread's columns of a group. `plain` and `along` are mean(g) and mean(g * x_hat) of the gradient.
 template <typename T, bool ALIGNED>
 static __device__ inline void qk_write_layer(const kernel_qk_norm_args &p, const qk_span &s,
-                                             int thread, int threads, float mean, float rstd,
-                                             float plain, float along)
+                                             int64_t gains, int thread, int threads, float mean,
+                                             float rstd, float plain, float along)
 {
     for (int c = thread * NORM_PACK; c < s.cols; c += threads * NORM_PACK) {
         norm_pack<T> out = qk_load<T, ALIGNED>(p.dy ? p.dy : p.x, s, c);
         if (!s.copied) {
             const norm_pack<T> x = qk_load<T, ALIGNED>(p.x, s, c);
-            const gpu_floats<NORM_PACK> gain = qk_gain<T, ALIGNED>(p, s, c);
+            const gpu_floats<NORM_PACK> gain = qk_own_gain<T, ALIGNED>(p, s, gains, c);
             GPU_UNROLL
             for (int j = 0; j < NORM_PACK; j++) {
                 const float hat = gpu_mul(gpu_add(gpu_to_float(x.v[j]), -mean), rstd);
@@ -184,18 +194,17 @@ static __global__ void __launch_bounds__(QK_MOST_THREADS)
     const int64_t stat = r * kernel_qk_norm_groups(&p) + group;
     const bool normed = valid && !s.copied;
     const float cols = (float)p.head_dim;
-    if (p.q_gain) p.q_gain = (const T *)p.q_gain + kernel_qk_norm_gain(&p, group);
-    if (p.k_gain) p.k_gain = (const T *)p.k_gain + kernel_qk_norm_gain(&p, group);
-    float plain = normed ? qk_add_plain<T, ALIGNED>(p, s, thread, threads) : 0;
+    const int64_t gains = kernel_qk_norm_gain(&p, group);
+    float plain = normed ? qk_add_plain<T, ALIGNED>(p, s, gains, thread, threads) : 0;
     plain = qk_sum(plain, threads) / cols;
     float mean = plain, rstd = 1;
     if (normed && p.dy) mean = p.mean[stat], rstd = p.rstd[stat];
-    float sum = normed ? qk_add_centered<T, ALIGNED>(p, s, thread, threads, mean) : 0;
+    float sum = normed ? qk_add_centered<T, ALIGNED>(p, s, gains, thread, threads, mean) : 0;
     sum = qk_sum(sum, threads) / cols;
     if (!p.dy) rstd = 1 / sqrtf(gpu_add(sum, p.eps));
     if (normed && !p.dy && thread == 0) p.mean[stat] = mean, p.rstd[stat] = rstd;
     if (valid)
-        qk_write_layer<T, ALIGNED>(p, s, thread, threads, mean, rstd, p.dy ? plain : 0,
+        qk_write_layer<T, ALIGNED>(p, s, gains, thread, threads, mean, rstd, p.dy ? plain : 0,
                                    gpu_mul(sum, rstd));
 }
 
