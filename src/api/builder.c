@@ -189,13 +189,14 @@ trm_value *trm_layer_norm(trm_builder *b, trm_value *x, trm_value *gain, trm_val
     if (fine && bias && inner(bias)->dim[0] != inner(gain)->dim[0])
         graph_misuse(b->g, "%s: gain and bias differ in length", call);
     if (!fine || is_broken(b)) return NULL;
-    return outer(build_layer_norm(b->g, inner(x), inner(gain), inner(bias), eps));
+    return outer(build_norm(b->g, inner(x), inner(gain), inner(bias), &(graph_norm){.eps = eps}));
 }
 
 trm_value *trm_rms_norm(trm_builder *b, trm_value *x, trm_value *gain, double eps)
 {
     bool fine = is_norm(b, x, gain, eps, "trm_rms_norm");
-    return fine ? outer(build_rms_norm(b->g, inner(x), inner(gain), eps)) : NULL;
+    const graph_norm form = {.eps = eps, .is_rms = true};
+    return fine ? outer(build_norm(b->g, inner(x), inner(gain), NULL, &form)) : NULL;
 }
 
 trm_value *trm_rope(trm_builder *b, trm_value *x, int64_t heads, int64_t head_dim,

@@ -88,20 +88,59 @@ static void visit_and_clear(key_help *k, void (*visit)(const key_help *k, void *
     text_clear(&k->also);
 }
 
+enum { HELP_FAMILIES = 64 }; // at most
+
+// Writes the family's default of the field.
 static void add_default(const model_family *of, const model_field *f, text *out)
 {
     model_config c;
-    text value = {0};
     model_config_defaults_of_job(of, &c);
-    model_field_add(&c, f, false, &value);
-    const bool given = f->type != FIELD_INTEGER || strcmp(value.chars, "0") != 0;
-    const bool follows = f->flags & (FIELD_NULLABLE | FIELD_OF_WIDTH);
-    text_addf(out, "%s%s: %s", out->bytes ? ", " : "", of->name,
-              given     ? value.chars
-              : follows ? "from the others"
-                        : "none");
-    if (value.failed) text_fail(out);
-    text_clear(&value);
+    model_field_add(&c, f, false, out);
+    const bool given = f->type != FIELD_INTEGER || out->failed || strcmp(out->chars, "0") != 0;
+    if (given) return;
+    text_clear(out);
+    text_add(out, f->flags & (FIELD_NULLABLE | FIELD_OF_WIDTH) ? "from the others" : "none");
+}
+
+// Returns whether two families have the field with the same default.
+static bool is_same(const text *a, const text *b)
+{
+    return a->bytes && b->bytes && strcmp(a->chars, b->chars) == 0;
+}
+
+// Appends "gpt2, mlp: 4" for the families that share the default of family `one`, or "all but gpt2, mlp: 4" where they
+// are more than the others.
+static void add_group(const text *value, int families, int one, text *out)
+{
+    int alike = 0;
+    for (int i = 0; i < families; i++) alike += is_same(&value[i], &value[one]);
+    const bool others = 2 * alike > families;
+    text_addf(out, "%s%s", out->bytes ? "; " : "", others ? "all but " : "");
+    const char *before = "";
+    for (int i = 0; i < families; i++) {
+        if (is_same(&value[i], &value[one]) == others) continue;
+        text_addf(out, "%s%s", before, MODEL_FAMILY_NAMES[i]);
+        before = ", ";
+    }
+    text_addf(out, ": %s", value[one].chars);
+}
+
+// Appends the defaults of a field, each once with its families.
+static void add_defaults(const model_field *f, text *out)
+{
+    text value[HELP_FAMILIES] = {{0}}; // empty: the family lacks the field
+    int families = 0;
+    for (; MODEL_FAMILIES[families] && families < HELP_FAMILIES; families++) {
+        const model_field *row = model_field_named(MODEL_FAMILIES[families], f->name);
+        if (row) add_default(MODEL_FAMILIES[families], row, &value[families]);
+    }
+    for (int i = 0; i < families; i++) {
+        int first = 0;
+        while (first < i && !is_same(&value[first], &value[i])) first++;
+        if (value[i].failed) text_fail(out);
+        if (value[i].bytes && first == i) add_group(value, families, i, out);
+    }
+    for (int i = 0; i < families; i++) text_clear(&value[i]);
 }
 
 // A field of the model: its default in each family that has it, and its names in config.json.
@@ -112,10 +151,7 @@ static void describe_field(const model_field *f, key_help *out)
     out->path = f->key;
     out->help = f->help;
     out->type = "field of the model";
-    for (int i = 0; MODEL_FAMILIES[i]; i++) {
-        const model_field *row = model_field_named(MODEL_FAMILIES[i], f->name);
-        if (row) add_default(MODEL_FAMILIES[i], row, &out->fallback);
-    }
+    add_defaults(f, &out->fallback);
     model_field_describe(f, &out->valid);
     for (int i = 0; i < count; i++) text_addf(&out->also, "%smodel.%s", i ? ", " : "", names[i]);
 }

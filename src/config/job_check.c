@@ -110,10 +110,10 @@ static status check_data(job *j, err *e)
         j->data.seq_len = 1;
         goto done;
     }
-    bool too_long = j->data.seq_len > c->max_seq;
+    const bool too_long = j->data.seq_len > c->max_seq;
     if (too_long && !given(j, "data.seq_len") && !j->own.train)
         j->data.seq_len = c->max_seq;
-    else if (too_long)
+    else if (too_long && !model_config_stretches(c))
         KEY_ERROR("data.seq_len", "found %lld; valid: up to the model's max_seq, which is %lld",
                   (long long)j->data.seq_len, (long long)c->max_seq);
 done:

@@ -91,6 +91,8 @@ const char *kernel_name(kernel_kind k)
         [K_ACTIVATION_GRAD] = "activation_grad",
         [K_GLU] = "glu",
         [K_GLU_GRAD] = "glu_grad",
+        [K_XIELU] = "xielu",
+        [K_XIELU_GRAD] = "xielu_grad",
         [K_ADD] = "add",
         [K_DROPOUT] = "dropout",
         [K_INIT] = "init",

@@ -51,11 +51,12 @@ typedef struct kernel_norm_grad_args {
     bool residual_fp32; // x and dx are F32
 } kernel_norm_grad_args;
 
-// RMS norms of queries and keys. A row of x holds H heads of queries, KV heads of keys and KV heads of
+// Norms of queries and keys. A row of x holds H heads of queries, KV heads of keys and KV heads of
 // values, of D columns each. Its queries and keys are groups of columns:
 //   per head     each head is a group: H + KV groups, in order of the columns
 //   full_width   all queries are group 0, and all keys are group 1
-// The ranks of a tensor-parallel group may have shards of equal size of each group (full_width only).
+// The ranks of a tensor-parallel group may have shards of equal size of each group (full_width only). Norms are RMS
+// norms. With `layer_norm`, per head, they subtract the mean of the group, and each head has gains of its own.
 //
 // K_QK_NORM        y = x * rstd * gain in each group; the values are copied. y may be x
 //                  rstd = 1 / sqrt(sum / n + eps), for the n columns that all ranks have of the group
@@ -67,18 +68,20 @@ typedef struct kernel_norm_grad_args {
 // K_QK_NORM_SUMS   sums = the sum of each group over the columns of this rank: of K_QK_NORM where dy is
 //                  NULL, else of K_QK_NORM_GRAD
 //
+// With `layer_norm`, x stands for x - mean, and dx is less rstd * the mean of g over the group.
 // With `unit_offset`, gain stands for 1 + gain. Without a gain it stands for 1.
 typedef struct kernel_qk_norm_args {
     int64_t rows, heads, kv_heads, head_dim; // H, KV, D, of this rank
     int64_t ranks;                           // that have shards of each group
-    const void *x, *dy;          // [rows, (H + 2 KV) * D] of `type`; dy NULL: not the gradient
-    const void *q_gain, *k_gain; // [D], at full width [H * D] and [KV * D], of `type`; NULL: none
-    void *y;                     // [rows, (H + 2 KV) * D] of `type`: y or dx; dx NULL: not wanted
-    float *rstd;                 // [rows, groups]; K_QK_NORM writes it
-    float *sums; // [rows, groups]; K_QK_NORM_SUMS writes it; NULL: the kernel computes them
+    const void *x, *dy; // [rows, (H + 2 KV) * D] of `type`; dy NULL: not the gradient
+    const void *q_gain,
+        *k_gain; // [D], with full_width or layer_norm [H * D] and [KV * D], of `type`; NULL: none
+    void *y;     // [rows, (H + 2 KV) * D] of `type`: y or dx; dx NULL: not wanted
+    float *rstd, *mean; // [rows, groups]; K_QK_NORM writes them; mean NULL without layer_norm
+    float *sums;        // [rows, groups]; K_QK_NORM_SUMS writes it; NULL: the kernel computes them
     float *dq_gain, *dk_gain; // as q_gain and k_gain; NULL: not wanted
     float eps;
-    bool full_width, unit_offset, accumulate_dq_gain, accumulate_dk_gain;
+    bool full_width, layer_norm, unit_offset, accumulate_dq_gain, accumulate_dk_gain;
     dtype type;
 } kernel_qk_norm_args;
 
@@ -96,6 +99,17 @@ ON_DEVICE static inline int64_t kernel_qk_norm_cols(const kernel_qk_norm_args *p
 ON_DEVICE static inline int64_t kernel_qk_norm_first(const kernel_qk_norm_args *p, int64_t group)
 {
     return group * kernel_qk_norm_cols(p, 0);
+}
+// The columns of the gain of the queries, or of the keys.
+ON_DEVICE static inline int64_t kernel_qk_norm_gains(const kernel_qk_norm_args *p, bool query)
+{
+    const int64_t heads = query ? p->heads : p->kv_heads;
+    return p->full_width || p->layer_norm ? heads * p->head_dim : p->head_dim;
+}
+// The element of its gain that belongs to the group's first column.
+ON_DEVICE static inline int64_t kernel_qk_norm_gain(const kernel_qk_norm_args *p, int64_t group)
+{
+    return p->layer_norm ? (group < p->heads ? group : group - p->heads) * p->head_dim : 0;
 }
 // Returns whether the group holds queries. Else it holds keys.
 ON_DEVICE static inline bool kernel_qk_norm_is_query(const kernel_qk_norm_args *p, int64_t group)

@@ -43,6 +43,7 @@
 #include "device/kernel_segment.h"
 #include "device/kernel_tokens.h"
 #include "device/kernel_update.h"
+#include "device/kernel_xielu.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,6 +66,8 @@ typedef enum kernel_kind {
     K_ACTIVATION_GRAD,
     K_GLU,
     K_GLU_GRAD,
+    K_XIELU,
+    K_XIELU_GRAD,
     K_ADD,
     K_DROPOUT,
     K_INIT,
@@ -365,6 +368,7 @@ typedef struct kernel_call {
         kernel_attention_grad_args attention_grad;
         kernel_activation_args activation; // K_ACTIVATION, K_ACTIVATION_GRAD
         kernel_glu_args glu;               // K_GLU, K_GLU_GRAD
+        kernel_xielu_args xielu;           // K_XIELU, K_XIELU_GRAD
         kernel_add_args add;
         kernel_dropout_args dropout;
         kernel_init_args init;

@@ -16,7 +16,7 @@ bool graph_requires_grad(const graph_value *v)
 
 int graph_trained_param(const graph *g, const graph_value *w)
 {
-    return w && !g->param[w->param].frozen ? w->param : -1;
+    return w && !g->param[w->param].frozen && !g->param[w->param].constant ? w->param : -1;
 }
 
 // Settles which forward values require a gradient, as requires_grad of PyTorch's tensors.

@@ -162,18 +162,29 @@ void graph_finish_logits(const graph_logits *l, float *x, int64_t count)
 
 size_t graph_rope_bytes(const graph *g)
 {
-    return size_mul(2 * sizeof(float), size_mul((uint64_t)g->rope.rows, (uint64_t)g->rope.pairs));
+    const size_t tables = g->rope.growth > 0 ? 2 : 1;
+    return size_mul(tables * 2 * sizeof(float),
+                    size_mul((uint64_t)g->rope.rows, (uint64_t)g->rope.pairs));
 }
 
-static void fill_rope(const graph *g, float *out)
+// The factor of a query at position t.
+static float query_factor(const graph_rope *r, int64_t t)
 {
-    const float scale = (float)g->rope.scale;
-    for (int64_t t = 0; t < g->rope.rows; t++)
+    return 1 + (float)r->growth * logf(1 + (float)(t / r->period));
+}
+
+// Fills one table, or that of queries which grow. Returns its end.
+static float *fill_rope(const graph *g, bool grows, float *out)
+{
+    for (int64_t t = 0; t < g->rope.rows; t++) {
+        const float scale = (float)g->rope.scale * (grows ? query_factor(&g->rope, t) : 1);
         for (int64_t i = 0; i < g->rope.pairs; i++) {
             float angle = (float)t * (float)g->rope.frequency[i];
             *out++ = scale * cosf(angle);
             *out++ = scale * sinf(angle);
         }
+    }
+    return out;
 }
 
 status graph_upload_rope(const graph *g, device_stream *stream, float *table, err *e)
@@ -182,7 +193,8 @@ status graph_upload_rope(const graph *g, device_stream *stream, float *table, er
     const size_t bytes = graph_rope_bytes(g);
     float *host = NULL;
     TRY(alloc_array(&host, bytes, 1, "the rotary table", e));
-    fill_rope(g, host);
+    float *const end = fill_rope(g, false, host);
+    if (g->rope.growth > 0) fill_rope(g, true, end);
     TRY(device_upload(stream, table, host, bytes, e));
 done:
     free(host);

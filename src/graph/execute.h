@@ -54,7 +54,8 @@ typedef struct graph_run {
     bool *const *grad_written; // [params] has this step written the gradient? Set by the run
     // [rows of this rank] the position at which the row's document begins; where the graph has documents
     const int32_t *documents;
-    const float *rope; // [rope.rows, rope.pairs, 2] cosines and sines of the graph's table
+    // [rope.rows, rope.pairs, 2] cosines and sines of the graph's table; behind it, that of queries which grow
+    const float *rope;
     double *loss_sum, *loss_count;
     const int64_t
         *filled_rows;        // device scalar: the rows that hold a sample, from row 0 on; squared

@@ -59,6 +59,7 @@ void graph_close(graph *g)
 {
     if (!g) return;
     for (int i = 0; i < g->values.count; i++) free(g->values.value[i]);
+    for (int i = 0; i < g->params || i < 1; i++) free(g->param ? g->param[i].piece : NULL);
     free_nodes(&g->forward);
     free_nodes(&g->backward);
     free(g->values.value);
@@ -251,26 +252,46 @@ void build_output(graph *g, graph_value *x)
     g->output = x;
 }
 
+static void add_piece(graph *g, graph_param *p, const char *name, int64_t rows)
+{
+    if (!grow(g, &p->piece, p->pieces, &p->piece_room, sizeof *p->piece)) return;
+    graph_piece *piece = &p->piece[p->pieces++];
+    *piece = (graph_piece){.rows = rows};
+    snprintf(piece->name, sizeof piece->name, "%s", name);
+}
+
 graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, graph_init init,
                           double std)
 {
     const bool fits = grow(g, &g->param, g->params, &g->param_room, sizeof *g->param);
     const int index = fits ? g->params++ : 0;
     graph_param *p = &g->param[index];
+    if (!fits) free(p->piece);
     *p = (graph_param){.dims = cols ? 2 : 1,
                        .dim = {rows, cols},
                        .init = init,
                        .std = (float)std,
-                       .pieces = 1,
                        .type = g->type};
     snprintf(p->name, sizeof p->name, "%s", name);
-    snprintf(p->piece[0].name, sizeof p->piece[0].name, "%s", name);
-    p->piece[0].rows = rows;
+    add_piece(g, p, name, rows);
     graph_value *v = graph_new_value(g, p->name, g->type, p->dims, p->dim);
     v->name = "weight";
     v->param = index;
     v->region = REGION_PARAM;
     return v;
+}
+
+void build_constant(graph *g, graph_value *param)
+{
+    g->param[param->param].constant = true;
+}
+
+void build_scalar(graph *g, graph_value *param)
+{
+    graph_param *p = &g->param[param->param];
+    if (p->dims != 1 || p->dim[0] != 1)
+        graph_misuse(g, "%s: a tensor without dimensions has one number", p->name);
+    p->dims = 0;
 }
 
 void build_transposed(graph *g, graph_value *param)
@@ -285,18 +306,14 @@ void build_piece(graph *g, graph_value *param, const char *name, int64_t rows)
     // build_weight made one piece of the parameter's own name; the first piece replaces it.
     bool first = p->pieces == 1 && strcmp(p->piece[0].name, p->name) == 0;
     if (first) p->pieces = 0;
-    if (p->pieces == PARAM_PIECES) {
-        graph_misuse(g, "%s has more than %d pieces", p->name, PARAM_PIECES);
-        return;
-    }
-    snprintf(p->piece[p->pieces].name, sizeof p->piece[0].name, "%s", name);
-    p->piece[p->pieces++].rows = rows;
+    add_piece(g, p, name, rows);
 }
 
 void build_interleaved(graph *g, graph_value *param, int64_t run)
 {
     graph_param *p = &g->param[param->param];
     const int last = p->pieces - 1;
+    if (last < 0) return;
     if (run < 1 || p->piece[last].rows % (2 * run) || p->piece[last].transposed)
         graph_misuse(g, "%s: %lld rows cannot be two halves of %lld rows in turn", p->name,
                      (long long)p->piece[last].rows, (long long)run);

@@ -16,13 +16,13 @@
 #include "base/recompute.h"
 #include "comm/segment.h"
 #include "device/kernel_needs.h"
+#include "graph/param.h"
 
 typedef struct graph graph;
 typedef struct graph_value graph_value;
 typedef struct graph_node graph_node;
 
 enum { GRAPH_DIMS = 4, NODE_INPUTS = 8, NODE_OUTPUTS = 4 };
-enum { PARAM_DIMS = 2, PARAM_PIECES = 3, PARAM_NAME_BYTES = 96 };
 
 // The memory region that a value lives in while a list runs. The caller of execute.h provides all but NONE and PARAM.
 typedef enum graph_region {
@@ -53,6 +53,7 @@ typedef enum graph_region {
     OP(ATTENTION, attention)                                                                       \
     OP(ACTIVATION, activation)                                                                     \
     OP(GLU, glu)                                                                                   \
+    OP(XIELU, xielu)                                                                               \
     OP(ADD, add)                                                                                   \
     OP(DROPOUT, dropout)                                                                           \
     OP(DROPOUT_ADD, dropout_add)                                                                   \
@@ -72,53 +73,12 @@ typedef enum graph_region {
     OP(QK_NORM_GRAD, qk_norm_grad)                                                                 \
     OP(ATTENTION_GRAD, attention_grad)                                                             \
     OP(ACTIVATION_GRAD, activation_grad)                                                           \
-    OP(GLU_GRAD, glu_grad)
+    OP(GLU_GRAD, glu_grad)                                                                         \
+    OP(XIELU_GRAD, xielu_grad)
 
 #define GRAPH_ENUMERATOR(kind, name) OP_##kind,
 typedef enum graph_op { GRAPH_OPS(GRAPH_ENUMERATOR) OPS } graph_op;
 #undef GRAPH_ENUMERATOR
-
-// The meaning of a dimension of a parameter. It decides the axis over which the dimension is sharded
-// (tensor_parallel.c).
-typedef enum graph_role {
-    ROLE_NONE,
-    ROLE_VOCAB,
-    ROLE_EMBED,
-    ROLE_HEADS,
-    ROLE_MLP,
-    ROLES
-} graph_role;
-typedef enum graph_init { INIT_NORMAL, INIT_ONES, INIT_ZEROS } graph_init;
-
-// A parameter as a block declares it. Two parameters of equal name are one parameter. A "{}" in a
-// name stands for the layer's number. In files a parameter is a concatenation of pieces along its
-// rows; each piece is one tensor of a HuggingFace folder.
-typedef struct graph_param {
-    char name[PARAM_NAME_BYTES];
-    int dims;
-    int64_t dim[PARAM_DIMS]; // of the full tensor, also where it is sharded
-    graph_role roles[PARAM_DIMS];
-    graph_init init;
-    float std;
-    int pieces;
-    struct {
-        char name[PARAM_NAME_BYTES];
-        int64_t rows;    // of dim[0]
-        bool transposed; // the file holds [dim[1], rows]
-        // The piece is two halves, and the file holds `run` rows of each in turn. 0: the rows in their order
-        int64_t run;
-    } piece[PARAM_PIECES];
-    // Where rows are sharded they are a concatenation of sections, and each section is sharded by itself
-    // (queries, keys and values). section[i] counts the rows of a full section.
-    int sections;
-    int64_t section[PARAM_PIECES];
-    // The axes over which a use of the parameter gives the full gradient on every rank, and those over
-    // which it gives a summand. Set by the ops that use the parameter.
-    mesh_axes grad_full, grad_partial;
-    // The caller may set these two before graph_finish:
-    bool frozen; // it gets no gradient; GRAPH_TRAIN only
-    dtype type;  // of the compute weight; the graph's type unless it is set
-} graph_param;
 
 // The axes over which each dimension of a value is sharded. None: this rank has all of it. Rows over
 // cp: the rank's tokens of each sequence. Rows over tp (sequence parallelism): a run of those rows.
@@ -163,7 +123,7 @@ typedef struct graph_node_attr {
         struct {
             int64_t heads, kv_heads, head_dim; // of this rank
             float eps;
-            bool full_width, unit_offset;
+            bool full_width, layer_norm, unit_offset;
         } qk_norm;
         struct {
             int64_t heads, kv_heads, head_dim; // of this rank
@@ -173,7 +133,8 @@ typedef struct graph_node_attr {
         } attention;
         struct {
             int64_t heads, head_dim;
-            int64_t rot; // columns of a head that are rotated
+            int64_t growing; // the first heads, which rotate by the second table; 0: there is none
+            int64_t rot;     // columns of a head that are rotated
             bool interleaved, inverse;
         } rope;
         struct {
@@ -264,6 +225,10 @@ typedef struct graph_rope {
     int64_t pairs;           // 2 * pairs columns of a head are rotated, the first ones
     const double *frequency; // [pairs]
     double scale; // factor of cosines and sines (attention scaling of yarn and longrope); else 1
+    // With a growth, the first `queries` heads are multiplied by 1 + growth * log(1 + floor(position / period)), too.
+    int64_t queries; // of the unsharded layer
+    double growth;
+    int64_t period;
 } graph_rope;
 
 // The sequences of a micro-batch, and this rank's tokens of them.
@@ -343,12 +308,17 @@ graph_value *build_features(graph *g, int64_t cols);
 // x becomes the input of the next block.
 void build_output(graph *g, graph_value *x);
 
-// Declares a parameter -> [rows, cols], or [rows] where cols is 0. `std` is of INIT_NORMAL.
+// Declares a parameter -> [rows, cols], or [rows] where cols is 0. `std` is the deviation of INIT_NORMAL, or the
+// number of INIT_CONSTANT.
 graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols, graph_init init,
                           double std);
 // Gives the dimensions of a parameter their roles; call it right after build_weight. Where a role is
 // sharded the value then has the sizes of this rank's shard; the declaration keeps the full ones.
 void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols);
+// Training does not change the parameter, as a buffer of PyTorch. It has no gradient.
+void build_constant(graph *g, graph_value *param);
+// Files hold the parameter, a vector of 1, as a tensor without dimensions.
+void build_scalar(graph *g, graph_value *param);
 // Files hold the parameter as [cols, rows] (GPT-2's Conv1D).
 void build_transposed(graph *g, graph_value *param);
 // Appends a piece: the parameter's next `rows` rows are tensor `name` of a file. Without: one tensor.
@@ -372,26 +342,24 @@ typedef struct graph_norm {
 } graph_norm;
 graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
                         const graph_norm *form);
-graph_value *build_layer_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
-                              double eps);
-graph_value *build_rms_norm(graph *g, graph_value *x, graph_value *gain, double eps);
-// RMS norms of queries and keys, before or after build_rope.
+// Norms of queries and keys, before or after build_rope.
 //   qkv [rows, (heads + 2 * kv_heads) * head_dim]: queries, keys, values   -> the same; values are copied
 // Per head, the head_dim columns of each head are normed by themselves, and gains are [head_dim]. At full
 // width all queries are normed together and all keys, with gains [heads * head_dim] and
-// [kv_heads * head_dim], whose role is ROLE_HEADS.
+// [kv_heads * head_dim], whose role is ROLE_HEADS. Layer norms are per head, and have such gains, too.
 typedef struct graph_qk_norm {
     int64_t heads, kv_heads, head_dim;
     graph_value *q_gain, *k_gain; // each may be NULL
     double eps;
     bool full_width;
+    bool layer_norm;  // else RMS norms
     bool unit_offset; // the factors are 1 + gain
 } graph_qk_norm;
 graph_value *build_qk_norm(graph *g, graph_value *qkv, const graph_qk_norm *form);
 // Rotates the first `heads` heads of each row of x by rotary positions. A pair is columns i and
 // i + table->pairs of a head, or neighbours, 2i and 2i + 1, where `interleaved`. Works in the memory of x,
 // so x must have no other reader. The table is copied; all calls in a block must have the same one.
-//   x [rows, >= heads * head_dim]   2 * table->pairs <= head_dim
+//   x [rows, >= heads * head_dim]   2 * table->pairs <= head_dim, and equal to it with a growth
 graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim,
                         const graph_rope *table, bool interleaved);
 // Causal self-attention, as kernel_attention.h specifies it.
@@ -407,6 +375,11 @@ graph_value *build_attention(graph *g, graph_value *qkv, const graph_attention *
 graph_value *build_activation(graph *g, graph_value *x, kernel_activation act);
 // act(gate) * up:   gate_up [rows, 2 * cols], gate first   -> [rows, cols]
 graph_value *build_glu(graph *g, graph_value *gate_up, kernel_activation act);
+// xIELU, as kernel_xielu.h specifies it. The numbers are parameters [1].
+typedef struct graph_xielu {
+    graph_value *alpha_p, *alpha_n, *beta, *eps;
+} graph_xielu;
+graph_value *build_xielu(graph *g, graph_value *x, const graph_xielu *numbers);
 // y = alpha * a + beta * b, of equal shapes. y has the type of a, which may be the F32 residual while
 // b has the compute type.
 graph_value *build_add(graph *g, graph_value *a, graph_value *b, double alpha, double beta);

@@ -87,7 +87,7 @@ bool graph_call_of(const graph *g, const graph_node *n, graph_call *out);
 void graph_accumulate_grad(graph *g, graph_value *v, graph_value *dx);
 // Does the backward list need the gradient of v? NULL allowed.
 bool graph_requires_grad(const graph_value *v);
-// The index of parameter w, or -1 where its gradient is not wanted: w is NULL or frozen.
+// The index of parameter w, or -1 where its gradient is not wanted: w is NULL, frozen or constant.
 int graph_trained_param(const graph *g, const graph_value *w);
 // Appends a gradient node of forward node n to the backward list, with the attributes of n.
 graph_node *graph_new_grad_node(graph *g, graph_op kind, const graph_node *n);

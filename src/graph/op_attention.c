@@ -31,6 +31,7 @@
 bool graph_rope_equal(const graph_rope *a, const graph_rope *b)
 {
     return a->rows == b->rows && a->pairs == b->pairs && a->scale == b->scale &&
+           a->queries == b->queries && a->growth == b->growth && a->period == b->period &&
            memcmp(a->frequency, b->frequency, (size_t)a->pairs * sizeof *a->frequency) == 0;
 }
 
@@ -63,30 +64,45 @@ graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_di
         graph_misuse(g, "rope: %lld tokens, but %lld positions",
                      (long long)g->sequences.tokens.full_seq, (long long)table->rows);
     if (!(table->scale > 0)) graph_misuse(g, "rope: a scale of %g", table->scale);
+    if (table->growth > 0 && (2 * table->pairs != head_dim || table->period < 1))
+        graph_misuse(g, "rope: queries grow where all columns rotate, by a period of at least 1");
     take_table(g, table);
     graph_node *n = graph_new_node(g, OP_ROPE);
     n->in[0] = x;
+    n->attr.u.rope.growing = table->growth > 0 ? graph_local_heads(g, x, table->queries) : 0;
     n->attr.u.rope.heads = heads, n->attr.u.rope.head_dim = head_dim,
     n->attr.u.rope.rot = 2 * table->pairs, n->attr.u.rope.interleaved = interleaved;
     graph_set_output(n, 0, graph_new_like(g, "rope", x));
     return n->out[0];
 }
 
-static void rope_launch(const graph_run *run, const graph_node *n)
+// Rotates heads first … last-1 by table number `table` of the block.
+static void rotate_heads(const graph_run *run, const graph_node *n, int64_t first, int64_t last,
+                         int table)
 {
+    const int64_t d = n->attr.u.rope.head_dim, rot = n->attr.u.rope.rot;
+    char *const x = graph_run_ptr(run, n->out[0]);
+    const float *const tables = run->rope;
     kernel_call c = {.kind = K_ROPE};
     c.u.rope = (kernel_rope_args){.rows = graph_value_rows(n->out[0]),
                                   .row_tokens = graph_run_tokens(run, n->out[0]),
-                                  .heads = n->attr.u.rope.heads,
-                                  .head_dim = n->attr.u.rope.head_dim,
-                                  .rot = n->attr.u.rope.rot,
+                                  .heads = last - first,
+                                  .head_dim = d,
+                                  .rot = rot,
                                   .stride = graph_value_cols(n->out[0]),
-                                  .x = graph_run_ptr(run, n->out[0]),
-                                  .table = run->rope,
+                                  .x = x + (size_t)(first * d) * dtype_bytes(n->out[0]->type),
+                                  .table = table ? tables + run->g->rope.rows * rot : tables,
                                   .interleaved = n->attr.u.rope.interleaved,
                                   .inverse = n->attr.u.rope.inverse,
                                   .type = n->out[0]->type};
     graph_launch(run, n, &c);
+}
+
+static void rope_launch(const graph_run *run, const graph_node *n)
+{
+    const int64_t growing = n->attr.u.rope.growing;
+    if (growing) rotate_heads(run, n, 0, growing, 1);
+    rotate_heads(run, n, growing, n->attr.u.rope.heads, 0);
 }
 
 static void rope_derive(graph *g, graph_node *n)

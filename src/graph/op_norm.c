@@ -40,17 +40,6 @@ graph_value *build_norm(graph *g, graph_value *x, graph_value *gain, graph_value
     return n->out[0];
 }
 
-graph_value *build_layer_norm(graph *g, graph_value *x, graph_value *gain, graph_value *bias,
-                              double eps)
-{
-    return build_norm(g, x, gain, bias, &(graph_norm){.eps = eps});
-}
-
-graph_value *build_rms_norm(graph *g, graph_value *x, graph_value *gain, double eps)
-{
-    return build_norm(g, x, gain, NULL, &(graph_norm){.eps = eps, .is_rms = true});
-}
-
 static void norm_launch(const graph_run *run, const graph_node *n)
 {
     kernel_call c = {.kind = K_NORM};

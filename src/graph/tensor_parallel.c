@@ -165,8 +165,13 @@ void graph_check_shards(graph *g)
         graph_param *p = &g->param[i];
         // Unless an op has set the sections (graph_sections), each piece of the file is one
         // section.
-        for (int k = 0; k < p->pieces && p->sections == 0; k++) p->section[k] = p->piece[k].rows;
-        if (p->sections == 0) p->sections = p->pieces;
+        if (p->sections == 0 && p->pieces <= PARAM_SECTIONS) {
+            for (int k = 0; k < p->pieces; k++) p->section[k] = p->piece[k].rows;
+            p->sections = p->pieces;
+        }
+        if (p->sections == 0)
+            graph_misuse(g, "%s: more than %d pieces, and no op says how they are sharded", p->name,
+                         PARAM_SECTIONS);
         for (int k = 0; k < p->sections; k++) check_section(g, p, 0, p->section[k]);
         if (p->dims > 1) check_section(g, p, 1, p->dim[1]);
     }

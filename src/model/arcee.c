@@ -7,8 +7,6 @@ static const model_field FIELDS[] = {
     TOKENS(128000, 128001, -1),
     PLAIN_TIE(false),
     PLAIN_ROWS(32000, 2560, 18432, 32, 32, 0, 4096),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_HEAD_DIM(0),
     {ACTIVATION, .file = {"hidden_act"}, .value = ACT_RELU2},
     PLAIN_EPS(1e-5),

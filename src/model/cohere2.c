@@ -7,8 +7,6 @@ static const model_field FIELDS[] = {
     TOKENS(5, 255001, 0),
     PLAIN_TIE(true),
     PLAIN_ROWS(256000, 8192, 22528, 40, 64, 0, 8192),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_ACTIVATION,
     {NORM_EPS, .file = {"layer_norm_eps"}, .value = 1e-5},
     {ATTENTION_BIAS, .file = {"attention_bias"}, .value = false},

@@ -134,7 +134,7 @@ static status check_field(const model_field *f, const json_t *value, err *e)
             return err_set(e, E_USAGE, "%s: found %s, valid is %s", f->file[0],
                            model_show_value(item, shown), f->words->valid);
     }
-    if (f->type == FIELD_EACH || !value || model_value_is_neutral(value, f->value)) return OK;
+    if (f->type != FIELD_FIXED || !value || model_value_is_neutral(value, f->value)) return OK;
     return err_set(e, E_USAGE,
                    "%s: found %s, which changes the model and is not supported; valid is %s",
                    f->file[0], model_show_value(value, shown), isnan(f->value) ? "null" : "1");

@@ -39,7 +39,8 @@ typedef struct model_rope_config {
     double theta; // base of the frequencies
     double
         local_theta; // of the layers with a window, which are not stretched; 0: they rotate as the others do
-    double partial; // share of a head's columns that is rotated
+    model_numbers layer_theta; // in place of theta, for each layer; 0: the layer does not rotate
+    double partial;            // share of a head's columns that is rotated
     double factor, low, high;
     int64_t original; // positions that the model was trained for before it was stretched
     // yarn: rotations within `original` from which frequencies stay, and below which they are divided
@@ -47,6 +48,7 @@ typedef struct model_rope_config {
     double mscale, mscale_all; // yarn: they set `attention` where it is not given; 0: not given
     double alpha;              // dynamic: theta grows with it; 0: not given
     double attention;          // factor of cosine and sine; 0: that of the kind
+    double query_growth;       // of queries by position, as graph_rope.growth; 0: none
     bool truncate;             // yarn: the bounds are whole pairs
     model_numbers shorter,
         longer; // longrope: divisors of the frequencies, for up to `original` tokens and for more
@@ -85,6 +87,7 @@ typedef struct model_config {
     bool tie_embeddings;
     bool attention_bias, output_bias,
         mlp_bias;           // of queries, keys and values; of attention's projection; of the MLP
+    bool qk_norm;           // queries and keys are normed, where the family has norms of them
     bool parallel;          // attention and MLP read the same norm, and both add to the residual
     bool use_window;        // false: no layer has a window
     int64_t window;         // tokens that the layers of `sliding` see; 0: all
@@ -94,7 +97,7 @@ typedef struct model_config {
     int64_t rotary_pattern; // every so many layers one does not rotate; 0: all rotate
     model_layer_set rotating;
     double attention_softcap, logit_softcap; // 0: none
-    double query_scalar; // scores are divided by its square root; 0: by that of head_dim
+    int64_t query_scalar; // scores are divided by its square root; 0: by that of head_dim
     model_scales scales;
     bool scale_attention; // scores are divided by sqrt(head_dim)
     bool scale_by_layer;  // scores are divided by the layer's number, from 1
@@ -126,6 +129,9 @@ status model_config_set(model_config *c, const char *field, const json_t *value,
 //   kv_heads = heads, head_dim = hidden / heads, rope_original = max_seq, where they are not given;
 //   token ids outside the vocabulary become -1
 status model_config_finish(model_config *c, err *e);
+
+// Returns whether sequences may be longer than max_seq: rotary positions stretch with them.
+bool model_config_stretches(const model_config *c);
 
 // E_USAGE "found …" where the path is no folder; a name of the Hugging Face Hub gets the command that fetches it.
 status model_folder_check(const char *folder, err *e);

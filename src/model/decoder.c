@@ -20,28 +20,37 @@ int decoder_layer(const void *config, int block)
     return block - 1;
 }
 
+// The first layer that rotates by the same frequencies.
+static int first_alike(const model_config *c, int layer)
+{
+    const model_numbers *theta = &c->rope.layer_theta;
+    int first = 0;
+    while (theta->count && theta->number[first] != theta->number[layer]) first++;
+    return first;
+}
+
 // Layers share a graph where their numbers are the same.
 int decoder_key(const void *config, int block)
 {
     const model_config *c = config;
     if (block == 0) return KEY_EMBED;
     if (block == c->layers + 1) return KEY_HEAD;
-    const int kind =
-        2 * model_layer_has(&c->sliding, block - 1) + model_layer_has(&c->rotating, block - 1);
-    return KEY_LAYER + kind + (c->scale_by_layer ? 4 * block : 0);
+    const int layer = block - 1;
+    const int kind = 2 * model_layer_has(&c->sliding, layer) + model_layer_has(&c->rotating, layer);
+    return KEY_LAYER + kind + 4 * (c->scale_by_layer ? layer : first_alike(c, layer));
 }
 
 // Declares a parameter of pieces with `rows` rows each; cols 0: a vector.
 static graph_value *declare(graph *g, const decoder_tensor *t, const char *kind,
-                            const int64_t rows[PARAM_PIECES], int64_t cols, graph_init init,
+                            const int64_t rows[DECODER_PIECES], int64_t cols, graph_init init,
                             double std)
 {
     char name[PARAM_NAME_BYTES];
     int64_t all = 0;
-    for (int i = 0; i < PARAM_PIECES; i++) all += rows[i];
+    for (int i = 0; i < DECODER_PIECES; i++) all += rows[i];
     snprintf(name, sizeof name, "%s.%s", t->name, kind);
     graph_value *w = build_weight(g, name, all, cols, init, std);
-    for (int i = 0; i < PARAM_PIECES && t->piece[i]; i++) {
+    for (int i = 0; i < DECODER_PIECES && t->piece[i]; i++) {
         snprintf(name, sizeof name, "%s.%s", t->piece[i], kind);
         build_piece(g, w, name, rows[i]);
     }
@@ -51,14 +60,14 @@ static graph_value *declare(graph *g, const decoder_tensor *t, const char *kind,
 static graph_value *vector(graph *g, const char *name, const char *kind, int64_t rows,
                            graph_init init)
 {
-    return declare(g, &(decoder_tensor){name, {NULL}}, kind, (int64_t[PARAM_PIECES]){rows}, 0, init,
-                   0);
+    return declare(g, &(decoder_tensor){name, {NULL}}, kind, (int64_t[DECODER_PIECES]){rows}, 0,
+                   init, 0);
 }
 
 // A linear layer from `in` columns to the rows of its pieces.
 typedef struct decoder_linear {
     const decoder_tensor *tensor;
-    int64_t rows[PARAM_PIECES], in;
+    int64_t rows[DECODER_PIECES], in;
     graph_role out_role, in_role;
     bool bias;
     double std;
@@ -104,7 +113,7 @@ static double output_std(const model_config *c)
 
 static double attention_scale(const model_config *c, int layer)
 {
-    const double under_root = c->query_scalar > 0 ? c->query_scalar : (double)c->head_dim;
+    const double under_root = (double)(c->query_scalar > 0 ? c->query_scalar : c->head_dim);
     const double scale = c->scales.attention > 0 ? c->scales.attention
                          : c->scale_attention    ? 1 / sqrt(under_root)
                                                  : 1;
@@ -114,10 +123,20 @@ static double attention_scale(const model_config *c, int layer)
 static graph_value *qk_gain(graph *g, const char *name, int64_t heads, const model_config *c)
 {
     const decoder_form *form = c->family->decoder;
-    const bool full = form->qk_norm == QK_NORM_FULL;
-    const int64_t columns = full ? heads * c->head_dim : c->head_dim;
-    graph_value *w = vector(g, name, "weight", columns, gain_init(form));
-    if (full) build_roles(g, w, ROLE_HEADS, ROLE_NONE);
+    const decoder_qk_norm kind = form->qk_norm;
+    const bool matrix = kind == QK_NORM_OWN_GAINS;
+    const int64_t all = heads * c->head_dim, rows = matrix                 ? heads
+                                                    : kind == QK_NORM_HEAD ? c->head_dim
+                                                                           : all;
+    char piece[PARAM_NAME_BYTES];
+    graph_value *w =
+        declare(g, &(decoder_tensor){name, {NULL}}, "weight", (int64_t[DECODER_PIECES]){rows},
+                matrix ? c->head_dim : 0, gain_init(form), 0);
+    for (int i = 0; kind == QK_NORM_OWN_TENSORS && i < heads; i++) {
+        snprintf(piece, sizeof piece, "%s.%d.weight", name, i);
+        build_piece(g, w, piece, c->head_dim);
+    }
+    if (kind != QK_NORM_HEAD) build_roles(g, w, ROLE_HEADS, ROLE_NONE);
     return w;
 }
 
@@ -129,6 +148,7 @@ static graph_value *qk_norm(graph *g, graph_value *qkv, const model_config *c)
                          .head_dim = c->head_dim,
                          .eps = c->norm_eps,
                          .full_width = form->qk_norm == QK_NORM_FULL,
+                         .layer_norm = form->qk_norm >= QK_NORM_OWN_GAINS,
                          .unit_offset = form->unit_offset};
     how.q_gain = qk_gain(g, form->names.query_norm, c->heads, c);
     how.k_gain = qk_gain(g, form->names.key_norm, c->kv_heads, c);
@@ -140,10 +160,19 @@ static graph_value *prepare(graph *g, graph_value *qkv, const model_config *c, i
 {
     const decoder_form *form = c->family->decoder;
     const bool rotates = !form->names.positions && model_layer_has(&c->rotating, layer),
-               norms = form->qk_norm != QK_NORM_NONE;
+               norms = c->qk_norm && form->qk_norm != QK_NORM_NONE;
     if (norms && !form->qk_norm_after_rope) qkv = qk_norm(g, qkv, c);
-    if (rotates) qkv = model_rope_build(g, qkv, c, model_layer_has(&c->sliding, layer));
+    if (rotates) qkv = model_rope_build(g, qkv, c, layer);
     return norms && form->qk_norm_after_rope ? qk_norm(g, qkv, c) : qkv;
+}
+
+static graph_value *sinks(graph *g, const model_config *c)
+{
+    const char *name = c->family->decoder->names.sinks;
+    if (!name) return NULL;
+    graph_value *w = vector(g, name, "sinks", c->heads, INIT_ZEROS);
+    build_roles(g, w, ROLE_HEADS, ROLE_NONE);
+    return w;
 }
 
 static graph_value *attention(graph *g, graph_value *x, const model_config *c, int layer)
@@ -171,10 +200,37 @@ static graph_value *attention(graph *g, graph_value *x, const model_config *c, i
                                  .scale = attention_scale(c, layer),
                                  .dropout = c->dropout.attention,
                                  .window = has_window ? c->window : 0,
-                                 .softcap = c->attention_softcap};
+                                 .softcap = c->attention_softcap,
+                                 .sinks = sinks(g, c)};
     graph_value *h = prepare(g, linear(g, x, &in, form), c, layer);
     h = build_attention(g, h, &how);
     return linear(g, h, &out, form);
+}
+
+// A number of a layer. The values are those with which transformers starts.
+static graph_value *number(graph *g, const char *name, const char *kind, double value)
+{
+    return declare(g, &(decoder_tensor){name, {NULL}}, kind, (int64_t[DECODER_PIECES]){1}, 0,
+                   INIT_CONSTANT, value);
+}
+
+// A number that training does not change.
+static graph_value *fixed_number(graph *g, const char *name, const char *kind, double value)
+{
+    graph_value *w = number(g, name, kind, value);
+    build_constant(g, w);
+    build_scalar(g, w);
+    return w;
+}
+
+static graph_value *xielu(graph *g, graph_value *x, const char *name)
+{
+    const double beta = 0.5, alpha = 0.8;
+    const graph_xielu numbers = {.alpha_p = number(g, name, "alpha_p", log(expm1(alpha))),
+                                 .alpha_n = number(g, name, "alpha_n", log(expm1(alpha - beta))),
+                                 .beta = fixed_number(g, name, "beta", beta),
+                                 .eps = fixed_number(g, name, "eps", -1e-6)};
+    return build_xielu(g, x, &numbers);
 }
 
 static graph_value *mlp(graph *g, graph_value *x, const model_config *c)
@@ -196,7 +252,9 @@ static graph_value *mlp(graph *g, graph_value *x, const model_config *c)
                                  .bias = bias,
                                  .std = output_std(c)};
     graph_value *h = linear(g, x, &up, form);
-    h = form->gated ? build_glu(g, h, c->act) : build_activation(g, h, c->act);
+    h = form->gated         ? build_glu(g, h, c->act)
+        : form->names.xielu ? xielu(g, h, form->names.xielu)
+                            : build_activation(g, h, c->act);
     return linear(g, h, &down, form);
 }
 
@@ -221,7 +279,7 @@ static void trace_layer(graph *g, const model_config *c, int layer)
 static graph_value *token_table(graph *g, const char *name, const model_config *c)
 {
     graph_value *w =
-        declare(g, &(decoder_tensor){name, {NULL}}, "weight", (int64_t[PARAM_PIECES]){c->vocab},
+        declare(g, &(decoder_tensor){name, {NULL}}, "weight", (int64_t[DECODER_PIECES]){c->vocab},
                 c->hidden, INIT_NORMAL, c->init_std);
     build_roles(g, w, ROLE_VOCAB, ROLE_EMBED);
     return w;
@@ -235,7 +293,7 @@ static void trace_embedding(graph *g, const model_config *c)
     if (names->positions)
         positions =
             declare(g, &(decoder_tensor){names->positions, {NULL}}, "weight",
-                    (int64_t[PARAM_PIECES]){c->max_seq}, c->hidden, INIT_NORMAL, c->init_std);
+                    (int64_t[DECODER_PIECES]){c->max_seq}, c->hidden, INIT_NORMAL, c->init_std);
     double scale = c->scales.embedding > 0 ? c->scales.embedding : 1;
     if (c->family->decoder->scales_embedding) scale *= sqrt((double)c->hidden);
     graph_value *x = build_embedding(g, ids, tokens, positions, scale);

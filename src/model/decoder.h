@@ -9,10 +9,12 @@
 // The norms of a layer, by the place where they stand. Those that a family lacks have no name.
 enum { BEFORE_ATTENTION, AFTER_ATTENTION, BEFORE_MLP, AFTER_MLP, DECODER_NORMS };
 
+enum { DECODER_PIECES = 3 }; // tensors of a linear layer, at most
+
 // A parameter and the tensors of a file that it is made of, one after the other along its rows. Without pieces the
 // file has one tensor of the parameter's name. Names lack ".weight" and ".bias".
 typedef struct decoder_tensor {
-    const char *name, *piece[PARAM_PIECES];
+    const char *name, *piece[DECODER_PIECES];
 } decoder_tensor;
 
 typedef struct decoder_names {
@@ -21,13 +23,18 @@ typedef struct decoder_names {
     const char *norm[DECODER_NORMS];   // NULL: the layer has no such norm
     decoder_tensor qkv, output;        // of attention
     const char *query_norm, *key_norm; // NULL: none
+    const char *sinks;                 // of attention, NAME.sinks; NULL: none
     decoder_tensor up, down;           // of the MLP; with a gate, `up` is gate and up
+    const char *xielu; // its activation's numbers, NAME.alpha_p and so on; NULL: none
 } decoder_names;
 
 typedef enum decoder_qk_norm {
     QK_NORM_NONE,
     QK_NORM_HEAD, // each head by itself
-    QK_NORM_FULL  // all queries together, all keys together
+    QK_NORM_FULL, // all queries together, all keys together
+    // Layer norms of each head with gains of its own:
+    QK_NORM_OWN_GAINS,  // one tensor [heads, head_dim]
+    QK_NORM_OWN_TENSORS // a tensor of each head, NAME.0 and so on
 } decoder_qk_norm;
 
 struct decoder_form {
@@ -37,6 +44,7 @@ struct decoder_form {
     bool unit_offset; // the gain of a norm is 1 + its weight
     decoder_qk_norm qk_norm;
     bool qk_norm_after_rope;
+    bool first_sees_all;      // of window_pattern layers the first has no window; else the last
     bool rotates_with_window; // where some layers have a window, only these rotate
     bool local_rope;  // layers with a window rotate by a table of their own, which is not stretched
     bool interleaved; // rope rotates neighbours: columns 2i and 2i + 1 of a head

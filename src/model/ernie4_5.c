@@ -7,8 +7,6 @@ static const model_field FIELDS[] = {
     TOKENS(1, 2, 0),
     PLAIN_TIE(true),
     PLAIN_ROWS(103424, 1024, 3072, 18, 16, 2, 131072),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_HEAD_DIM(128),
     PLAIN_ACTIVATION,
     PLAIN_EPS(1e-5),

@@ -28,8 +28,6 @@ static const model_field FIELDS[] = {
     TOKENS(0, 2, -1),
     PLAIN_TIE(false),
     PLAIN_ROWS(102400, 4096, 16384, 32, 32, 32, 2048),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_HEAD_DIM(0),
     PLAIN_ACTIVATION,
     PLAIN_EPS(1e-5),

@@ -22,10 +22,10 @@
 
 #define LAYERS NAME("layers"), .help = "Sets the number of layers; the default is that of the family's published model of this width, fewer below their smallest.", SIZE_TO(MODEL_LAYERS, layers)
 #define HIDDEN NAME("hidden"), .help = "Sets the width of the residual (hidden size).", SIZE(hidden)
-#define HEADS NAME("heads"), .help = "Sets the number of attention heads; the default gives each a width of 64, or 128 in llama models from model.hidden 3072 on.", SIZE(heads)
+#define HEADS NAME("heads"), .help = "Sets the number of attention heads; the default gives each a width of 64, or 128 from model.hidden 3072 on, except in gpt2 models.", SIZE(heads)
 #define KV_HEADS NAME("kv_heads"), .help = "Sets the number of key and value heads; the default is model.heads.", SIZE(kv_heads)
 #define HEAD_DIM NAME("head_dim"), .help = "Sets the width of an attention head; the default is model.hidden divided by model.heads.", SIZE_TO(1 << 16, head_dim)
-#define FFN NAME("ffn"), .help = "Sets the width of the feed-forward layers; the default is 4 times model.hidden in gpt2 models, 8/3 of it in llama models, rounded up to a multiple of 256 (32 below model.hidden 1024).", SIZE(ffn)
+#define FFN NAME("ffn"), .help = "Sets the width of the feed-forward layers; the default is 8/3 of model.hidden in models with a gate, rounded up to a multiple of 256 (32 below model.hidden 1024), and 4 times model.hidden in others.", SIZE(ffn)
 #define VOCAB NAME("vocab"), .help = "Sets the number of tokens in the vocabulary.", SIZE(vocab)
 #define MAX_SEQ NAME("max_seq"), .help = "Sets the longest sequence that the model takes, in tokens.", SIZE(max_seq)
 #define ACTIVATION NAME("activation"), .help = "Chooses the activation function of the feed-forward layers.", .type = FIELD_WORD, .words = &MODEL_ACTIVATION_WORDS, AT(act)
@@ -38,6 +38,7 @@
 #define SCALE_BY_LAYER NAME("scale_by_layer"), .help = "Divides attention scores by the number of the layer, too.", .type = FIELD_BOOL, AT(scale_by_layer)
 #define OUTPUT_BIAS NAME("output_bias"), .help = "Adds a bias to the output projection of attention.", .type = FIELD_BOOL, AT(output_bias)
 #define ALL_BIASES NAME("bias"), .help = "Adds a bias to the projections of attention and of the feed-forward layers.", .type = FIELD_BOOL, AT(attention_bias)
+#define QK_NORM NAME("qk_norm"), .help = "Normalizes queries and keys, each head with gains of its own.", .type = FIELD_BOOL, AT(qk_norm)
 #define WINDOW NAME("window"), .help = "Sets how many tokens a layer with a window sees, the token itself included.", .file = {"sliding_window"}, SIZE(window), .flags = FIELD_NULLABLE | FIELD_ZERO_IS_NULL
 #define USE_WINDOW NAME("use_window"), .help = "Gives layers a window of model.window tokens.", .file = {"use_sliding_window"}, .type = FIELD_BOOL, AT(use_window)
 #define WINDOW_PATTERN NAME("window_pattern"), .help = "Says that every so many layers one sees all tokens, where model.layer_types is not given.", .file = {"sliding_window_pattern"}, SIZE(window_pattern), .flags = FIELD_NULLABLE
@@ -47,7 +48,7 @@
 #define ROTARY_PATTERN NAME("rope_pattern"), .help = "Says that every so many layers one does not rotate, where model.rope_layers is not given.", .file = {"no_rope_layer_interval"}, SIZE(rotary_pattern), .flags = FIELD_NULLABLE
 #define ATTENTION_SOFTCAP NAME("attention_softcap"), .help = "Bounds attention scores s by this number c, as c * tanh(s / c).", .file = {"attn_logit_softcapping"}, REAL(0, 1e9, attention_softcap), .flags = FIELD_NULLABLE | FIELD_ZERO_IS_NULL
 #define LOGIT_SOFTCAP NAME("logit_softcap"), .help = "Bounds logits x by this number c, as c * tanh(x / c).", .file = {"final_logit_softcapping"}, REAL(0, 1e9, logit_softcap), .flags = FIELD_NULLABLE | FIELD_ZERO_IS_NULL
-#define QUERY_SCALAR NAME("query_scalar"), .help = "Divides attention scores by the square root of this number instead of that of the head's width.", .file = {"query_pre_attn_scalar"}, REAL(1e-6, 1e9, query_scalar)
+#define QUERY_SCALAR NAME("query_scalar"), .help = "Divides attention scores by the square root of this number instead of that of the head's width.", .file = {"query_pre_attn_scalar"}, SIZE(query_scalar)
 #define FACTOR(of) REAL(1e-9, 1e9, scales.of)
 #define EMBEDDING_SCALE NAME("embedding_scale"), .help = "Multiplies embeddings by this number.", .file = {"embedding_multiplier"}, FACTOR(embedding)
 #define ATTENTION_SCALE NAME("attention_scale"), .help = "Multiplies attention scores by this number, instead of dividing them by the square root of the head's width.", .file = {"attention_multiplier"}, FACTOR(attention)
@@ -60,13 +61,14 @@
 #define DROP_RESIDUAL NAME("drop_residual"), .help = "Sets the dropout probability of the values that a layer adds to the residual.", PROBABILITY(dropout.residual)
 
 // Rows whose names in config.json most decoders share, with the defaults of the family.
-#define PLAIN_ROWS(vocab_, hidden_, ffn_, layers_, heads_, kv_heads_, positions_) \
+#define PLAIN_SIZES(vocab_, hidden_, ffn_, layers_, heads_, kv_heads_, positions_) \
     {USE_CACHE}, {VOCAB, .file = {"vocab_size"}, .value = vocab_}, {HIDDEN, .file = {"hidden_size"}, .value = hidden_}, \
     {FFN, .file = {"intermediate_size"}, .value = ffn_, .flags = FIELD_OF_WIDTH}, \
     {LAYERS, .file = {"num_hidden_layers"}, .value = layers_, .flags = FIELD_OF_WIDTH}, \
     {HEADS, .file = {"num_attention_heads"}, .value = heads_, .flags = FIELD_OF_WIDTH}, \
     {KV_HEADS, .file = {"num_key_value_heads"}, .value = kv_heads_, .flags = FIELD_NULLABLE | FIELD_OF_WIDTH}, \
     {MAX_SEQ, .file = {"max_position_embeddings"}, .value = positions_}
+#define PLAIN_ROWS(...) PLAIN_SIZES(__VA_ARGS__), PLAIN_INIT(0.02), PLAIN_DROPOUT(0)
 #define PLAIN_INIT(std) {INIT_STD, .file = {"initializer_range"}, .value = std}
 #define PLAIN_DROPOUT(p) {DROP_ATTENTION, .file = {"attention_dropout"}, .value = p, .flags = FIELD_MAY_CHANGE | FIELD_NULLABLE}
 #define PLAIN_HEAD_DIM(columns) {HEAD_DIM, .file = {"head_dim"}, .value = columns, .flags = FIELD_NULLABLE | FIELD_OF_WIDTH}
@@ -103,6 +105,8 @@
     {NAME("rope_short"), .help = "Lists longrope's divisors of the frequencies for sequences of up to model.rope_original tokens.", OF_ROPE("short_factor"), .type = FIELD_NUMBERS, AT(rope.shorter), OF_KIND(LONGROPE), .needed = 1u << ROPE_LONGROPE}, \
     {NAME("rope_long"), .help = "Lists longrope's divisors of the frequencies for longer sequences.", OF_ROPE("long_factor"), .type = FIELD_NUMBERS, AT(rope.longer), OF_KIND(LONGROPE), .needed = 1u << ROPE_LONGROPE}, \
     {NAME("rope"), .help = "Chooses how rotary position embeddings are scaled.", .file = {"rope_type", "type"}, .type = FIELD_WORD, .words = &MODEL_ROPE_WORDS, AT(rope.kind), .flags = FIELD_OF_ROPE}
+// The family's default of a member whose row others share; it stands behind that row.
+#define OTHERWISE(field_type, of, number) {.type = FIELD_##field_type, AT(of), .value = number}
 // A row adds its default.
 #define ROPE_THETA NAME("rope_theta"), .help = "Sets the base of the rotary frequencies.", OF_ROPE("rope_theta") | FIELD_BESIDE, REAL(1, 1e15, rope.theta)
 #define ROPE_PARTIAL NAME("rope_partial"), .help = "Sets the share of a head's columns that is rotated.", OF_ROPE("partial_rotary_factor") | FIELD_BESIDE, REAL(1e-3, 1, rope.partial)
@@ -112,7 +116,7 @@
 // of the family before these reads the field instead.
 #define ONLY(key, plain) {.file = {key}, .type = FIELD_FIXED, .value = plain}
 // A field that does not change what transformers computes.
-#define IGNORED(key) {.file = {key}, .type = FIELD_EACH, .words = &MODEL_FULL_ATTENTION}
+#define IGNORED(key) {.file = {key}, .type = FIELD_IGNORED}
 #define NOT_PLAIN \
     ONLY("add_cross_attention", NAN), ONLY("is_encoder_decoder", NAN), ONLY("cross_attention_hidden_size", NAN), ONLY("pruned_heads", NAN), \
     ONLY("quantization_config", NAN), ONLY("compression_config", NAN), ONLY("sliding_window", NAN), ONLY("use_sliding_window", NAN), \
@@ -123,8 +127,7 @@
     ONLY("logit_scale", 1), {.file = {"layer_types"}, .type = FIELD_EACH, .words = &MODEL_FULL_ATTENTION}
 // clang-format on
 
-// Rotates the queries and keys of qkv.
-// `is_local`: of a layer with a window.
-graph_value *model_rope_build(graph *g, graph_value *qkv, const model_config *c, bool is_local);
+// Rotates the queries and keys of qkv, in a layer that rotates.
+graph_value *model_rope_build(graph *g, graph_value *qkv, const model_config *c, int layer);
 
 #endif

@@ -8,8 +8,6 @@ static const model_field FIELDS[] = {
     TOKENS(2, 1, 0),
     PLAIN_TIE(true),
     PLAIN_ROWS(256000, 2304, 9216, 26, 8, 4, 8192),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_HEAD_DIM(256),
     {ACTIVATION, .file = {"hidden_activation"}, .value = ACT_GELU_TANH},
     PLAIN_EPS(1e-6),

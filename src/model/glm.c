@@ -7,8 +7,6 @@ static const model_field FIELDS[] = {
     TOKENS(-1, 151329, 151329),
     PLAIN_TIE(false),
     PLAIN_ROWS(151552, 4096, 13696, 40, 32, 2, 131072),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_HEAD_DIM(128),
     PLAIN_ACTIVATION,
     PLAIN_EPS(1.5625e-7),

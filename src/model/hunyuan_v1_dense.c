@@ -7,8 +7,6 @@ static const model_field FIELDS[] = {
     TOKENS(1, 2, 0),
     PLAIN_TIE(false),
     PLAIN_ROWS(290943, 4096, 11008, 32, 32, 0, 2048),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_HEAD_DIM(0),
     PLAIN_ACTIVATION,
     PLAIN_EPS(1e-5),

@@ -54,30 +54,33 @@ void model_layers_add(const model_field *f, const model_layer_set *s, bool json,
     text_add(out, "]");
 }
 
-static status check_count(const model_layer_set *s, const char *name, int64_t layers, err *e)
+static status check_count(int64_t count, const char *name, int64_t layers, err *e)
 {
-    if (s->count == layers) return OK;
+    if (count == 0 || count == layers) return OK;
     return err_set(e, E_USAGE,
                    "%s: found %" PRId64 " items, valid is one for each of the %" PRId64 " layers",
-                   name, s->count, layers);
+                   name, count, layers);
 }
 
 // Layers with a window by their number, where no list says which.
 static void fill_sliding(model_config *c)
 {
+    const int64_t last = c->family->decoder->first_sees_all ? 0 : 1;
     for (int64_t i = 0; i < c->layers; i++)
         put(&c->sliding, i,
-            i >= c->window_from && !(c->window_pattern && (i + 1) % c->window_pattern == 0));
+            i >= c->window_from && !(c->window_pattern && (i + last) % c->window_pattern == 0));
     c->sliding.count = c->layers;
 }
 
 static void fill_rotating(model_config *c)
 {
     const bool by_window = c->window && c->family->decoder->rotates_with_window;
+    const model_numbers *theta = &c->rope.layer_theta;
     for (int64_t i = 0; i < c->layers; i++)
         put(&c->rotating, i,
-            by_window ? model_layer_has(&c->sliding, i)
-                      : !c->rotary_pattern || (i + 1) % c->rotary_pattern != 0);
+            theta->count ? theta->number[i] > 0
+            : by_window  ? model_layer_has(&c->sliding, i)
+                         : !c->rotary_pattern || (i + 1) % c->rotary_pattern != 0);
     c->rotating.count = c->layers;
 }
 
@@ -85,8 +88,9 @@ status model_layers_finish(model_config *c, err *e)
 {
     status result = OK;
     if (!c->use_window) c->window = 0;
-    if (c->sliding.count) TRY(check_count(&c->sliding, "layer_types", c->layers, e));
-    if (c->rotating.count) TRY(check_count(&c->rotating, "no_rope_layers", c->layers, e));
+    TRY(check_count(c->sliding.count, "layer_types", c->layers, e));
+    TRY(check_count(c->rotating.count, "no_rope_layers", c->layers, e));
+    TRY(check_count(c->rope.layer_theta.count, "layer_rope_theta", c->layers, e));
     if (!c->window) c->sliding = (model_layer_set){.count = c->layers};
     if (!c->sliding.count) fill_sliding(c);
     if (!c->rotating.count) fill_rotating(c);

@@ -399,7 +399,7 @@ int model_unused_params(const model *m, text *names)
     enum { LINE_BYTES = 500 };
     int count = 0, named = 0;
     for (int p = 0; p < m->params; p++) {
-        if (m->param[p].frozen || has_gradient(m, p)) continue;
+        if (m->param[p].frozen || m->param[p].decl->constant || has_gradient(m, p)) continue;
         count++;
         if (count > named + 1 || names->bytes + strlen(m->param[p].name) > LINE_BYTES) continue;
         text_addf(names, "%s%s", named ? ", " : "", m->param[p].name);

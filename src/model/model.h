@@ -117,7 +117,7 @@ typedef struct model_limits {
 model_limits model_get_limits(const model *m);
 
 uint64_t model_param_count(const model *m); // elements of all full parameters
-// Returns how many parameters that are not frozen get no gradient from any block. Appends their names
+// Returns how many parameters that are neither frozen nor constant get no gradient from any block. Appends their names
 // to a message:
 // "a, b and 7 more" where they would not fit on a line.
 int model_unused_params(const model *m, text *names);

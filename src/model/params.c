@@ -14,13 +14,14 @@ void model_param_init(const model *m, int p, uint64_t seed, int64_t first, int64
 {
     const graph_param *d = m->param[p].decl;
     kernel_call c = {.kind = K_INIT};
-    c.u.init = (kernel_init_args){.count = count,
-                                  .y = out,
-                                  .key = rng_key_make(seed, RNG_INIT, (uint64_t)p, 0),
-                                  .index0 = (uint64_t)first,
-                                  .std = d->std,
-                                  .constant = d->init == INIT_ONES,
-                                  .normal = d->init == INIT_NORMAL};
+    c.u.init =
+        (kernel_init_args){.count = count,
+                           .y = out,
+                           .key = rng_key_make(seed, RNG_INIT, (uint64_t)p, 0),
+                           .index0 = (uint64_t)first,
+                           .std = d->std,
+                           .constant = d->init == INIT_CONSTANT ? d->std : d->init == INIT_ONES,
+                           .normal = d->init == INIT_NORMAL};
     device_launch(on, &c);
 }
 
@@ -53,7 +54,7 @@ static status check_shape(const safetensors_tensor *t, const model_param *q, int
 {
     int64_t expected[2] = {transposed ? graph_param_cols(q->decl) : rows,
                            transposed ? rows : graph_param_cols(q->decl)};
-    bool same = t->dims == q->decl->dims && t->dim[0] == expected[0] &&
+    bool same = t->dims == q->decl->dims && (t->dims < 1 || t->dim[0] == expected[0]) &&
                 (t->dims < 2 || t->dim[1] == expected[1]);
     if (same && (t->type == F32 || t->type == BF16 || t->type == F16 || t->type == F64) &&
         t->known_type)
@@ -259,8 +260,9 @@ status model_param_check_all(const model *m, const safetensors *from, err *e)
 status model_param_files_make(const model *m, dtype type, model_param_files *out, err *e)
 {
     status result = OK;
-    int most = m->params * PARAM_PIECES;
+    int most = 0;
     *out = (model_param_files){.file = NULL};
+    for (int p = 0; p < m->params; p++) most += m->param[p].decl->pieces;
     TRY(alloc_zeroed(&out->file, (size_t)most, sizeof *out->file, "a list of tensors", e));
     TRY(alloc_zeroed(&out->info, (size_t)most, sizeof *out->info, "a list of tensors", e));
     for (int p = 0; p < m->params; p++) {

@@ -7,8 +7,6 @@ static const model_field FIELDS[] = {
     TOKENS(-1, -1, -1),
     PLAIN_TIE(false),
     PLAIN_ROWS(151936, 4096, 22016, 32, 32, 32, 32768),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_HEAD_DIM(0),
     PLAIN_ACTIVATION,
     PLAIN_EPS(1e-6),

@@ -8,11 +8,13 @@
     F(qwen2)                                                                                       \
     F(qwen3)                                                                                       \
     F(mistral)                                                                                     \
+    F(ministral3)                                                                                  \
     F(gemma2)                                                                                      \
     F(gemma3)                                                                                      \
     F(smollm3)                                                                                     \
     F(phi3)                                                                                        \
     F(granite)                                                                                     \
+    F(granite_swa)                                                                                 \
     F(olmo2)                                                                                       \
     F(olmo3)                                                                                       \
     F(exaone4)                                                                                     \
@@ -26,6 +28,7 @@
     F(starcoder2)                                                                                  \
     F(stablelm)                                                                                    \
     F(arcee)                                                                                       \
+    F(apertus)                                                                                     \
     F(mlp)
 
 #define DECLARE(name) extern const model_family name##_family;

@@ -25,7 +25,7 @@ static bool is_read(const model_config *c, const model_field *f)
     return f->flags & FIELD_OF_ROPE && model_field_is_read(c, f);
 }
 
-// Returns whether the value is, or may be, one object for each kind of layer.
+// Returns whether the value is a list of objects, one for each kind of layer.
 static bool is_by_layer(const json_t *value)
 {
     const char *key;
@@ -67,7 +67,7 @@ static status set_kind(model_config *c, const char *field, const json_t *value, 
                    model_show_value(type, shown), MODEL_ROPE_WORDS.valid);
 }
 
-// Sets the fields of one object.
+// Sets the fields of one object. Those that it lacks get the default of their rows, but for those beside it.
 static status set_object(model_config *c, const char *field, const json_t *value, err *e)
 {
     status result = OK;
@@ -78,7 +78,10 @@ static status set_object(model_config *c, const char *field, const json_t *value
     for (int i = 0; i < count; i++) {
         const json_t *part = json_object_get(value, rows[i]->file[0]);
         if (!(rows[i]->flags & FIELD_OF_ROPE) || rows[i]->type == FIELD_WORD) continue;
-        if (!part || json_is_null(part)) continue;
+        if (!part || json_is_null(part)) {
+            if (!(rows[i]->flags & FIELD_BESIDE)) model_field_set_default(c, rows[i]);
+            continue;
+        }
         result = model_field_set(c, rows[i], rows[i]->name, part, e);
         if (result == OK) continue;
         err_prefix(e, "%s: %s as ", field, rows[i]->file[0]); // names the key as the file does
@@ -119,15 +122,17 @@ done:
     return result;
 }
 
-// Sets the fields that stand beside the object. `named`: all others, or original_max_position_embeddings.
-static status read_beside(model_config *c, const json_t *root, bool named, err *e)
+// Sets the fields that stand beside the object: original_max_position_embeddings where the kind reads it, or all others.
+static status read_beside(model_config *c, const json_t *root, bool original, err *e)
 {
     status result = OK;
     const model_schema *s = c->family->schema;
     for (int i = 0; i < s->count; i++) {
         const model_field *f = &s->fields[i];
         const bool is_original = f->member == offsetof(model_config, rope.original);
-        if (!(f->flags & FIELD_OF_ROPE) || f->type == FIELD_WORD || is_original != named) continue;
+        if (!(f->flags & FIELD_OF_ROPE) || f->type == FIELD_WORD || is_original != original ||
+            (original && !model_field_is_read(c, f)))
+            continue;
         for (int k = 0; k < 2 && f->file[k]; k++) {
             const json_t *value = json_object_get(root, f->file[k]);
             if (!value || json_is_null(value)) continue;
@@ -149,8 +154,7 @@ status model_rope_read(model_config *c, const model_field *f, const json_t *root
     if (!rope || model_value_is_neutral(rope, NAN))
         rope = json_object_get(root, field = f->file[0]);
     if (rope) TRY(model_rope_set(c, field, rope, e));
-    const unsigned stretched = 1u << ROPE_LLAMA3 | 1u << ROPE_YARN | 1u << ROPE_LONGROPE;
-    if (stretched >> c->rope.kind & 1u) TRY(read_beside(c, root, true, e));
+    TRY(read_beside(c, root, true, e));
 done:
     return result;
 }
@@ -179,21 +183,24 @@ static void add_object(const model_config *c, bool beside, text *out)
     text_add(out, "}");
 }
 
-static double local_theta(const model_config *c)
+// Adds the object of the layers with a window.
+static void add_local(const model_config *c, text *out)
 {
-    return c->rope.local_theta > 0 ? c->rope.local_theta : c->rope.theta;
+    const size_t theta = c->rope.local_theta > 0 ? offsetof(model_config, rope.local_theta)
+                                                 : offsetof(model_config, rope.theta);
+    text_add(out, "{\"rope_type\": \"default\", \"rope_theta\": ");
+    model_field_add(c, &(model_field){.type = FIELD_REAL, .member = theta}, true, out);
+    text_add(out, "}");
 }
 
 void model_rope_write(const model_config *c, const model_field *f, text *out)
 {
-    model_config local = *c;
-    local.rope.kind = ROPE_DEFAULT, local.rope.theta = local_theta(c);
     const bool by_layer = c->family->decoder->local_rope;
     text_addf(out, ",\n  \"%s\": %s", f->file[0], by_layer ? "{\"full_attention\": " : "");
     add_object(c, false, out);
     if (by_layer) {
         text_add(out, ", \"sliding_attention\": ");
-        add_object(&local, false, out);
+        add_local(c, out);
         text_add(out, "}");
     }
     text_addf(out, ",\n  \"%s\": ", f->file[1]);
@@ -209,6 +216,16 @@ void model_rope_write(const model_config *c, const model_field *f, text *out)
         model_field_add(c, b, true, out);
     }
 }
+
+// The rotary positions of a layer.
+typedef struct rope_layer {
+    const model_rope_config *numbers; // of its kind
+    model_rope kind;
+    double theta;
+    int64_t pairs;
+    int64_t max_seq;
+    int64_t tokens; // of the longest sequence
+} rope_layer;
 
 static int64_t pairs_of(const model_config *c)
 {
@@ -239,21 +256,20 @@ done:
 }
 
 // The pair that turns this often within `original` positions (Peng et al. 2023).
-static double yarn_pair(const model_config *c, double turns)
+static double yarn_pair(const rope_layer *l, double turns)
 {
-    const model_rope_config *r = &c->rope;
-    const double columns = 2 * (double)pairs_of(c);
-    return columns * log((double)r->original / (turns * 2 * M_PI)) / (2 * log(r->theta));
+    const double columns = 2 * (double)l->pairs;
+    return columns * log((double)l->numbers->original / (turns * 2 * M_PI)) / (2 * log(l->theta));
 }
 
 // Frequencies of pairs that turn often stay, those of pairs that turn seldom are divided.
-static float yarn(const model_config *c, float power, int64_t i)
+static float yarn(const rope_layer *l, float power, int64_t i)
 {
-    const model_rope_config *r = &c->rope;
-    double low = yarn_pair(c, r->fast), high = yarn_pair(c, r->slow);
+    const model_rope_config *r = l->numbers;
+    double low = yarn_pair(l, r->fast), high = yarn_pair(l, r->slow);
     if (r->truncate) low = floor(low), high = ceil(high);
     low = low > 0 ? low : 0;
-    high = high < (double)(2 * pairs_of(c) - 1) ? high : (double)(2 * pairs_of(c) - 1);
+    high = high < (double)(2 * l->pairs - 1) ? high : (double)(2 * l->pairs - 1);
     if (low == high) high += 0.001;
     float ramp = ((float)i - (float)low) / (float)(high - low);
     ramp = ramp < 0 ? 0 : ramp > 1 ? 1 : ramp;
@@ -271,23 +287,36 @@ static float llama3(const model_rope_config *r, float f)
     return (1 - s) * f / (float)r->factor + s * f;
 }
 
-// The frequency of pair i, in fp32 as HuggingFace computes it. ROPE_DYNAMIC stretches only what is longer than
-// max_seq, which no sequence is. `tokens` is the length of the longest one.
-static float frequency_of(const model_config *c, int64_t i, int64_t tokens)
+bool model_config_stretches(const model_config *c)
 {
-    const model_rope_config *r = &c->rope;
-    const float columns = (float)(2 * pairs_of(c));
-    double theta = r->theta;
-    if (r->kind == ROPE_DYNAMIC && r->alpha > 0) // as if the model were longer by alpha (HunYuan)
-        theta *= pow(r->alpha, (double)columns / ((double)columns - 2));
-    const float power = powf((float)theta, (float)(2 * i) / columns);
-    switch (r->kind) {
+    return c->family->decoder && c->rope.kind == ROPE_DYNAMIC && c->rope.alpha == 0;
+}
+
+// The base of the frequencies. ROPE_DYNAMIC raises it where sequences are longer than max_seq (bloc97 2023), or by a
+// constant alpha (HunYuan).
+static double theta_of(const rope_layer *l)
+{
+    const double columns = 2 * (double)l->pairs, factor = l->numbers->factor;
+    if (l->kind != ROPE_DYNAMIC || (l->numbers->alpha == 0 && l->tokens <= l->max_seq))
+        return l->theta;
+    const double longer = factor * (double)l->tokens / (double)l->max_seq - (factor - 1);
+    return l->theta *
+           pow(l->numbers->alpha > 0 ? l->numbers->alpha : longer, columns / (columns - 2));
+}
+
+// The frequency of pair i, in fp32 as HuggingFace computes it.
+static float frequency_of(const rope_layer *l, int64_t i)
+{
+    const model_rope_config *r = l->numbers;
+    const float columns = (float)(2 * l->pairs);
+    const float power = powf((float)theta_of(l), (float)(2 * i) / columns);
+    switch (l->kind) {
     case ROPE_LINEAR:
         return 1.0f / power / (float)r->factor;
     case ROPE_YARN:
-        return yarn(c, power, i);
+        return yarn(l, power, i);
     case ROPE_LONGROPE:
-        return 1.0f / ((tokens > r->original ? r->longer : r->shorter).number[i] * power);
+        return 1.0f / ((l->tokens > r->original ? r->longer : r->shorter).number[i] * power);
     case ROPE_LLAMA3:
         return llama3(r, 1.0f / power);
     default:
@@ -301,38 +330,52 @@ static double mscale(double factor, double scale)
 }
 
 // The factor of cosine and sine, which is that of queries and of keys.
-static double attention_factor(const model_config *c)
+static double attention_factor(const rope_layer *l)
 {
-    const model_rope_config *r = &c->rope;
+    const model_rope_config *r = l->numbers;
     const double original = (double)r->original;
     const double factor = r->factor;
-    if (r->kind != ROPE_YARN && r->kind != ROPE_LONGROPE) return 1;
+    if (l->kind != ROPE_YARN && l->kind != ROPE_LONGROPE) return 1;
     if (r->attention > 0) return r->attention;
-    if (r->kind == ROPE_LONGROPE) return factor <= 1 ? 1 : sqrt(1 + log(factor) / log(original));
+    if (l->kind == ROPE_LONGROPE) return factor <= 1 ? 1 : sqrt(1 + log(factor) / log(original));
     return r->mscale > 0 && r->mscale_all > 0
                ? mscale(factor, r->mscale) / mscale(factor, r->mscale_all)
                : mscale(factor, 1);
 }
 
-graph_value *model_rope_build(graph *g, graph_value *qkv, const model_config *c, bool is_local)
+static rope_layer layer_of(const graph *g, const model_config *c, int layer)
 {
-    const decoder_form *form = c->family->decoder;
-    model_config local = *c;
-    if (is_local && form->local_rope) {
-        local.rope.kind = ROPE_DEFAULT, local.rope.theta = local_theta(c);
-        c = &local;
-    }
-    const int64_t pairs = pairs_of(c);
-    const int64_t tokens =
-        g->mode == GRAPH_DECODE ? g->sequences.cache_rows : g->sequences.tokens.full_seq;
+    rope_layer l = {.numbers = &c->rope,
+                    .kind = c->rope.kind,
+                    .theta = c->rope.theta,
+                    .pairs = pairs_of(c),
+                    .max_seq = c->max_seq,
+                    .tokens = g->mode == GRAPH_DECODE ? g->sequences.cache_rows
+                                                      : g->sequences.tokens.full_seq};
+    if (c->rope.layer_theta.count) l.theta = c->rope.layer_theta.number[layer];
+    if (!c->family->decoder->local_rope || !model_layer_has(&c->sliding, layer)) return l;
+    l.kind = ROPE_DEFAULT;
+    if (c->rope.local_theta > 0) l.theta = c->rope.local_theta;
+    return l;
+}
+
+graph_value *model_rope_build(graph *g, graph_value *qkv, const model_config *c, int layer)
+{
+    const rope_layer l = layer_of(g, c, layer);
     double *frequency = NULL;
-    if (!graph_check(g, alloc_zeroed(&frequency, (size_t)pairs, sizeof *frequency, "", NULL)))
+    if (!graph_check(g, alloc_zeroed(&frequency, (size_t)l.pairs, sizeof *frequency, "", NULL)))
         return qkv;
-    for (int64_t i = 0; i < pairs; i++) frequency[i] = (double)frequency_of(c, i, tokens);
-    const graph_rope table = {
-        .rows = c->max_seq, .pairs = pairs, .frequency = frequency, .scale = attention_factor(c)};
-    graph_value *y =
-        build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, &table, form->interleaved);
+    for (int64_t i = 0; i < l.pairs; i++) frequency[i] = (double)frequency_of(&l, i);
+    const bool longer = model_config_stretches(c) && l.tokens > c->max_seq;
+    const graph_rope table = {.rows = longer ? l.tokens : c->max_seq,
+                              .pairs = l.pairs,
+                              .frequency = frequency,
+                              .scale = attention_factor(&l),
+                              .queries = c->heads,
+                              .growth = c->rope.query_growth,
+                              .period = c->rope.original};
+    graph_value *y = build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, &table,
+                                c->family->decoder->interleaved);
     free(frequency);
     return y;
 }

@@ -309,7 +309,7 @@ status model_config_set(model_config *c, const char *name, const json_t *value, 
     return f ? model_field_set(c, f, name, value, e) : unknown_field(c, name, e);
 }
 
-static void set_default(model_config *c, const model_field *f)
+void model_field_set_default(model_config *c, const model_field *f)
 {
     void *member = (char *)c + f->member;
     switch (f->type) {
@@ -336,13 +336,15 @@ void model_config_defaults(const model_family *of, model_config *c)
 {
     *c = (model_config){.family = of,
                         .scale_attention = true,
+                        .qk_norm = true,
                         .use_window = true,
                         .rope.partial = 1,
                         .bos = -1,
                         .eos = -1,
                         .pad = -1};
     for (int i = 0; i < of->schema->count; i++)
-        if (!(of->schema->fields[i].flags & FIELD_WRITTEN)) set_default(c, &of->schema->fields[i]);
+        if (!(of->schema->fields[i].flags & FIELD_WRITTEN))
+            model_field_set_default(c, &of->schema->fields[i]);
 }
 
 void model_config_defaults_of_job(const model_family *of, model_config *c)
@@ -404,13 +406,16 @@ static void add_tokens(const model_config *c, text *out)
     text_add(out, c->more_eos_count ? "]" : "");
 }
 
+static bool is_zero(const model_field *f, const void *member)
+{
+    if (f->type == FIELD_NUMBERS) return ((const model_numbers *)member)->count == 0;
+    return f->type == FIELD_INTEGER ? *(const int64_t *)member == 0 : *(const double *)member == 0;
+}
+
 void model_field_add(const model_config *c, const model_field *f, bool json, text *out)
 {
     const void *member = (const char *)c + f->member;
-    const bool is_zero = f->type == FIELD_INTEGER
-                             ? *(const int64_t *)member == 0
-                             : f->type == FIELD_REAL && *(const double *)member == 0;
-    if (is_zero && f->flags & FIELD_ZERO_IS_NULL) {
+    if (f->flags & FIELD_ZERO_IS_NULL && is_zero(f, member)) {
         text_add(out, "null");
         return;
     }

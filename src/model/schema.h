@@ -17,8 +17,9 @@ typedef enum model_field_type {
     FIELD_NUMBERS, // model_numbers
     FIELD_ROPE,    // all members of rope: the object of the rows with FIELD_OF_ROPE
     // In config.json only:
-    FIELD_FIXED, // it is `value` (NAN: 0), null, false, or an empty list or object
-    FIELD_EACH,  // each item of a list is a word of `words`
+    FIELD_FIXED,  // it is `value` (NAN: 0), null, false, or an empty list or object
+    FIELD_EACH,   // each item of a list is a word of `words`
+    FIELD_IGNORED // it is anything
 } model_field_type;
 
 typedef enum model_field_flag {
@@ -27,7 +28,7 @@ typedef enum model_field_flag {
     FIELD_WRITTEN = 4,       // config.json gets it, and nobody reads it
     FIELD_OF_ROPE = 8,       // config.json has it in an object of rotary positions
     FIELD_MAY_CHANGE = 16,   // a resumed run may have another value
-    FIELD_ZERO_IS_NULL = 32, // null is printed where the number is 0
+    FIELD_ZERO_IS_NULL = 32, // null is printed where the number is 0, or the list empty
     FIELD_BESIDE = 64        // of FIELD_OF_ROPE: transformers 4 has the field beside the object
 } model_field_flag;
 
@@ -106,6 +107,8 @@ const model_field *model_field_in_file(const model_family *of, const char *name)
 // Sets the row's member; messages begin with `name`.
 status model_field_set(model_config *c, const model_field *f, const char *name, const json_t *value,
                        err *e);
+// Sets the row's member to its default.
+void model_field_set_default(model_config *c, const model_field *f);
 // Finds the value of a word, which may be null or a whole number that is spelled like one. Returns false for all else.
 bool model_word_find(const model_words *words, const json_t *value, int *out);
 // Appends a word; in JSON without quotes where it spells null or a number.

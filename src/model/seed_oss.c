@@ -6,7 +6,7 @@
 static const model_field FIELDS[] = {
     TOKENS(0, 2, 1),
     PLAIN_TIE(false),
-    PLAIN_ROWS(155136, 4096, 27648, 64, 80, 8, 524288),
+    PLAIN_SIZES(155136, 4096, 27648, 64, 80, 8, 524288),
     PLAIN_INIT(0.02),
     PLAIN_DROPOUT(0.1),
     PLAIN_HEAD_DIM(128),

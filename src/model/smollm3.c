@@ -7,8 +7,6 @@ static const model_field FIELDS[] = {
     TOKENS(128000, 128001, 128004),
     PLAIN_TIE(true),
     PLAIN_ROWS(128256, 2048, 11008, 36, 16, 4, 32768),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_HEAD_DIM(0),
     PLAIN_ACTIVATION,
     PLAIN_EPS(1e-6),

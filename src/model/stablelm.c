@@ -7,11 +7,10 @@ static const model_field FIELDS[] = {
     TOKENS(0, 0, -1),
     PLAIN_TIE(false),
     PLAIN_ROWS(50304, 2560, 6912, 32, 32, 32, 4096),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_ACTIVATION,
     {NORM_EPS, .file = {"layer_norm_eps"}, .value = 1e-5},
     {ATTENTION_BIAS, .file = {"use_qkv_bias"}, .value = false},
+    {QK_NORM, .file = {"qk_layernorm"}, .value = false},
     {DROP_RESIDUAL, .file = {"hidden_dropout"}, .flags = FIELD_MAY_CHANGE},
     {NAME("parallel_residual"), .help = "Lets attention and the feed-forward layers read the same norm.", .file = {"use_parallel_residual"}, .type = FIELD_BOOL, AT(parallel), .value = false},
     ROPE_ROWS,
@@ -33,6 +32,11 @@ static const model_schema SCHEMA = {.model_type = "stablelm",
                                     .sizes = &SIZES};
 
 static const decoder_form FORM = {
-    .names = {PLAIN_NAMES, PRE_NORMS}, .layer_norm = true, .norm_bias = true, .gated = true};
+    .names = {PLAIN_NAMES, PRE_NORMS, .query_norm = PLAIN_LAYER("self_attn.q_layernorm.norms"),
+              .key_norm = PLAIN_LAYER("self_attn.k_layernorm.norms")},
+    .qk_norm = QK_NORM_OWN_TENSORS,
+    .layer_norm = true,
+    .norm_bias = true,
+    .gated = true};
 
 DECODER_FAMILY(stablelm, SCHEMA, FORM);

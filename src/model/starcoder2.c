@@ -6,7 +6,7 @@
 static const model_field FIELDS[] = {
     TOKENS(50256, 50256, -1),
     PLAIN_TIE(true),
-    PLAIN_ROWS(49152, 3072, 12288, 30, 24, 2, 4096),
+    PLAIN_SIZES(49152, 3072, 12288, 30, 24, 2, 4096),
     PLAIN_INIT(0.018042),
     PLAIN_DROPOUT(0),
     PLAIN_HEAD_DIM(0),

@@ -33,6 +33,12 @@ seed_oss
 starcoder2
 stablelm
 arcee
+granite_swa
+ministral3
+apertus
+cohere
+stablelm_parallel
+llama_dynamic_long
 '
 
 # NAME, the run with the same order of sums, how near another run is, and the arguments.

@@ -18,7 +18,12 @@ _Static_assert(KERNEL_REDUCE_RANKS == 16, "RANKS has all of them");
 
 #define QK_NORM                                                                                    \
     ROW(AT(qk_norm.x), AT(qk_norm.dy), AT(qk_norm.q_gain), AT(qk_norm.k_gain), AT(qk_norm.y),      \
-        AT(qk_norm.rstd), AT(qk_norm.sums), AT(qk_norm.dq_gain), AT(qk_norm.dk_gain))
+        AT(qk_norm.rstd), AT(qk_norm.sums), AT(qk_norm.dq_gain), AT(qk_norm.dk_gain),              \
+        AT(qk_norm.mean))
+
+#define XIELU                                                                                      \
+    ROW(AT(xielu.x), AT(xielu.dy), AT(xielu.alpha_p), AT(xielu.alpha_n), AT(xielu.beta),           \
+        AT(xielu.eps), AT(xielu.y), AT(xielu.d_alpha_p), AT(xielu.d_alpha_n))
 
 static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
     [K_MATMUL] = ROW(AT(matmul.a), AT(matmul.b), AT(matmul.c), AT(matmul.bias), AT(matmul.aux)),
@@ -50,6 +55,8 @@ static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
     [K_ACTIVATION_GRAD] = ROW(AT(activation.x), AT(activation.dy), AT(activation.y)),
     [K_GLU] = ROW(AT(glu.x), AT(glu.y)),
     [K_GLU_GRAD] = ROW(AT(glu.x), AT(glu.dy), AT(glu.y)),
+    [K_XIELU] = XIELU,
+    [K_XIELU_GRAD] = XIELU,
     [K_ADD] = ROW(AT(add.a), AT(add.b), AT(add.y)),
     [K_DROPOUT] = ROW(AT(dropout.x), AT(dropout.residual), AT(dropout.y), AT(dropout.draw.step),
                       AT(dropout.row_tokens.documents)),

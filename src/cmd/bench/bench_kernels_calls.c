@@ -321,6 +321,27 @@ void bench_glu(bench_arena *m, const bench_sizes *q, bench_call *c)
     bench_set_shape(c, rows, cols);
 }
 
+void bench_xielu(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    const bool gradient = c->call.kind == K_XIELU_GRAD;
+    const int64_t count = q->tokens * q->model->inner;
+    void *dy = gradient ? bench_array(m, count, q->type) : NULL;
+    const void *number = bench_array(m, 1, q->type);
+    c->call.u.xielu = (kernel_xielu_args){.count = count,
+                                          .x = bench_array(m, count, q->type),
+                                          .dy = dy,
+                                          .alpha_p = number,
+                                          .alpha_n = number,
+                                          .beta = number,
+                                          .eps = number,
+                                          .y = gradient ? dy : bench_array(m, count, q->type),
+                                          .d_alpha_p = gradient ? bench_array(m, 1, F32) : NULL,
+                                          .d_alpha_n = gradient ? bench_array(m, 1, F32) : NULL,
+                                          .type = q->type};
+    c->bytes = bench_bytes(count, q->type) * (gradient ? 3 : 2);
+    bench_set_shape(c, q->tokens, q->model->inner);
+}
+
 void bench_add(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
     const int64_t count = q->tokens * q->model->cols;

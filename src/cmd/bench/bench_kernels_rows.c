@@ -285,6 +285,8 @@ const bench_kernel_row BENCH_ROWS[] = {
     {K_ACTIVATION_GRAD, bench_activation, true, false},
     {K_GLU, bench_glu, false, true},
     {K_GLU_GRAD, bench_glu, false, true},
+    {K_XIELU, bench_xielu, false, true},
+    {K_XIELU_GRAD, bench_xielu, false, true},
     {K_ADD, bench_add, true, true},
     {K_DROPOUT, bench_dropout, true, false},
     {K_INIT, describe_flat, true, true},

@@ -22,6 +22,8 @@ void VEC(kernels_fill)(cpu_kernels *k)
     run[K_ACTIVATION_GRAD] = VEC(activation_grad);
     run[K_GLU] = VEC(glu);
     run[K_GLU_GRAD] = VEC(glu_grad);
+    run[K_XIELU] = VEC(xielu);
+    run[K_XIELU_GRAD] = VEC(xielu_grad);
     run[K_ADD] = VEC(add);
     run[K_DROPOUT] = VEC(dropout);
     run[K_INIT] = VEC(init);

@@ -1,8 +1,8 @@
-// vec_qk_norm.c -- vector form of the norms of queries and keys, with their gradients. Rows are independent, and
+// vec_qk_norm.c -- vector form of the RMS norms of queries and keys, with their gradients. Rows are independent, and
 // so are the groups of a row. The gradients of the gains are sums over rows, taken in chunks of rows that
 // depend on the shape only, and then added in order, so they do not depend on the number of threads.
 #include "device/cpu/ref/ref.h"
-#include "device/cpu/vec.h"
+#include "device/cpu/vec_qk_norm.h"
 
 #include <math.h>
 
@@ -122,7 +122,10 @@ static void norm_part(const cpu_context *x, const void *args, int64_t first, int
 void VEC(qk_norm)(const cpu_context *x, const void *args)
 {
     const kernel_qk_norm_args *p = args;
-    VEC(share)(x, p, p->rows, vec_grain(row_cols(p)), norm_part);
+    if (p->layer_norm)
+        VEC(qk_layer_norm)(x, p);
+    else
+        VEC(share)(x, p, p->rows, vec_grain(row_cols(p)), norm_part);
 }
 
 VEC_INLINE void sum_rows(const kernel_qk_norm_args *p, int64_t first, int64_t last, dtype type)
@@ -229,6 +232,10 @@ static void add_chunks(const kernel_qk_norm_args *p, float *to, const float *fro
 void VEC(qk_norm_grad)(const cpu_context *x, const void *args)
 {
     const kernel_qk_norm_args *p = args;
+    if (p->layer_norm) {
+        VEC(qk_layer_norm_grad)(x, p);
+        return;
+    }
     if (sizeof(float) * QK_CHUNKS * (size_t)both_cols(p) > CPU_SHARED_BYTES) {
         ref_qk_norm_grad(x, p); // gains of more than 32768 columns have no vector form
         return;

@@ -5,14 +5,12 @@
 typedef struct shape {
     int64_t rows, heads, kv_heads, head_dim;
     dtype type;
-    bool full_width, unit_offset, gains, shares, in_place;
+    bool full_width, unit_offset, gains, shares, in_place, layer_norm;
 } shape;
 
 static kernel_qk_norm_args fill(space *s, const shape *h, kernel_kind kind, bool gradient)
 {
     const int64_t cols = (h->heads + 2 * h->kv_heads) * h->head_dim, count = h->rows * cols;
-    const int64_t q = h->full_width ? h->heads * h->head_dim : h->head_dim,
-                  k = h->full_width ? h->kv_heads * h->head_dim : h->head_dim;
     const bool sums = kind == K_QK_NORM_SUMS, in_place = h->in_place && !sums;
     const char *name = gradient ? "dx" : "y";
     kernel_qk_norm_args p = {.rows = h->rows,
@@ -22,8 +20,10 @@ static kernel_qk_norm_args fill(space *s, const shape *h, kernel_kind kind, bool
                              .ranks = h->shares ? 3 : 1,
                              .eps = 1e-5f,
                              .full_width = h->full_width,
+                             .layer_norm = h->layer_norm,
                              .unit_offset = h->unit_offset,
                              .type = h->type};
+    const int64_t q = kernel_qk_norm_gains(&p, true), k = kernel_qk_norm_gains(&p, false);
     const int64_t stats = h->rows * kernel_qk_norm_groups(&p);
     p.x = space_random(s, count, h->type, 2, in_place && !gradient ? name : NULL);
     if (gradient) p.dy = space_random(s, count, h->type, 1, in_place ? name : NULL);
@@ -31,6 +31,9 @@ static kernel_qk_norm_args fill(space *s, const shape *h, kernel_kind kind, bool
     if (h->gains) p.k_gain = space_random(s, k, h->type, 1, NULL);
     p.rstd = gradient ? space_random(s, stats, F32, 0.5f, NULL)
                       : space_array_of(s, stats, F32, sums ? SPACE_SCRATCH : "rstd");
+    if (h->layer_norm)
+        p.mean = gradient ? space_random(s, stats, F32, 0.5f, NULL)
+                          : space_array_of(s, stats, F32, "mean");
     if (sums) p.sums = space_array_of(s, stats, F32, "sums");
     if (sums) return p;
     if (in_place)
@@ -64,8 +67,7 @@ static kernel_call describe_grad(space *s, const void *args)
     const shape *h = args;
     kernel_call c = {.kind = K_QK_NORM_GRAD, .u.qk_norm = fill(s, h, K_QK_NORM_GRAD, true)};
     kernel_qk_norm_args *p = &c.u.qk_norm;
-    const int64_t q = kernel_qk_norm_cols(p, 0),
-                  k = kernel_qk_norm_cols(p, kernel_qk_norm_groups(p) - 1);
+    const int64_t q = kernel_qk_norm_gains(p, true), k = kernel_qk_norm_gains(p, false);
     if (h->gains) p->dq_gain = space_random(s, q, F32, 1, "dq_gain");
     if (h->gains && !h->shares) p->dk_gain = space_random(s, k, F32, 1, "dk_gain");
     p->accumulate_dq_gain = h->in_place, p->accumulate_dk_gain = !h->in_place;
@@ -77,13 +79,24 @@ static void check(case_run *r, int64_t rows, int64_t heads, int64_t kv_heads, in
 {
     for (int i = 0; i < 8; i++) {
         const shape h = {rows,  heads, kv_heads, head_dim, type,
-                         i & 1, i & 2, i & 4,    i == 5,   i == 3 || i == 4 || i == 7};
+                         i & 1, i & 2, i & 4,    i == 5,   i == 3 || i == 4 || i == 7,
+                         false};
         char text[96];
         snprintf(text, sizeof text, "[%lld, %lld + 2 x %lld, %lld] %s variant %d", (long long)rows,
                  (long long)heads, (long long)kv_heads, (long long)head_dim, dtype_name(type), i);
         case_check(r, describe_norm, &h, "qk_norm %s", text);
         case_check(r, describe_sums, &h, "qk_norm_sums %s", text);
         case_check(r, describe_sums_along, &h, "qk_norm_sums of the gradient %s", text);
+        case_check(r, describe_grad, &h, "qk_norm_grad %s", text);
+    }
+    for (int i = 0; i < 4; i++) {
+        const shape h = {rows,  heads, kv_heads, head_dim, type, false,
+                         i & 1, i & 2, false,    i == 1,   true};
+        char text[96];
+        snprintf(text, sizeof text, "[%lld, %lld + 2 x %lld, %lld] %s layer norm, variant %d",
+                 (long long)rows, (long long)heads, (long long)kv_heads, (long long)head_dim,
+                 dtype_name(type), i);
+        case_check(r, describe_norm, &h, "qk_norm %s", text);
         case_check(r, describe_grad, &h, "qk_norm_grad %s", text);
     }
 }

@@ -1,4 +1,4 @@
-// test_qk_norm.c -- the norms of queries and keys, per head and at full width: the gradients of the reference
+// test_qk_norm.c -- the norms of queries and keys, per head, at full width and as layer norms: the gradients of the reference
 // against central differences, and the vector forms against the reference. Ranks that add the sums of their
 // heads get the norm of all heads.
 #include "unit/device/gradient_check.h"
@@ -20,13 +20,14 @@ static double norm_loss(void *op)
     return weighted(l->forward.y, l->weight, COUNT);
 }
 
-static void check_gradients(bool full_width, bool unit_offset, bool gains)
+static void check_gradients(bool full_width, bool unit_offset, bool gains, bool layer_norm)
 {
-    const int64_t q_cols = full_width ? HEADS * DIM : DIM, k_cols = full_width ? KV * DIM : DIM;
+    const bool wide = full_width || layer_norm;
+    const int64_t q_cols = wide ? HEADS * DIM : DIM, k_cols = wide ? KV * DIM : DIM;
     float *x = harness_random(COUNT, 1), *y = harness_zeros(COUNT), *dy = harness_random(COUNT, 2);
     float *q_gain = harness_random(q_cols, 3), *k_gain = harness_random(k_cols, 4);
     float *dx = harness_random(COUNT, 2), *dq = harness_zeros(q_cols), *dk = harness_zeros(k_cols);
-    float rstd[ROWS * (HEADS + KV)];
+    float rstd[ROWS * (HEADS + KV)], mean[ROWS * (HEADS + KV)];
     normed l = {{.rows = ROWS,
                  .heads = HEADS,
                  .kv_heads = KV,
@@ -37,8 +38,10 @@ static void check_gradients(bool full_width, bool unit_offset, bool gains)
                  .k_gain = gains ? k_gain : NULL,
                  .y = y,
                  .rstd = rstd,
+                 .mean = mean,
                  .eps = 1e-3f,
                  .full_width = full_width,
+                 .layer_norm = layer_norm,
                  .unit_offset = unit_offset},
                 dy};
     norm_loss(&l);
@@ -55,7 +58,8 @@ static void check_gradients(bool full_width, bool unit_offset, bool gains)
 static void gradients(void **state)
 {
     (void)state;
-    for (int i = 0; i < 8; i++) check_gradients(i & 1, i & 2, i & 4);
+    for (int i = 0; i < 8; i++) check_gradients(i & 1, i & 2, i & 4, false);
+    for (int i = 0; i < 8; i += 2) check_gradients(false, i & 2, i & 4, true);
 }
 
 // Values as PyTorch's rms_norm gives them: x = 1, 2, 3 and gain 1, 2, 4 at eps 0, rounded to six digits.
@@ -81,6 +85,40 @@ static void values_are_those_of_torch(void **state)
     p.unit_offset = true;
     run(K_QK_NORM, &p);
     for (int i = 0; i < 9; i++) assert_true(fabsf(y[i] - offset[i]) < 2e-6f);
+}
+
+// Values as PyTorch's layer_norm gives them, for two heads of queries with gains of their own.
+static void layer_norms_are_those_of_torch(void **state)
+{
+    (void)state;
+    const float x[] = {1, 2, 3, -2, 0, 5, 4, 4, 1, 7, 8, 9}, gain[] = {1, 2, 4, -1, 3, 0.5f};
+    const float want[] = {-1.2247448f,
+                          0,
+                          4.89897919f,
+                          1.01904929f,
+                          -1.01904929f,
+                          0.679366171f,
+                          0.707106769f,
+                          1.41421354f,
+                          -5.65685415f,
+                          7,
+                          8,
+                          9};
+    float y[12], rstd[3], mean[3];
+    const kernel_qk_norm_args p = {.rows = 1,
+                                   .heads = 2,
+                                   .kv_heads = 1,
+                                   .head_dim = 3,
+                                   .ranks = 1,
+                                   .x = x,
+                                   .q_gain = gain,
+                                   .k_gain = gain,
+                                   .y = y,
+                                   .rstd = rstd,
+                                   .mean = mean,
+                                   .layer_norm = true};
+    run(K_QK_NORM, &p);
+    for (int i = 0; i < 12; i++) assert_true(fabsf(y[i] - want[i]) < 3e-6f);
 }
 
 // ---- Ranks with half of the heads each
@@ -166,14 +204,12 @@ static void ranks_that_add_their_sums_norm_all_heads(void **state)
 typedef struct shape {
     int64_t rows, heads, kv_heads, head_dim;
     dtype type;
-    bool full_width, unit_offset, gains, shares;
+    bool full_width, unit_offset, gains, shares, layer_norm;
 } shape;
 
 static kernel_qk_norm_args describe_common(space *s, const shape *h, bool gradient)
 {
     const int64_t cols = (h->heads + 2 * h->kv_heads) * h->head_dim;
-    const int64_t q = h->full_width ? h->heads * h->head_dim : h->head_dim,
-                  k = h->full_width ? h->kv_heads * h->head_dim : h->head_dim;
     kernel_qk_norm_args p = {.rows = h->rows,
                              .heads = h->heads,
                              .kv_heads = h->kv_heads,
@@ -181,13 +217,16 @@ static kernel_qk_norm_args describe_common(space *s, const shape *h, bool gradie
                              .ranks = h->shares ? 3 : 1,
                              .eps = 1e-5f,
                              .full_width = h->full_width,
+                             .layer_norm = h->layer_norm,
                              .unit_offset = h->unit_offset,
                              .type = h->type};
+    const int64_t q = kernel_qk_norm_gains(&p, true), k = kernel_qk_norm_gains(&p, false);
     const int64_t groups = kernel_qk_norm_groups(&p);
     p.x = space_random(s, h->rows * cols, h->type, 1, NULL);
     if (h->gains) p.q_gain = space_random(s, q, h->type, 1, NULL);
     if (h->gains) p.k_gain = space_random(s, k, h->type, 1, NULL);
     p.rstd = space_random(s, h->rows * groups, F32, 1, gradient ? NULL : "rstd");
+    if (h->layer_norm) p.mean = space_random(s, h->rows * groups, F32, 1, gradient ? NULL : "mean");
     p.y = space_random(s, h->rows * cols, h->type, 1, gradient ? "dx" : "y");
     if (gradient) p.dy = h->unit_offset ? p.y : space_random(s, h->rows * cols, h->type, 1, NULL);
     if (gradient && h->gains) {
@@ -228,7 +267,7 @@ static void check_form(const shape *h)
              (long)h->kv_heads, (long)h->head_dim, dtype_name(h->type));
     check_kernel(describe_norm, h, text);
     check_kernel(describe_grad, h, text);
-    check_kernel(describe_sums, h, text);
+    if (!h->layer_norm) check_kernel(describe_sums, h, text);
 }
 
 static void vector_forms_equal_the_reference(void **state)
@@ -240,7 +279,11 @@ static void vector_forms_equal_the_reference(void **state)
     for (int i = 0; i < 6; i++)
         for (int v = 0; v < 3 * 16; v++)
             check_form(&(shape){sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3], types[v / 16],
-                                v & 1, v & 2, v & 4, v & 8});
+                                v & 1, v & 2, v & 4, v & 8, false});
+    for (int i = 0; i < 6; i++)
+        for (int v = 0; v < 3 * 4; v++)
+            check_form(&(shape){sizes[i][0], sizes[i][1], sizes[i][2], sizes[i][3], types[v / 4],
+                                false, v & 1, v & 2, false, true});
 }
 
 static int open_both(void **state)
@@ -260,6 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradients),
         cmocka_unit_test(values_are_those_of_torch),
+        cmocka_unit_test(layer_norms_are_those_of_torch),
         cmocka_unit_test(ranks_that_add_their_sums_norm_all_heads),
         cmocka_unit_test(vector_forms_equal_the_reference),
     };

@@ -18,6 +18,7 @@
 #include <string.h>
 
 enum { RUN_PARAMS = 8, RUN_CLASSES = 11 };
+static const graph_norm LAYER_NORM = {.eps = 1e-5}, RMS_NORM = {.eps = 1e-5, .is_rms = true};
 
 typedef struct run_result {
     double loss;

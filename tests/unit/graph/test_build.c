@@ -182,7 +182,8 @@ static void test_sharded_values_are_refused_where_full_ones_are_needed(void **st
 
     g = open_graph(2, false, false);
     h = build_linear(g, build_residual(g, 4), weight(g, 8, 4, ROLE_MLP, ROLE_EMBED), NULL);
-    build_rms_norm(g, h, build_weight(g, "gain", 4, 0, INIT_ONES, 0), 1e-5);
+    build_norm(g, h, build_weight(g, "gain", 4, 0, INIT_ONES, 0), NULL,
+               &(graph_norm){.is_rms = true});
     refused(g, "model graph: norm: the columns of x are sharded over the tensor-parallel ranks");
 
     g = open_graph(2, false, false);

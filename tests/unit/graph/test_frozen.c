@@ -22,7 +22,7 @@ static graph_value *linear(graph *g, graph_value *x, int64_t out)
 static graph_value *layer_norm(graph *g, graph_value *x)
 {
     graph_value *gain = weight(g, graph_value_cols(x), 0);
-    return build_layer_norm(g, x, gain, weight(g, graph_value_cols(x), 0), 1e-5);
+    return build_norm(g, x, gain, weight(g, graph_value_cols(x), 0), &LAYER_NORM);
 }
 
 static void linear_block(graph *g)
@@ -72,7 +72,7 @@ static void sinks_block(graph *g)
 static void mlp_block(graph *g)
 {
     graph_value *x = build_residual(g, 8);
-    graph_value *h = build_rms_norm(g, x, weight(g, 8, 0), 1e-5);
+    graph_value *h = build_norm(g, x, weight(g, 8, 0), NULL, &RMS_NORM);
     h = build_glu(g, linear(g, h, 24), ACT_SILU);
     h = build_activation(g, linear(g, h, 12), ACT_GELU);
     build_output(g, build_add(g, x, build_linear(g, h, weight(g, 8, 12), NULL), 1, 1));

@@ -20,10 +20,10 @@ static void trace(graph *g, use how)
     graph_value *v = build_weight(g, "second.{}", COLS, COLS, INIT_NORMAL, 0.02);
     graph_value *gain = build_weight(g, "gain.{}", COLS, 0, INIT_ONES, 0);
     graph_value *h =
-        build_dropout(g, build_linear(g, build_rms_norm(g, x, gain, 1e-5), w, NULL), 0.4);
+        build_dropout(g, build_linear(g, build_norm(g, x, gain, NULL, &RMS_NORM), w, NULL), 0.4);
     graph_value *y = build_add(g, x, h, 1, how == USE_SCALED ? 2 : 1);
     if (how == USE_TWICE) y = build_add(g, y, h, 1, 1);
-    h = build_linear(g, build_rms_norm(g, y, gain, 1e-5), v, NULL);
+    h = build_linear(g, build_norm(g, y, gain, NULL, &RMS_NORM), v, NULL);
     build_output(g, build_add(g, y, build_dropout(g, h, 0.4), 1, 1));
 }
 
@@ -142,10 +142,10 @@ static graph *open_norms(bool apart, dtype type, recompute_mode recompute, bool 
     graph_value *v = build_weight(g, "second.{}", COLS, COLS, INIT_NORMAL, 0.02);
     graph_value *gain = build_weight(g, "gain.{}", COLS, 0, INIT_ONES, 0);
     graph_value *bias = build_weight(g, "bias.{}", COLS, 0, INIT_NORMAL, 0.5);
-    graph_value *h = build_linear(g, build_layer_norm(g, x, gain, bias, 1e-5), w, NULL);
+    graph_value *h = build_linear(g, build_norm(g, x, gain, bias, &LAYER_NORM), w, NULL);
     graph_value *y = build_add(g, x, h, 0.75, 1.5);
     if (apart) z = build_activation(g, h, ACT_TANH);
-    graph_value *normed = build_layer_norm(g, y, gain, bias, 1e-5);
+    graph_value *normed = build_norm(g, y, gain, bias, &LAYER_NORM);
     if (!apart) z = build_activation(g, h, ACT_TANH);
     h = build_add(g, build_linear(g, normed, v, NULL), z, 1, 1);
     build_output(g, build_add(g, y, h, 1, 1));
@@ -191,7 +191,7 @@ static graph *open_mlp(bool apart, const graph_options *o, recompute_mode recomp
     graph_value *v = build_weight(g, "second.{}", COLS, COLS, INIT_NORMAL, 0.02);
     graph_value *gain = build_weight(g, "gain.{}", COLS, 0, INIT_ONES, 0);
     graph_value *bias = build_weight(g, "bias.{}", COLS, 0, INIT_NORMAL, 0.5);
-    graph_value *h = build_linear(g, build_rms_norm(g, x, gain, 1e-5), w, bias);
+    graph_value *h = build_linear(g, build_norm(g, x, gain, NULL, &RMS_NORM), w, bias);
     if (apart) z = build_activation(g, x, ACT_TANH);
     graph_value *y = build_activation(g, h, ACT_GELU_TANH);
     if (!apart) z = build_activation(g, x, ACT_TANH);

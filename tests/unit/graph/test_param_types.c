@@ -18,13 +18,13 @@ static void linear_block(graph *g)
 static void layer_norm_block(graph *g)
 {
     graph_value *x = build_residual(g, 8), *gain = weight(g, 8, 0);
-    build_output(g, build_layer_norm(g, x, gain, weight(g, 8, 0), 1e-5));
+    build_output(g, build_norm(g, x, gain, weight(g, 8, 0), &LAYER_NORM));
 }
 
 static void rms_norm_block(graph *g)
 {
     graph_value *x = build_input(g, 8);
-    build_output(g, build_rms_norm(g, x, weight(g, 8, 0), 1e-5));
+    build_output(g, build_norm(g, x, weight(g, 8, 0), NULL, &RMS_NORM));
 }
 
 static void embedding_block(graph *g)
@@ -48,7 +48,7 @@ static void square_error_block(graph *g)
 static void layer_block(graph *g)
 {
     graph_value *x = build_residual(g, 8), *gain = weight(g, 8, 0), *qkv = weight(g, 24, 8);
-    graph_value *h = build_linear(g, build_rms_norm(g, x, gain, 1e-5), qkv, NULL);
+    graph_value *h = build_linear(g, build_norm(g, x, gain, NULL, &RMS_NORM), qkv, NULL);
     h = build_attention(g, h, &(graph_attention){2, 2, 4, .scale = 0.5, .dropout = 0.1});
     h = build_dropout(g, build_linear(g, h, weight(g, 8, 8), NULL), 0.2);
     build_output(g, build_add(g, x, h, 1, 1));

@@ -17,7 +17,7 @@ static void trace_layer(graph *g)
                 *qkv = build_weight(g, "qkv.{}", 3 * COLS, COLS, INIT_NORMAL, 0.02),
                 *bias = build_weight(g, "bias.{}", 3 * COLS, 0, INIT_ZEROS, 0),
                 *out = build_weight(g, "out.{}", COLS, COLS, INIT_NORMAL, 0.02);
-    graph_value *h = build_layer_norm(g, x, gain, shift, 1e-5);
+    graph_value *h = build_norm(g, x, gain, shift, &LAYER_NORM);
     h = build_attention(g, build_linear(g, h, qkv, bias),
                         &(graph_attention){4, 4, COLS / 4, .scale = 0.3, .dropout = 0.1});
     h = build_dropout(g, build_linear(g, h, out, NULL), 0.1);

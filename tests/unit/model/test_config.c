@@ -172,6 +172,26 @@ static void rope_is_read_as_versions_4_and_5_write_it(void **state)
     assert_true(c.rope.kind == ROPE_LINEAR && c.rope.theta == 10000);
 }
 
+// The defaults of a family whose class stretches positions, and an object that replaces all of them.
+static void families_that_stretch_positions_keep_their_defaults(void **state)
+{
+    (void)state;
+    model_config c;
+    read_good("{\"model_type\":\"ministral3\"}", &c);
+    assert_true(c.rope.kind == ROPE_YARN && c.rope.factor == 16 && c.rope.original == 16384);
+    assert_true(c.rope.mscale == 1 && c.rope.mscale_all == 1 && c.rope.query_growth == 0.1);
+    read_good("{\"model_type\":\"ministral3\",\"max_position_embeddings\":64,\"rope_parameters\":"
+              "{\"rope_type\":\"yarn\",\"original_max_position_embeddings\":16}}",
+              &c);
+    assert_true(c.rope.factor == 4 && c.rope.original == 16 && c.rope.theta == 1e6);
+    assert_true(c.rope.mscale == 0 && c.rope.mscale_all == 0 && c.rope.query_growth == 0);
+    read_good("{\"model_type\":\"apertus\"}", &c);
+    assert_true(c.rope.kind == ROPE_LLAMA3 && c.rope.factor == 8 && c.rope.original == 8192);
+    read_good("{\"model_type\":\"granite_swa\",\"num_hidden_layers\":5}", &c);
+    const bool window[] = {false, true, true, true, false};
+    for (int i = 0; i < 5; i++) assert_int_equal(model_layer_has(&c.sliding, i), window[i]);
+}
+
 static void values_that_would_change_arithmetic_are_refused_by_name(void **state)
 {
     (void)state;
@@ -202,7 +222,14 @@ static void values_that_would_change_arithmetic_are_refused_by_name(void **state
     refuse("{\"model_type\":\"gemma3_text\",\"rope_parameters\":{\"sliding_attention\":"
            "{\"rope_type\":\"yarn\"}}}",
            "sliding_attention: rope_type: found \"yarn\", valid is default");
-    refuse("{\"model_type\":\"cohere\",\"use_qk_norm\":true}", "use_qk_norm: found true");
+    refuse("{" LLAMA ",\"use_qk_norm\":true}", "use_qk_norm: found true");
+    refuse("{\"model_type\":\"apertus\",\"hidden_act\":\"silu\"}",
+           "hidden_act: found \"silu\", valid are xielu");
+    refuse("{\"model_type\":\"granite_swa\",\"num_hidden_layers\":2,\"layer_rope_theta\":[0]}",
+           "layer_rope_theta: found 1 items, valid is one for each of the 2 layers");
+    refuse("{\"model_type\":\"ministral3\",\"rope_parameters\":{\"rope_type\":\"linear\","
+           "\"factor\":2,\"llama_4_scaling_beta\":0.1}}",
+           "rope_query_growth: found 0.1, valid without model.rope yarn is null");
     refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\"}}", "rope_scaling: factor");
     refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"linear\",\"factor\":\"2\"}}", "factor");
     refuse("{" LLAMA ",\"rope_scaling\":{\"type\":\"llama3\",\"factor\":2.0}}", "low_freq_factor");
@@ -451,16 +478,58 @@ static void same_fields(const model_config *a, const model_config *b)
     }
 }
 
+// As the classes of transformers demand it: a whole number, and a key beside the rotary parameters.
+static void fields_are_written_as_their_classes_read_them(void **state)
+{
+    (void)state;
+    static const char *const written[][2] = {
+        {"gemma2", "\"query_pre_attn_scalar\": 5,"},
+        {"gemma3_text", "\"query_pre_attn_scalar\": 5,"},
+        {"phi3_longrope", ",\n  \"original_max_position_embeddings\": 8,"}};
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
+        char path[512], *json;
+        model_config c;
+        snprintf(path, sizeof path, "%s/golden/models/%s", TESTS_DIR, written[i][0]);
+        assert_int_equal(model_config_read(path, &c, NULL), OK);
+        assert_int_equal(model_config_write(&c, "float32", &json, NULL), OK);
+        if (!strstr(json, written[i][1])) fail_msg("%s: %s", written[i][0], json);
+        free(json);
+    }
+}
+
 static void the_golden_folders_are_read_and_written(void **state)
 {
     (void)state;
-    static const char *const names[] = {
-        "gpt2_new",       "gpt2_variants", "llama_gqa",     "llama_llama3",
-        "llama_linear",   "mlp_classes",   "mlp_values",    "llama_yarn",
-        "llama_longrope", "qwen2_window",  "qwen3",         "gemma2",
-        "gemma3_text",    "smollm3",       "phi3_longrope", "granite",
-        "olmo3",          "exaone4",       "glm4",          "cohere2",
-        "ernie4_5",       "stablelm",      "starcoder2",    "hunyuan_v1_dense"};
+    static const char *const names[] = {"gpt2_new",
+                                        "gpt2_variants",
+                                        "llama_gqa",
+                                        "llama_llama3",
+                                        "llama_linear",
+                                        "mlp_classes",
+                                        "mlp_values",
+                                        "llama_yarn",
+                                        "llama_longrope",
+                                        "qwen2_window",
+                                        "qwen3",
+                                        "gemma2",
+                                        "gemma3_text",
+                                        "smollm3",
+                                        "phi3_longrope",
+                                        "granite",
+                                        "olmo3",
+                                        "exaone4",
+                                        "glm4",
+                                        "cohere2",
+                                        "ernie4_5",
+                                        "stablelm",
+                                        "starcoder2",
+                                        "hunyuan_v1_dense",
+                                        "granite_swa",
+                                        "ministral3",
+                                        "apertus",
+                                        "cohere",
+                                        "stablelm_parallel",
+                                        "llama_dynamic_long"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[512], *json;
         model_config c, back;
@@ -515,6 +584,7 @@ int main(void)
         cmocka_unit_test(every_field_of_gpt2_is_read),
         cmocka_unit_test(every_field_of_llama_is_read),
         cmocka_unit_test(rope_is_read_as_versions_4_and_5_write_it),
+        cmocka_unit_test(families_that_stretch_positions_keep_their_defaults),
         cmocka_unit_test(values_that_would_change_arithmetic_are_refused_by_name),
         cmocka_unit_test(huge_numbers_and_nan_are_refused_in_known_fields),
         cmocka_unit_test(broken_files_and_values_are_refused),
@@ -525,6 +595,7 @@ int main(void)
         cmocka_unit_test(a_class_that_transformers_has_itself_is_read),
         cmocka_unit_test(the_table_of_every_family_is_sound),
         cmocka_unit_test(the_golden_folders_are_read_and_written),
+        cmocka_unit_test(fields_are_written_as_their_classes_read_them),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -2,8 +2,11 @@
 // call, whatever memory changes between the two.
 #include "rig.h"
 
+enum { CONFIGS = 3 + RIG_FAMILIES };
+
 static rig_options config_of(int i)
 {
+    if (i >= 3) return rig_family(i - 3);
     rig_options o = i == 0 ? rig_gpt2() : rig_llama();
     if (i == 2) o.config.tie_embeddings = true;
     return o;
@@ -29,7 +32,7 @@ static void compare(rig_options o)
 static void test_dgrad_and_wgrad_give_the_bits_of_backward(void **state)
 {
     (void)state;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < CONFIGS; i++)
         for (int recompute = 0; recompute < RECOMPUTES; recompute++) {
             rig_options o = config_of(i);
             o.model.recompute = (recompute_mode)recompute;

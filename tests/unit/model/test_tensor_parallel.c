@@ -3,10 +3,11 @@
 #include "rig.h"
 #include "sinks_family.h"
 
-enum { CONFIGS = 4 };
+enum { CONFIGS = 4 + RIG_FAMILIES };
 
 static rig_options config_of(int i)
 {
+    if (i >= 4) return rig_family(i - 4);
     rig_options o = i == 0 ? rig_gpt2() : rig_llama();
     if (i == 2) { // tied, and without biases
         o.config.tie_embeddings = true;

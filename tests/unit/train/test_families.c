@@ -34,6 +34,12 @@ static const char *const folders[] = {
     "starcoder2",
     "stablelm",
     "arcee",
+    "granite_swa",
+    "ministral3",
+    "apertus",
+    "cohere",
+    "stablelm_parallel",
+    "llama_dynamic_long",
 };
 enum { FOLDERS = sizeof folders / sizeof folders[0] };
 

@@ -127,6 +127,8 @@ void ref_activation(const cpu_context *x, const void *args);
 void ref_activation_grad(const cpu_context *x, const void *args);
 void ref_glu(const cpu_context *x, const void *args);
 void ref_glu_grad(const cpu_context *x, const void *args);
+void ref_xielu(const cpu_context *x, const void *args);
+void ref_xielu_grad(const cpu_context *x, const void *args);
 void ref_add(const cpu_context *x, const void *args);
 void ref_dropout(const cpu_context *x, const void *args);
 void ref_init(const cpu_context *x, const void *args);

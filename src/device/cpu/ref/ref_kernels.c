@@ -22,6 +22,8 @@ void ref_kernels_fill(cpu_kernels *k)
                            [K_ACTIVATION_GRAD] = ref_activation_grad,
                            [K_GLU] = ref_glu,
                            [K_GLU_GRAD] = ref_glu_grad,
+                           [K_XIELU] = ref_xielu,
+                           [K_XIELU_GRAD] = ref_xielu_grad,
                            [K_ADD] = ref_add,
                            [K_DROPOUT] = ref_dropout,
                            [K_INIT] = ref_init,

@@ -1,0 +1,62 @@
+// param.h -- a parameter as a block declares it, and the tensors of files that it is made of. A part of graph.h. It
+// knows neither values nor memory.
+#ifndef TRIREME_GRAPH_PARAM_H
+#define TRIREME_GRAPH_PARAM_H
+
+#include "base/dtype.h"
+#include "base/mesh.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PARAM_DIMS = 2, PARAM_SECTIONS = 3, PARAM_NAME_BYTES = 96 };
+
+// The meaning of a dimension of a parameter. It decides the axis over which the dimension is sharded
+// (tensor_parallel.c).
+typedef enum graph_role {
+    ROLE_NONE,
+    ROLE_VOCAB,
+    ROLE_EMBED,
+    ROLE_HEADS,
+    ROLE_MLP,
+    ROLES
+} graph_role;
+typedef enum graph_init { INIT_NORMAL, INIT_ONES, INIT_ZEROS, INIT_CONSTANT } graph_init;
+
+// A tensor of a file that holds some rows of a parameter.
+typedef struct graph_piece {
+    char name[PARAM_NAME_BYTES];
+    int64_t rows;    // of dim[0]
+    bool transposed; // the file holds [dim[1], rows]
+    // The piece is two halves, and the file holds `run` rows of each in turn. 0: the rows in their order
+    int64_t run;
+} graph_piece;
+
+// A parameter as a block declares it. Two parameters of equal name are one parameter. A "{}" in a
+// name stands for the layer's number. In files a parameter is a concatenation of pieces along its
+// rows; each piece is one tensor of a HuggingFace folder.
+typedef struct graph_param {
+    char name[PARAM_NAME_BYTES];
+    int dims;                // of the tensor; 0: one number
+    int64_t dim[PARAM_DIMS]; // of the full tensor, also where it is sharded
+    graph_role roles[PARAM_DIMS];
+    graph_init init;
+    float std; // of INIT_NORMAL; the number of INIT_CONSTANT
+    int pieces;
+    size_t piece_room;
+    graph_piece *piece; // [pieces] owned by the graph
+    // Where rows are sharded they are a concatenation of sections, and each section is sharded by itself
+    // (queries, keys and values). section[i] counts the rows of a full section.
+    int sections;
+    int64_t section[PARAM_SECTIONS];
+    // The axes over which a use of the parameter gives the full gradient on every rank, and those over
+    // which it gives a summand. Set by the ops that use the parameter.
+    mesh_axes grad_full, grad_partial;
+    bool constant; // training does not change it
+    // The caller may set these two before graph_finish:
+    bool frozen; // it gets no gradient; GRAPH_TRAIN only
+    dtype type;  // of the compute weight; the graph's type unless it is set
+} graph_param;
+
+#endif
