@@ -229,7 +229,7 @@ typedef struct graph_options {
     bool splits_backward; // the backward can run as dgrad and wgrad; ignored unless GRAPH_TRAIN
     const kernel_needs *needs; // of the device that will run it; NULL: its kernels need nothing
     kernel_numerics numerics;
-    int64_t cache_rows; // GRAPH_DECODE: tokens that the cache has room for
+    int64_t cache_rows; // GRAPH_DECODE: tokens of a sequence, at most
     // No earlier block has a parameter that trains, so the block computes no input gradient.
     bool input_needs_no_grad;
 } graph_options;
@@ -277,7 +277,7 @@ typedef struct graph_sequences {
 typedef struct graph_bytes {
     size_t input, output, saved, workspace;
     size_t saved_for_wgrad; // 0 unless the backward is split
-    size_t cache_row;       // GRAPH_DECODE: bytes per token of the block's key-value cache
+    size_t cache_row;       // GRAPH_DECODE: bytes of a row of the block's key-value cache
 } graph_bytes;
 
 // FLOPs of matrix products and attention, for one micro-batch.

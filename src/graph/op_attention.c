@@ -17,7 +17,8 @@
 // Without kv the keys and values are those in qkv. With kv, dqkv has the gradient of the queries only.
 //
 // When decoding, the rows of qkv are the last rows of the block's cache. Attention finds the keys and
-// values of earlier tokens in the rows before them.
+// values of earlier tokens in the rows before them. Positions then count from the cache's first row, which is
+// all that causality and windows depend on.
 #include "graph/op.h"
 
 #include "base/alloc.h"
@@ -180,8 +181,8 @@ static attention_keys attention_keys_in(const graph_run *run, const graph_value 
 {
     const size_t item = dtype_bytes(in->type);
     const int64_t cols = graph_value_cols(in);
-    // When decoding, earlier tokens stand in the pos0 rows before the first query.
-    char *row = (char *)graph_run_ptr(run, in) - (size_t)(run->pos0 * cols) * item;
+    // When decoding, earlier tokens stand in the rows before the first query.
+    char *row = (char *)graph_run_ptr(run, in) - (size_t)(graph_run_cached(run) * cols) * item;
     return (attention_keys){.k = row + (size_t)(heads * head_dim) * item,
                             .v = row + (size_t)((heads + kv_heads) * head_dim) * item,
                             .stride = cols,
@@ -205,12 +206,14 @@ static kernel_attention_args attention_fill(const graph_run *run, const graph_no
     const int64_t d = n->attr.u.attention.head_dim, h = n->attr.u.attention.heads; // of this rank
     const int64_t full_seq = run->g->sequences.tokens.full_seq;
     const attention_keys keys = attention_find_keys(run, n, qkv, kv);
+    kernel_tokens queries = graph_run_tokens(run, qkv);
+    queries.start[0] -= run->cache_first;
     return (kernel_attention_args){.batch = run->g->batch,
-                                   .tk = run->pos0 + full_seq,
+                                   .tk = graph_run_cached(run) + full_seq,
                                    .heads = h,
                                    .kv_heads = n->attr.u.attention.kv_heads,
                                    .head_dim = d,
-                                   .queries = graph_run_tokens(run, qkv),
+                                   .queries = queries,
                                    .q_stride = graph_value_cols(qkv),
                                    .k_stride = keys.stride,
                                    .v_stride = keys.stride,
@@ -294,6 +297,11 @@ static double attention_grad_flops(const graph *g, const graph_node *n)
     return 2.5 * attention_flops(g, n);
 }
 
+static int64_t attention_cache_window(const graph_node *n)
+{
+    return n->attr.u.attention.form.window;
+}
+
 const graph_op_info op_rope = {.derive = rope_derive,
                                .launch = rope_launch,
                                .must_alias = 1,
@@ -301,7 +309,7 @@ const graph_op_info op_rope = {.derive = rope_derive,
                                .recompute = 3};
 const graph_op_info op_attention = {.derive = attention_derive,
                                     .launch = attention_launch,
-                                    .reads_cache = true,
+                                    .cache_window = attention_cache_window,
                                     .flops = attention_flops,
                                     .recompute = 2};
 const graph_op_info op_attention_grad = {.launch = attention_grad_launch,
