@@ -181,6 +181,8 @@ typedef struct graph_node_attr {
             int64_t first_col, cols;     // cp: the columns of qkv that hold keys and values
             const comm_segment *segment; // cp: [segments] of the gathered keys and values
             int segments;
+            int64_t window; // cp: of the attention, where the ranks exchange what it sees instead
+            const size_t *gives, *takes; // [ranks] elements for each rank, and from each
         } over;
         kernel_activation act;
         struct {
@@ -269,8 +271,8 @@ typedef struct graph_rope {
 // The sequences of a micro-batch, and this rank's tokens of them.
 typedef struct graph_sequences {
     kernel_tokens tokens;
-    int64_t cache_rows;              // as in graph_options
-    struct graph_segments *segments; // owned; op.h
+    int64_t cache_rows;        // as in graph_options
+    struct graph_table *table; // of collectives; owned; op.h
 } graph_sequences;
 
 // Sizes of the regions, for one micro-batch.

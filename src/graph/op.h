@@ -7,14 +7,17 @@
 #include "graph/execute.h"
 #include "graph/graph.h"
 
+#include <stddef.h>
+
 // The collective that a node issues, or the sum of those that it issues for chunks of its rows.
 typedef struct graph_call {
     axis over;           // between the ranks of this axis
-    comm_call_kind kind; // CALL_ALL_REDUCE, CALL_ALL_GATHER or CALL_REDUCE_SCATTER
+    comm_call_kind kind; // CALL_ALL_REDUCE, CALL_ALL_GATHER, CALL_REDUCE_SCATTER or CALL_ALL_TO_ALL
     dtype type;
     int64_t count; // elements that all ranks have together; of an all-reduce, that each has
     const comm_segment *segment; // [segments] the graph's; NULL: the elements are one run
     int segments;
+    const size_t *in_counts, *out_counts; // of an all_to_all: [ranks] the graph's, as in comm_call
 } graph_call;
 
 // What the number of rows of a parameter limits.
@@ -36,7 +39,8 @@ typedef struct graph_op_info {
     void (*launch)(const graph_run *run, const graph_node *n);
     status (*run)(const graph_run *run, const graph_node *n, err *e);
     double (*flops)(const graph *g, const graph_node *n); // NULL: not counted
-    // The collective over attr.u.over.axis that makes output 0 of input 0. 0: none.
+    // The collective over attr.u.over.axis that makes output 0 of input 0; with attr.u.over.gives an all_to_all stands for
+    // it. 0: none.
     comm_call_kind call;
     // Finds the collective of a node that makes another value; false: it makes none. NULL: `call` says all.
     bool (*find_call)(const graph *g, const graph_node *n, graph_call *out);
@@ -69,11 +73,11 @@ typedef struct graph_op_info {
 const graph_op_info *graph_op_find(graph_op kind);
 const char *graph_op_name(graph_op kind); // "embedding", …
 
-// Segments of a collective of a node. A graph owns the list of them.
-typedef struct graph_segments {
-    struct graph_segments *next;
-    comm_segment segment[];
-} graph_segments;
+// A table of a collective of a node: its segments or its counts. A graph owns the list of them.
+typedef struct graph_table {
+    struct graph_table *next;
+    max_align_t memory[];
+} graph_table;
 
 // Returns whether node n issues a collective, and which one.
 bool graph_call_of(const graph *g, const graph_node *n, graph_call *out);
@@ -130,8 +134,10 @@ graph_node *graph_new_axis_node(graph *g, graph_op kind, graph_value *x);
 // Sets g->sequences. Where the ranks do not divide the sequences, g->first_error says so.
 void graph_shard_sequences(graph *g, int64_t seq);
 // The keys and values of all tokens, in order of positions. They are columns first_col …
-// first_col+cols-1 of qkv.   -> [batch * full_seq, cols]
-graph_value *graph_gather_from_cp(graph *g, graph_value *qkv, int64_t first_col, int64_t cols);
+// first_col+cols-1 of qkv. With a window, those of tokens that no query of this rank sees are zeros.
+//   -> [batch * full_seq, cols]
+graph_value *graph_gather_from_cp(graph *g, graph_value *qkv, int64_t first_col, int64_t cols,
+                                  int64_t window);
 // Makes the gradient of qkv complete: dqkv has that of the queries, d_kv this rank's summand of the
 // gradient of the keys and values that node `gather` gathered.
 graph_value *graph_scatter_to_cp(graph *g, const graph_node *gather, graph_value *d_kv,

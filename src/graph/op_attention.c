@@ -150,7 +150,8 @@ graph_value *build_attention(graph *g, graph_value *qkv, const graph_attention *
     check_form(g, a, heads);
     graph_value *kv = NULL;
     if (qkv->sharding.rows & MESH_AXIS(AXIS_CP))
-        kv = graph_gather_from_cp(g, qkv, heads * head_dim, 2 * kv_heads * head_dim);
+        kv = graph_gather_from_cp(g, qkv, heads * head_dim, 2 * kv_heads * head_dim,
+                                  form_of(g, a).window);
     if (a->sinks && a->sinks->param >= 0) graph_note_use(g, a->sinks, qkv->sharding.rows);
     graph_node *n = graph_new_node(g, OP_ATTENTION);
     n->in[0] = qkv, n->in[1] = kv, n->in[2] = a->sinks;

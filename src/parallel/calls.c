@@ -18,8 +18,9 @@ static void fill_bytes(const plan *p, schedule_call *c)
     const int ranks = plan_group_ranks(p, c->group);
     const bool of_shards =
         !k->segment && comm_call_row_of(k->kind)->in != comm_call_row_of(k->kind)->out;
-    c->bytes =
-        (double)comm_call_elements(k) * (double)dtype_bytes(k->type) * (of_shards ? ranks : 1);
+    double elements = (double)comm_call_elements(k) * (of_shards ? ranks : 1);
+    for (int r = 0; k->in_counts && r < ranks; r++) elements += (double)k->in_counts[r];
+    c->bytes = elements * (double)dtype_bytes(k->type);
     c->sent = comm_call_traffic(k, plan_group_index(p, c->group), ranks);
 }
 

@@ -425,6 +425,13 @@ static inline rig_options rig_gpt2(void)
     return o;
 }
 
+// Settles what follows from the sizes of a config, such as which layers rotate.
+static inline void rig_finish(rig_options *o)
+{
+    err e = {0};
+    if (model_config_finish(&o->config, &e) != OK) fail_msg("%s", e.text);
+}
+
 static inline rig_options rig_llama(void)
 {
     rig_options o = rig_gpt2();
