@@ -90,6 +90,12 @@ typedef enum graph_role {
 } graph_role;
 typedef enum graph_init { INIT_NORMAL, INIT_ONES, INIT_ZEROS } graph_init;
 
+// Rows of a parameter that are sharded by themselves (queries, keys, values).
+typedef struct graph_part {
+    int64_t rows;  // of the full section
+    int64_t heads; // that the rows are, and that stay together; 0: rows may be sharded anywhere
+} graph_part;
+
 // A parameter as a block declares it. Two parameters of equal name are one parameter. A "{}" in a
 // name stands for the layer's number. In files a parameter is a concatenation of pieces along its
 // rows; each piece is one tensor of a HuggingFace folder.
@@ -108,10 +114,9 @@ typedef struct graph_param {
         // The piece is two halves, and the file holds `run` rows of each in turn. 0: the rows in their order
         int64_t run;
     } piece[PARAM_PIECES];
-    // Where rows are sharded they are a concatenation of sections, and each section is sharded by itself
-    // (queries, keys and values). section[i] counts the rows of a full section.
+    // Where rows are sharded they are a concatenation of sections.
     int sections;
-    int64_t section[PARAM_PIECES];
+    graph_part section[PARAM_PIECES];
     // The axes over which a use of the parameter gives the full gradient on every rank, and those over
     // which it gives a summand. Set by the ops that use the parameter.
     mesh_axes grad_full, grad_partial;
@@ -350,6 +355,10 @@ graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols
 // Gives the dimensions of a parameter their roles; call it right after build_weight. Where a role is
 // sharded the value then has the sizes of this rank's shard; the declaration keeps the full ones.
 void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols);
+// Says that the rows are sections of so many rows and heads each, before build_roles. Where the ranks that shard them are
+// a multiple of a section's heads, adjacent ranks have the same head of it. A section of 0 rows ends the list.
+void build_sections(graph *g, graph_value *param, const int64_t rows[PARAM_PIECES],
+                    const int64_t heads[PARAM_PIECES]);
 // Files hold the parameter as [cols, rows] (GPT-2's Conv1D).
 void build_transposed(graph *g, graph_value *param);
 // Appends a piece: the parameter's next `rows` rows are tensor `name` of a file. Without: one tensor.
@@ -456,6 +465,10 @@ mesh_axes graph_role_axes(graph_role r);
 // vocabulary's last one, which may be shorter.
 int64_t graph_shard(graph_role r, int64_t count, const mesh *m, const int coord[AXES],
                     int64_t *first);
+// The same of a section of rows. graph_section_copies adjacent ranks have the same shard; else 1.
+int64_t graph_shard_section(graph_role r, const graph_part *s, const mesh *m, const int coord[AXES],
+                            int64_t *first);
+int graph_section_copies(graph_role r, const graph_part *s, const mesh *m);
 // The axes with several ranks over which dimension `dim` of the parameter is sharded.
 mesh_axes graph_param_sharding(const mesh *m, const graph_param *p, int dim);
 
@@ -483,20 +496,5 @@ void graph_misuse(graph *g, const char *format, ...) __attribute__((format(print
 bool graph_check(graph *g, status s);
 // Returns what is kept in g->first_error.
 status graph_first_error(const graph *g, err *e);
-// Appends a node to the forward list, or to list l. The caller fills it. Without memory it is
-// g->tracing.no_node.
-graph_node *graph_new_node(graph *g, graph_op kind);
-graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind);
-// `name` is borrowed for the graph's life. Without memory it is g->tracing.no_value.
-graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
-graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
-// Makes v output `output` of node n.
-void graph_set_output(graph_node *n, int output, graph_value *v);
-// Appends a node and owns it from now on. Without memory the node is freed.
-void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n);
-// x converted to the compute type; x itself where it has that type.
-graph_value *graph_as_compute(graph *g, graph_value *x);
-// Rows of one chunk of the loss, for a (local) vocabulary of that many tokens.
-int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab);
 
 #endif

@@ -82,6 +82,24 @@ typedef struct graph_table {
 // Returns whether node n issues a collective, and which one.
 bool graph_call_of(const graph *g, const graph_node *n, graph_call *out);
 
+// ---- For the build_* functions
+
+// Appends a node to the forward list, or to list l. The caller fills it. Without memory it is
+// g->tracing.no_node.
+graph_node *graph_new_node(graph *g, graph_op kind);
+graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind);
+// `name` is borrowed for the graph's life. Without memory it is g->tracing.no_value.
+graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
+graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
+// Makes v output `output` of node n.
+void graph_set_output(graph_node *n, int output, graph_value *v);
+// Appends a node and owns it from now on. Without memory the node is freed.
+void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n);
+// x converted to the compute type; x itself where it has that type.
+graph_value *graph_as_compute(graph *g, graph_value *x);
+// Rows of one chunk of the loss, for a (local) vocabulary of that many tokens.
+int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab);
+
 // ---- For graph_op_info.derive
 
 // Adds dx to the gradient of v. The first dx becomes v's gradient; for a later one an addition is
@@ -115,8 +133,12 @@ graph_value *graph_reduce_from(graph *g, graph_value *x, mesh_axes over);
 // sharded by itself. `rows` [count] are the local sizes; `op_name` is for a message.
 void graph_sections(graph *g, const graph_value *x, const char *op_name, int count,
                     const int64_t *rows);
-// How many of `full_heads` heads x has on this rank.
+// Has build_sections said how many heads the sections of x are?
+bool graph_knows_heads(const graph *g, const graph_value *x);
+// How many of `full_heads` heads x has on this rank: 1 where the ranks are a multiple of the heads.
 int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads);
+// The same of the first `full_heads` heads of x: those of one section, or of several.
+int64_t graph_local_first_heads(const graph *g, const graph_value *x, int64_t full_heads);
 // Notes that a use of parameter w gives a summand of its gradient over the axes `partial`: those over which the
 // rows of the op's input are sharded, and those whose ranks use w with different columns.
 void graph_note_use(graph *g, const graph_value *w, mesh_axes partial);

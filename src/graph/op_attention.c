@@ -23,6 +23,7 @@
 
 #include "base/alloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +52,7 @@ static void take_table(graph *g, const graph_rope *table)
 graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim,
                         const graph_rope *table, bool interleaved)
 {
-    heads = graph_local_heads(g, x, heads);
+    heads = graph_local_first_heads(g, x, heads);
     if (x->sharding.rows & MESH_AXIS(AXIS_TP))
         graph_misuse(g, "rope: the rows of x are sharded over the tensor-parallel ranks");
     if (heads * head_dim > graph_value_cols(x) || 2 * table->pairs > head_dim)
@@ -96,18 +97,29 @@ static void rope_derive(graph *g, graph_node *n)
     graph_accumulate_grad(g, n->in[0], d->out[0]);
 }
 
+// Can so many ranks share the heads? They divide the heads of queries. They divide those of keys and values, too, or,
+// where the weights can have copies, each of these is had by as many ranks.
+static bool divides_heads(int64_t ranks, int64_t heads, int64_t kv_heads, bool may_copy)
+{
+    return heads % ranks == 0 && (kv_heads % ranks == 0 || (may_copy && ranks % kv_heads == 0));
+}
+
 static void check_heads(graph *g, const graph_value *qkv, int64_t heads, int64_t kv_heads)
 {
-    char valid[96];
     if (qkv->sharding.rows & MESH_AXIS(AXIS_TP))
         graph_misuse(g, "attention: the rows of qkv are sharded over the tensor-parallel ranks");
     const int ranks = graph_ranks(g, qkv->sharding.cols);
-    if (kv_heads <= 0 || kv_heads % ranks == 0) return;
-    bool shared = kv_heads != heads;
+    const bool may_copy = graph_knows_heads(g, qkv), shared = kv_heads != heads;
+    if (kv_heads <= 0 || divides_heads(ranks, heads, kv_heads, may_copy)) return;
+    char valid[96] = "";
+    for (int64_t n = 1; n <= heads && strlen(valid) < 80; n++)
+        if (divides_heads(n, heads, kv_heads, may_copy))
+            snprintf(valid + strlen(valid), sizeof valid - strlen(valid), "%s%lld",
+                     n > 1 ? ", " : "", (long long)n);
     graph_not_divisible(g, "%lld %s do not divide over parallel.%s %d; valid: %s",
-                        (long long)kv_heads, shared ? "key-value heads" : "heads",
-                        axis_name(mesh_first_axis(qkv->sharding.cols)), ranks,
-                        graph_divisors(kv_heads, valid));
+                        (long long)(heads % ranks ? heads : kv_heads),
+                        shared && heads % ranks == 0 ? "key-value heads" : "heads",
+                        axis_name(mesh_first_axis(qkv->sharding.cols)), ranks, valid);
 }
 
 static void check_form(graph *g, const graph_attention *a, int64_t local_heads)

@@ -55,6 +55,15 @@ graph_value *build_qk_norm(graph *g, graph_value *qkv, const graph_qk_norm *form
     const int64_t heads = graph_local_heads(g, qkv, form->heads),
                   kv_heads = graph_local_heads(g, qkv, form->kv_heads), d = form->head_dim;
     const bool full = form->full_width;
+    const int ranks = graph_ranks(g, qkv->sharding.cols);
+    char valid[96];
+    if (full && form->kv_heads > 0 && form->kv_heads % ranks)
+        graph_not_divisible(g,
+                            "%lld key-value heads, which are normed together, do not divide over "
+                            "parallel.%s %d; valid: %s",
+                            (long long)form->kv_heads,
+                            axis_name(mesh_first_axis(qkv->sharding.cols)), ranks,
+                            graph_divisors(form->kv_heads, valid));
     check_columns(g, qkv, heads, kv_heads, d);
     use_gain(g, qkv, form->q_gain, full ? heads * d : d, full);
     use_gain(g, qkv, form->k_gain, full ? kv_heads * d : d, full);

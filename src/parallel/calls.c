@@ -201,7 +201,7 @@ static void list_updated_weights(calls_builder *b, schedule_instr *x)
     add_gather(b, x, &plan_group_of(b->p, x->index)->redistribute.all_gather_updated, false);
 }
 
-// The gradients of rows that are PARTIAL over other axes than those of their group.
+// The gradients of rows that are PARTIAL over other axes than those of their group, or over the ranks that share them.
 static void list_partial(calls_builder *b, const schedule_instr *x)
 {
     const plan_bucket *k = &b->p->bucket[x->index];
@@ -209,6 +209,9 @@ static void list_partial(calls_builder *b, const schedule_instr *x)
         const plan_row *r = &b->p->row[b->p->order[i]];
         if (r->partial)
             add_all_reduce(b, (int)r->partial, F32, r->count, IN_BUCKET, r->offset[LAYOUT_FULL]);
+        if (r->shared < r->count)
+            add_all_reduce(b, GROUP_SHARED, F32, r->count - r->shared, IN_BUCKET,
+                           r->offset[LAYOUT_FULL] + r->shared);
     }
 }
 

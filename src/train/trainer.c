@@ -88,13 +88,15 @@ static void fill_params(plan_inputs *in, const trainer_options *o, const model *
     for (int i = 0; i < m->params; i++) {
         const model_param *q = &m->param[i];
         const optim_config *optimizer = &o->groups.items[in->group_of[i]].optimizer;
-        in->param[i] = (plan_param){.name = q->name,
-                                    .rows = q->shard_rows,
-                                    .cols = q->shard_cols,
-                                    .group = in->group_of[i],
-                                    .decays = optim_decays(optimizer, q->decl->dims),
-                                    .sharded = q->sharded,
-                                    .partial = q->partial};
+        in->param[i] =
+            (plan_param){.name = q->name,
+                         .rows = q->shard_rows,
+                         .cols = q->shard_cols,
+                         .group = in->group_of[i],
+                         .decays = optim_decays(optimizer, q->decl->dims),
+                         .sharded = q->sharded,
+                         .partial = q->partial,
+                         .shared = {q->shared.first_row, q->frozen ? 1 : q->shared.ranks}};
     }
 }
 

@@ -109,6 +109,8 @@ static void test_every_rank_sends_what_its_plan_says(void **state)
         {"tp, recomputed", {.tp = 2, .keep = RECOMPUTE_FULL, .precision = BF16}},
         {"sequence parallel", {.tp = 2, .sequence = true, .micro = 2}},
         {"tp of a llama", {.model = "llama_gqa", .tp = 2, .sequence = true, .micro = 2}},
+        {"tp beyond key-value heads",
+         {.model = "llama_gqa", .tp = 4, .shard = 2, .inner = "zero3", .sync = true}},
         {"cp", {.cp = 2}},
         {"cp, recomputed", {.cp = 4, .keep = RECOMPUTE_FULL, .precision = BF16, .micro = 2}},
         {"cp of a llama", {.model = "llama_gqa", .cp = 2, .keep = RECOMPUTE_SELECTIVE}},
