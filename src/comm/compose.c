@@ -67,7 +67,8 @@ static size_t elements_before(const comm_call *call, const size_t *counts, int r
 }
 
 // In round k a rank exchanges with the rank that makes the sum k with it, so all pairs meet once and no rank waits for
-// two. Of two ranks the lower one sends first, because a send of a long message may wait for its receiver.
+// two. Of two ranks the lower one sends first, because a send of a long message may wait for its receiver. Nothing is
+// sent where the counts of a pair are 0.
 status compose_all_to_all(comm *c, const comm_call *call, device_stream *on, err *e)
 {
     status result = OK;
@@ -82,9 +83,9 @@ status compose_all_to_all(comm *c, const comm_call *call, device_stream *on, err
                      receives = count_of(call, call->out_counts, peer);
         if (k % (AT_ONCE / 2) == 0) TRY(start(&b, e));
         if (peer == c->rank) copy_own(&b, out, in, sends);
-        if (peer > c->rank) add(&b, CALL_SEND, peer, in, sends);
-        if (peer != c->rank) add(&b, CALL_RECV, peer, out, receives);
-        if (peer < c->rank) add(&b, CALL_SEND, peer, in, sends);
+        if (peer > c->rank && sends) add(&b, CALL_SEND, peer, in, sends);
+        if (peer != c->rank && receives) add(&b, CALL_RECV, peer, out, receives);
+        if (peer < c->rank && sends) add(&b, CALL_SEND, peer, in, sends);
     }
     TRY(end(&b, e));
 done:

@@ -9,16 +9,62 @@
 #include <math.h>
 #include <stdlib.h>
 
+// The tokens by which the rows of a cache move are multiples of this: the keys that kernels do at a time. So they do
+// the same keys at a time as if no row had moved.
+enum { CACHE_STEP = 256 };
+
+graph_cache graph_cache_of(const graph *g)
+{
+    const int64_t all = g->sequences.cache_rows;
+    int64_t window = 0;
+    for (int i = 0; i < g->forward.count; i++) {
+        const graph_node *n = g->forward.node[i];
+        const graph_op_info *o = graph_op_find(n->op);
+        const int64_t seen = o->cache_window ? o->cache_window(n) : 0;
+        if (o->cache_window && seen == 0) return (graph_cache){.rows = all, .most = all};
+        window = size_max(window, seen);
+    }
+    const int64_t most = size_align(window, CACHE_STEP), rows = 2 * most + CACHE_STEP;
+    if (window == 0 || rows >= all) return (graph_cache){.rows = all, .most = all};
+    return (graph_cache){.rows = rows, .most = most, .window = window};
+}
+
+// Moves `rows` rows of a part of the cache by `by` rows to its start. What moves at a time does not overlap.
+static void move_rows(const graph_run *run, char *part, size_t row_bytes, int64_t rows, int64_t by)
+{
+    for (int64_t r = 0; r < rows; r += by) {
+        char *to = part + (size_t)r * row_bytes;
+        run->stream->device->ops->copy(run->stream, to, to + (size_t)by * row_bytes,
+                                       (size_t)size_min(by, rows - r) * row_bytes);
+    }
+}
+
+void graph_make_cache_room(graph_run *run)
+{
+    const graph *g = run->g;
+    const graph_cache cache = graph_cache_of(g);
+    if (graph_run_cached(run) + g->sequences.tokens.seq <= cache.rows) return;
+    const int64_t first = (run->pos0 - cache.window + 1) / CACHE_STEP * CACHE_STEP;
+    for (int i = 0; i < g->values.count; i++) {
+        const graph_value *v = g->values.value[i];
+        if (v->region != REGION_CACHE || v->root != v) continue;
+        move_rows(run, run->base[REGION_CACHE] + v->offset * (size_t)cache.rows,
+                  (size_t)graph_value_cols(v) * dtype_bytes(v->type), run->pos0 - first,
+                  first - run->cache_first);
+    }
+    run->cache_first = first;
+}
+
 void *graph_run_ptr(const graph_run *run, const graph_value *v)
 {
     if (!v) return NULL;
     if (graph_is_visited(run)) return run->base[REGION_NONE];
     if (v->region == REGION_PARAM) return run->weight[v->param];
     size_t offset = v->offset + v->view_offset;
-    // The block's attentions lie one after the other, and each has a row per token.
+    // The block's attentions lie one after the other.
     if (v->region == REGION_CACHE)
-        offset = v->offset * (size_t)run->cache_rows +
-                 (size_t)(run->pos0 * graph_value_cols(v->root)) * dtype_bytes(v->type);
+        offset = v->offset * (size_t)graph_cache_of(run->g).rows +
+                 (size_t)(graph_run_cached(run) * graph_value_cols(v->root)) * dtype_bytes(v->type);
     return run->base[v->region] + offset;
 }
 
@@ -115,7 +161,7 @@ status graph_run_wgrad(const graph_run *run, err *e)
 void graph_visit_node(const graph *g, const graph_node *n, const graph_visitor *v)
 {
     static _Alignas(KERNEL_WORKSPACE_ALIGN) const char somewhere[KERNEL_WORKSPACE_ALIGN] = {0};
-    const int64_t earlier = g->sequences.cache_rows - g->sequences.tokens.seq;
+    const int64_t earlier = graph_cache_of(g).rows - g->sequences.tokens.seq;
     void *const address = (void *)(uintptr_t)somewhere;
     graph_run run = {.g = g,
                      .visitor = v,

@@ -67,8 +67,8 @@ typedef struct graph_run {
     uint64_t row0;           // number of the first row of the full sequences among the rows of
                              // this rank's step; keys dropout
     const graph_run_outputs *outputs; // NULL: the loss is computed
-    int64_t cache_rows;               // GRAPH_DECODE: tokens that the cache has room for
-    int64_t pos0;                     // GRAPH_DECODE: tokens that the cache holds already
+    int64_t pos0;                     // GRAPH_DECODE: tokens that have run already
+    int64_t cache_first;              // GRAPH_DECODE: the token in the cache's first row
 } graph_run;
 
 // Collective over run->comm: every rank calls the same functions in the same order. An error that the
@@ -83,6 +83,19 @@ status graph_run_backward(const graph_run *run, err *e);
 // WORKSPACE may change. Collective over run->comm.
 status graph_run_dgrad(const graph_run *run, err *e);
 status graph_run_wgrad(const graph_run *run, err *e);
+
+// The key-value cache of a GRAPH_DECODE block. Where all attention of the block has a window, it need not hold all
+// tokens: it has about 2 windows of rows, and when these are full the rows that are still seen move to its start.
+typedef struct graph_cache {
+    int64_t rows;   // each of graph_bytes.cache_row
+    int64_t most;   // tokens of a run
+    int64_t window; // rows that the attention of the latest token reads, its own among them; 0: all
+} graph_cache;
+
+graph_cache graph_cache_of(const graph *g);
+// Moves rows of the cache where the g->sequences.tokens.seq tokens of the run have no room behind those that it holds,
+// and sets run->cache_first.
+void graph_make_cache_room(graph_run *run);
 
 // Hands the kernel calls of both lists, or of node n, to the visitor: those of a run of the largest size.
 void graph_visit(const graph *g, const graph_visitor *v);
@@ -107,6 +120,11 @@ void graph_launch(const graph_run *run, const graph_node *n, kernel_call *c);
 static inline bool graph_is_visited(const graph_run *run)
 {
     return run->visitor != NULL;
+}
+// GRAPH_DECODE: the rows of earlier tokens in the cache.
+static inline int64_t graph_run_cached(const graph_run *run)
+{
+    return run->pos0 - run->cache_first;
 }
 // The address of v in this run; NULL for NULL.
 void *graph_run_ptr(const graph_run *run, const graph_value *v);

@@ -65,7 +65,7 @@ void graph_close(graph *g)
     free(g->values.value);
     free(g->param);
     free((void *)(uintptr_t)g->rope.frequency);
-    for (graph_segments *s = g->sequences.segments, *next; s; s = next) next = s->next, free(s);
+    for (graph_table *t = g->sequences.table, *next; t; t = next) next = t->next, free(t);
     free(g);
 }
 

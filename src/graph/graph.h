@@ -142,6 +142,8 @@ typedef struct graph_node_attr {
             int64_t first_col, cols;     // cp: the columns of qkv that hold keys and values
             const comm_segment *segment; // cp: [segments] of the gathered keys and values
             int segments;
+            int64_t window; // cp: of the attention, where the ranks exchange what it sees instead
+            const size_t *gives, *takes; // [ranks] elements for each rank, and from each
         } over;
         kernel_activation act;
         struct {
@@ -190,7 +192,7 @@ typedef struct graph_options {
     bool splits_backward; // the backward can run as dgrad and wgrad; ignored unless GRAPH_TRAIN
     const kernel_needs *needs; // of the device that will run it; NULL: its kernels need nothing
     kernel_numerics numerics;
-    int64_t cache_rows;       // GRAPH_DECODE: tokens that the cache has room for
+    int64_t cache_rows;       // GRAPH_DECODE: tokens of a sequence, at most
     bool input_needs_no_grad; // no earlier block has a parameter that trains
     bool documents;           // sequences are packed documents: a run brings graph_run.documents
 } graph_options;
@@ -236,14 +238,14 @@ typedef struct graph_sequences {
     kernel_tokens tokens; // without documents: graph_run_tokens adds them
     bool documents;       // as in graph_options, like the next one
     int64_t cache_rows;
-    struct graph_segments *segments; // owned; op.h
+    struct graph_table *table; // of collectives; owned; op.h
 } graph_sequences;
 
 // Sizes of the regions, for one micro-batch.
 typedef struct graph_bytes {
     size_t input, output, saved, workspace;
     size_t saved_for_wgrad; // 0 unless the backward is split
-    size_t cache_row;       // GRAPH_DECODE: bytes per token of the block's key-value cache
+    size_t cache_row;       // GRAPH_DECODE: bytes of a row of the block's key-value cache
 } graph_bytes;
 
 // FLOPs of matrix products and attention, for one micro-batch.
@@ -319,6 +321,10 @@ void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols)
 void build_constant(graph *g, graph_value *param);
 // Files hold the parameter, a vector of 1, as a tensor without dimensions.
 void build_scalar(graph *g, graph_value *param);
+// Says that the rows are sections of so many rows and heads each, before build_roles. Where the ranks that shard them are
+// a multiple of a section's heads, adjacent ranks have the same head of it. A section of 0 rows ends the list.
+void build_sections(graph *g, graph_value *param, const int64_t rows[PARAM_SECTIONS],
+                    const int64_t heads[PARAM_SECTIONS]);
 // Files hold the parameter as [cols, rows] (GPT-2's Conv1D).
 void build_transposed(graph *g, graph_value *param);
 // Appends a piece: the parameter's next `rows` rows are tensor `name` of a file. Without: one tensor.
@@ -427,6 +433,10 @@ mesh_axes graph_role_axes(graph_role r);
 // vocabulary's last one, which may be shorter.
 int64_t graph_shard(graph_role r, int64_t count, const mesh *m, const int coord[AXES],
                     int64_t *first);
+// The same of a section of rows. graph_section_copies adjacent ranks have the same shard; else 1.
+int64_t graph_shard_section(graph_role r, const graph_part *s, const mesh *m, const int coord[AXES],
+                            int64_t *first);
+int graph_section_copies(graph_role r, const graph_part *s, const mesh *m);
 // The axes with several ranks over which dimension `dim` of the parameter is sharded.
 mesh_axes graph_param_sharding(const mesh *m, const graph_param *p, int dim);
 
@@ -454,20 +464,5 @@ void graph_misuse(graph *g, const char *format, ...) __attribute__((format(print
 bool graph_check(graph *g, status s);
 // Returns what is kept in g->first_error.
 status graph_first_error(const graph *g, err *e);
-// Appends a node to the forward list, or to list l. The caller fills it. Without memory it is
-// g->tracing.no_node.
-graph_node *graph_new_node(graph *g, graph_op kind);
-graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind);
-// `name` is borrowed for the graph's life. Without memory it is g->tracing.no_value.
-graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
-graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
-// Makes v output `output` of node n.
-void graph_set_output(graph_node *n, int output, graph_value *v);
-// Appends a node and owns it from now on. Without memory the node is freed.
-void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n);
-// x converted to the compute type; x itself where it has that type.
-graph_value *graph_as_compute(graph *g, graph_value *x);
-// Rows of one chunk of the loss, for a (local) vocabulary of that many tokens.
-int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab);
 
 #endif

@@ -260,7 +260,7 @@ static void place_cache(graph *g)
 {
     for (int i = 0; i < g->forward.count; i++) {
         const graph_node *n = g->forward.node[i];
-        if (!graph_op_find(n->op)->reads_cache) continue;
+        if (!graph_op_find(n->op)->cache_window) continue;
         graph_value *root = root_of(n->in[0]);
         root->region = REGION_CACHE;
         root->offset = g->bytes.cache_row;

@@ -26,6 +26,9 @@ bool graph_call_of(const graph *g, const graph_node *n, graph_call *out)
                         .type = full->type,
                         .count = graph_value_count(full),
                         .segment = n->attr.u.over.segment,
-                        .segments = n->attr.u.over.segments};
+                        .segments = n->attr.u.over.segments,
+                        .in_counts = n->attr.u.over.gives,
+                        .out_counts = n->attr.u.over.takes};
+    if (out->in_counts) out->kind = CALL_ALL_TO_ALL;
     return true;
 }

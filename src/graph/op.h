@@ -7,14 +7,17 @@
 #include "graph/execute.h"
 #include "graph/graph.h"
 
+#include <stddef.h>
+
 // The collective that a node issues, or the sum of those that it issues for chunks of its rows.
 typedef struct graph_call {
     axis over;           // between the ranks of this axis
-    comm_call_kind kind; // CALL_ALL_REDUCE, CALL_ALL_GATHER or CALL_REDUCE_SCATTER
+    comm_call_kind kind; // CALL_ALL_REDUCE, CALL_ALL_GATHER, CALL_REDUCE_SCATTER or CALL_ALL_TO_ALL
     dtype type;
     int64_t count; // elements that all ranks have together; of an all-reduce, that each has
     const comm_segment *segment; // [segments] the graph's; NULL: the elements are one run
     int segments;
+    const size_t *in_counts, *out_counts; // of an all_to_all: [ranks] the graph's, as in comm_call
 } graph_call;
 
 // What the number of rows of a parameter limits.
@@ -36,7 +39,8 @@ typedef struct graph_op_info {
     void (*launch)(const graph_run *run, const graph_node *n);
     status (*run)(const graph_run *run, const graph_node *n, err *e);
     double (*flops)(const graph *g, const graph_node *n); // NULL: not counted
-    // The collective over attr.u.over.axis that makes output 0 of input 0. 0: none.
+    // The collective over attr.u.over.axis that makes output 0 of input 0; with attr.u.over.gives an all_to_all stands for
+    // it. 0: none.
     comm_call_kind call;
     // Finds the collective of a node that makes another value; false: it makes none. NULL: `call` says all.
     bool (*find_call)(const graph *g, const graph_node *n, graph_call *out);
@@ -49,11 +53,13 @@ typedef struct graph_op_info {
     bool reads_residual; // with a weight: input 0 may be the F32 residual
     bool gives_residual; // with a weight: output 0 is the F32 residual, input 0 has no type
     bool keeps_cols;     // output 0 has the columns of input 0 in their places
-    bool reads_cache;    // GRAPH_DECODE: input 0 lies in the cache
     // Rows are tokens with a time axis: a row of an output depends on the row's position, or on earlier rows.
     bool has_time;
     // With has_time: the op keeps packed documents apart (graph_run_tokens). graph_finish refuses others.
     bool takes_documents;
+    // GRAPH_DECODE: input 0 lies in the cache, and a query sees so many rows of it, its own the last of them; 0: all
+    // before it. NULL: no input lies in the cache.
+    int64_t (*cache_window)(const graph_node *n);
     graph_limit limit[NODE_INPUTS]; // by input: what the rows of the parameter limit
     // Output 0 must live in the memory of this input: the op works in place. Bit i is input i.
     unsigned must_alias;
@@ -71,14 +77,32 @@ typedef struct graph_op_info {
 const graph_op_info *graph_op_find(graph_op kind);
 const char *graph_op_name(graph_op kind); // "embedding", …
 
-// Segments of a collective of a node. A graph owns the list of them.
-typedef struct graph_segments {
-    struct graph_segments *next;
-    comm_segment segment[];
-} graph_segments;
+// A table of a collective of a node: its segments or its counts. A graph owns the list of them.
+typedef struct graph_table {
+    struct graph_table *next;
+    max_align_t memory[];
+} graph_table;
 
 // Returns whether node n issues a collective, and which one.
 bool graph_call_of(const graph *g, const graph_node *n, graph_call *out);
+
+// ---- For the build_* functions
+
+// Appends a node to the forward list, or to list l. The caller fills it. Without memory it is
+// g->tracing.no_node.
+graph_node *graph_new_node(graph *g, graph_op kind);
+graph_node *graph_add_node(graph *g, graph_node_list *l, graph_op kind);
+// `name` is borrowed for the graph's life. Without memory it is g->tracing.no_value.
+graph_value *graph_new_value(graph *g, const char *name, dtype type, int dims, const int64_t *dim);
+graph_value *graph_new_like(graph *g, const char *name, const graph_value *v);
+// Makes v output `output` of node n.
+void graph_set_output(graph_node *n, int output, graph_value *v);
+// Appends a node and owns it from now on. Without memory the node is freed.
+void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n);
+// x converted to the compute type; x itself where it has that type.
+graph_value *graph_as_compute(graph *g, graph_value *x);
+// Rows of one chunk of the loss, for a (local) vocabulary of that many tokens.
+int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab);
 
 // ---- For graph_op_info.derive
 
@@ -113,8 +137,12 @@ graph_value *graph_reduce_from(graph *g, graph_value *x, mesh_axes over);
 // sharded by itself. `rows` [count] are the local sizes; `op_name` is for a message.
 void graph_sections(graph *g, const graph_value *x, const char *op_name, int count,
                     const int64_t *rows);
-// How many of `full_heads` heads x has on this rank.
+// Has build_sections said how many heads the sections of x are?
+bool graph_knows_heads(const graph *g, const graph_value *x);
+// How many of `full_heads` heads x has on this rank: 1 where the ranks are a multiple of the heads.
 int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads);
+// The same of the first `full_heads` heads of x: those of one section, or of several.
+int64_t graph_local_first_heads(const graph *g, const graph_value *x, int64_t full_heads);
 // Notes that a use of parameter w gives a summand of its gradient over the axes `partial`: those over which the
 // rows of the op's input are sharded, and those whose ranks use w with different columns.
 void graph_note_use(graph *g, const graph_value *w, mesh_axes partial);
@@ -132,8 +160,10 @@ graph_node *graph_new_axis_node(graph *g, graph_op kind, graph_value *x);
 // Sets g->sequences. Where the ranks do not divide the sequences, g->first_error says so.
 void graph_shard_sequences(graph *g, int64_t seq);
 // The keys and values of all tokens, in order of positions. They are columns first_col …
-// first_col+cols-1 of qkv.   -> [batch * full_seq, cols]
-graph_value *graph_gather_from_cp(graph *g, graph_value *qkv, int64_t first_col, int64_t cols);
+// first_col+cols-1 of qkv. With a window, those of tokens that no query of this rank sees are zeros.
+//   -> [batch * full_seq, cols]
+graph_value *graph_gather_from_cp(graph *g, graph_value *qkv, int64_t first_col, int64_t cols,
+                                  int64_t window);
 // Makes the gradient of qkv complete: dqkv has that of the queries, d_kv this rank's summand of the
 // gradient of the keys and values that node `gather` gathered.
 graph_value *graph_scatter_to_cp(graph *g, const graph_node *gather, graph_value *d_kv,

@@ -20,11 +20,13 @@
 // attention reads keys and values of that document only.
 //
 // When decoding, the rows of qkv are the last rows of the block's cache. Attention finds the keys and
-// values of earlier tokens in the rows before them.
+// values of earlier tokens in the rows before them. Positions then count from the cache's first row, which is
+// all that causality and windows depend on.
 #include "graph/op.h"
 
 #include "base/alloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +56,7 @@ static void take_table(graph *g, const graph_rope *table)
 graph_value *build_rope(graph *g, graph_value *x, int64_t heads, int64_t head_dim,
                         const graph_rope *table, bool interleaved)
 {
-    heads = graph_local_heads(g, x, heads);
+    heads = graph_local_first_heads(g, x, heads);
     if (x->sharding.rows & MESH_AXIS(AXIS_TP))
         graph_misuse(g, "rope: the rows of x are sharded over the tensor-parallel ranks");
     if (heads * head_dim > graph_value_cols(x) || 2 * table->pairs > head_dim)
@@ -114,18 +116,29 @@ static void rope_derive(graph *g, graph_node *n)
     graph_accumulate_grad(g, n->in[0], d->out[0]);
 }
 
+// Can so many ranks share the heads? They divide the heads of queries. They divide those of keys and values, too, or,
+// where the weights can have copies, each of these is had by as many ranks.
+static bool divides_heads(int64_t ranks, int64_t heads, int64_t kv_heads, bool may_copy)
+{
+    return heads % ranks == 0 && (kv_heads % ranks == 0 || (may_copy && ranks % kv_heads == 0));
+}
+
 static void check_heads(graph *g, const graph_value *qkv, int64_t heads, int64_t kv_heads)
 {
-    char valid[96];
     if (qkv->sharding.rows & MESH_AXIS(AXIS_TP))
         graph_misuse(g, "attention: the rows of qkv are sharded over the tensor-parallel ranks");
     const int ranks = graph_ranks(g, qkv->sharding.cols);
-    if (kv_heads <= 0 || kv_heads % ranks == 0) return;
-    bool shared = kv_heads != heads;
+    const bool may_copy = graph_knows_heads(g, qkv), shared = kv_heads != heads;
+    if (kv_heads <= 0 || divides_heads(ranks, heads, kv_heads, may_copy)) return;
+    char valid[96] = "";
+    for (int64_t n = 1; n <= heads && strlen(valid) < 80; n++)
+        if (divides_heads(n, heads, kv_heads, may_copy))
+            snprintf(valid + strlen(valid), sizeof valid - strlen(valid), "%s%lld",
+                     n > 1 ? ", " : "", (long long)n);
     graph_not_divisible(g, "%lld %s do not divide over parallel.%s %d; valid: %s",
-                        (long long)kv_heads, shared ? "key-value heads" : "heads",
-                        axis_name(mesh_first_axis(qkv->sharding.cols)), ranks,
-                        graph_divisors(kv_heads, valid));
+                        (long long)(heads % ranks ? heads : kv_heads),
+                        shared && heads % ranks == 0 ? "key-value heads" : "heads",
+                        axis_name(mesh_first_axis(qkv->sharding.cols)), ranks, valid);
 }
 
 static void check_form(graph *g, const graph_attention *a, int64_t local_heads)
@@ -168,7 +181,8 @@ graph_value *build_attention(graph *g, graph_value *qkv, const graph_attention *
     check_form(g, a, heads);
     graph_value *kv = NULL;
     if (qkv->sharding.rows & MESH_AXIS(AXIS_CP))
-        kv = graph_gather_from_cp(g, qkv, heads * head_dim, 2 * kv_heads * head_dim);
+        kv = graph_gather_from_cp(g, qkv, heads * head_dim, 2 * kv_heads * head_dim,
+                                  form_of(g, a).window);
     if (a->sinks && a->sinks->param >= 0) graph_note_use(g, a->sinks, qkv->sharding.rows);
     graph_node *n = graph_new_node(g, OP_ATTENTION);
     n->in[0] = qkv, n->in[1] = kv, n->in[2] = a->sinks;
@@ -199,8 +213,8 @@ static attention_keys attention_keys_in(const graph_run *run, const graph_value 
 {
     const size_t item = dtype_bytes(in->type);
     const int64_t cols = graph_value_cols(in);
-    // When decoding, earlier tokens stand in the pos0 rows before the first query.
-    char *row = (char *)graph_run_ptr(run, in) - (size_t)(run->pos0 * cols) * item;
+    // When decoding, earlier tokens stand in the rows before the first query.
+    char *row = (char *)graph_run_ptr(run, in) - (size_t)(graph_run_cached(run) * cols) * item;
     return (attention_keys){.k = row + (size_t)(heads * head_dim) * item,
                             .v = row + (size_t)((heads + kv_heads) * head_dim) * item,
                             .stride = cols,
@@ -224,12 +238,14 @@ static kernel_attention_args attention_fill(const graph_run *run, const graph_no
     const int64_t d = n->attr.u.attention.head_dim, h = n->attr.u.attention.heads; // of this rank
     const int64_t full_seq = run->g->sequences.tokens.full_seq;
     const attention_keys keys = attention_find_keys(run, n, qkv, kv);
+    kernel_tokens queries = graph_run_tokens(run, qkv);
+    queries.start[0] -= run->cache_first;
     return (kernel_attention_args){.batch = run->g->batch,
-                                   .tk = run->pos0 + full_seq,
+                                   .tk = graph_run_cached(run) + full_seq,
                                    .heads = h,
                                    .kv_heads = n->attr.u.attention.kv_heads,
                                    .head_dim = d,
-                                   .queries = graph_run_tokens(run, qkv),
+                                   .queries = queries,
                                    .q_stride = graph_value_cols(qkv),
                                    .k_stride = keys.stride,
                                    .v_stride = keys.stride,
@@ -314,6 +330,11 @@ static double attention_grad_flops(const graph *g, const graph_node *n)
     return 2.5 * attention_flops(g, n);
 }
 
+static int64_t attention_cache_window(const graph_node *n)
+{
+    return n->attr.u.attention.form.window;
+}
+
 const graph_op_info op_rope = {.derive = rope_derive,
                                .launch = rope_launch,
                                .must_alias = 1,
@@ -323,7 +344,7 @@ const graph_op_info op_rope = {.derive = rope_derive,
                                .recompute = 3};
 const graph_op_info op_attention = {.derive = attention_derive,
                                     .launch = attention_launch,
-                                    .reads_cache = true,
+                                    .cache_window = attention_cache_window,
                                     .has_time = true,
                                     .takes_documents = true,
                                     .flops = attention_flops,

@@ -28,7 +28,7 @@ static void use_gain(graph *g, const graph_value *qkv, const graph_value *gain, 
         graph_misuse(g, "qk_norm: the gains must be sharded as the heads are");
     graph_note_use(g, gain, qkv->sharding.rows | (full_width ? 0 : qkv->sharding.cols));
     g->param[gain->param].sections = 1,
-    g->param[gain->param].section[0] = g->param[gain->param].dim[0];
+    g->param[gain->param].section[0] = (graph_part){g->param[gain->param].dim[0], 0};
 }
 
 static graph_value *new_sums(graph *g, const graph_value *qkv, bool full_width)
@@ -58,6 +58,15 @@ graph_value *build_qk_norm(graph *g, graph_value *qkv, const graph_qk_norm *form
     const int64_t heads = graph_local_heads(g, qkv, form->heads),
                   kv_heads = graph_local_heads(g, qkv, form->kv_heads), d = form->head_dim;
     const bool full = form->full_width, own = full || form->layer_norm;
+    const int ranks = graph_ranks(g, qkv->sharding.cols);
+    char valid[96];
+    if (own && form->kv_heads > 0 && form->kv_heads % ranks)
+        graph_not_divisible(g,
+                            "%lld key-value heads, which are normed together, do not divide over "
+                            "parallel.%s %d; valid: %s",
+                            (long long)form->kv_heads,
+                            axis_name(mesh_first_axis(qkv->sharding.cols)), ranks,
+                            graph_divisors(form->kv_heads, valid));
     check_columns(g, qkv, heads, kv_heads, d);
     use_gain(g, qkv, form->q_gain, own ? heads * d : d, own);
     use_gain(g, qkv, form->k_gain, own ? kv_heads * d : d, own);

@@ -24,6 +24,12 @@ typedef enum graph_role {
 } graph_role;
 typedef enum graph_init { INIT_NORMAL, INIT_ONES, INIT_ZEROS, INIT_CONSTANT } graph_init;
 
+// Rows of a parameter that are sharded by themselves (queries, keys, values).
+typedef struct graph_part {
+    int64_t rows;  // of the full section
+    int64_t heads; // that the rows are, and that stay together; 0: rows may be sharded anywhere
+} graph_part;
+
 // A tensor of a file that holds some rows of a parameter.
 typedef struct graph_piece {
     char name[PARAM_NAME_BYTES];
@@ -46,10 +52,9 @@ typedef struct graph_param {
     int pieces;
     size_t piece_room;
     graph_piece *piece; // [pieces] owned by the graph
-    // Where rows are sharded they are a concatenation of sections, and each section is sharded by itself
-    // (queries, keys and values). section[i] counts the rows of a full section.
+    // Where rows are sharded they are a concatenation of sections.
     int sections;
-    int64_t section[PARAM_SECTIONS];
+    graph_part section[PARAM_SECTIONS];
     // The axes over which a use of the parameter gives the full gradient on every rank, and those over
     // which it gives a summand. Set by the ops that use the parameter.
     mesh_axes grad_full, grad_partial;

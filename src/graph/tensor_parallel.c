@@ -38,6 +38,23 @@ int64_t graph_shard(graph_role r, int64_t count, const mesh *m, const int coord[
     return left < most ? left : most;
 }
 
+int graph_section_copies(graph_role r, const graph_part *s, const mesh *m)
+{
+    const int ranks = mesh_group_size(m, ROLE[r].over);
+    const bool copies = s->heads > 0 && ranks > s->heads && ranks % s->heads == 0;
+    return copies ? ranks / (int)s->heads : 1;
+}
+
+int64_t graph_shard_section(graph_role r, const graph_part *s, const mesh *m, const int coord[AXES],
+                            int64_t *first)
+{
+    const int copies = graph_section_copies(r, s, m);
+    if (copies == 1) return graph_shard(r, s->rows, m, coord, first);
+    const int64_t rows = s->rows / s->heads;
+    if (first) *first = mesh_group_index(m, coord, ROLE[r].over) / copies * rows;
+    return rows;
+}
+
 mesh_axes graph_param_sharding(const mesh *m, const graph_param *p, int dim)
 {
     return mesh_axes_in_use(m, ROLE[p->roles[dim]].over);
@@ -58,6 +75,17 @@ int graph_rank(const graph *g, mesh_axes over)
     return mesh_group_index(&g->position.mesh, g->position.coord, over);
 }
 
+// The rows of this rank. Sections are known here where build_sections has said them.
+static int64_t local_rows(const graph *g, const graph_param *p)
+{
+    const mesh *m = &g->position.mesh;
+    int64_t rows = 0;
+    if (p->sections == 0) return graph_shard(p->roles[0], p->dim[0], m, g->position.coord, NULL);
+    for (int i = 0; i < p->sections; i++)
+        rows += graph_shard_section(p->roles[0], &p->section[i], m, g->position.coord, NULL);
+    return rows;
+}
+
 void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols)
 {
     graph_param *p = &g->param[param->param];
@@ -66,10 +94,29 @@ void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols)
         graph_misuse(g, "%s: both dimensions would be sharded over the tensor-parallel ranks",
                      p->name);
     for (int d = 0; d < p->dims; d++) {
-        const int64_t local =
-            graph_shard(p->roles[d], p->dim[d], &g->position.mesh, g->position.coord, NULL);
+        const int64_t local = d == 0 ? local_rows(g, p)
+                                     : graph_shard(p->roles[d], p->dim[d], &g->position.mesh,
+                                                   g->position.coord, NULL);
         param->dim[d] = local > 0 ? local : 1; // graph_check_shards refuses 0
     }
+}
+
+void build_sections(graph *g, graph_value *param, const int64_t rows[PARAM_SECTIONS],
+                    const int64_t heads[PARAM_SECTIONS])
+{
+    graph_param *p = &g->param[param->param];
+    int64_t all = 0;
+    p->sections = 0;
+    for (int i = 0; i < PARAM_SECTIONS && rows[i] > 0; i++, p->sections++) {
+        p->section[i] = (graph_part){rows[i], heads[i]};
+        all += rows[i];
+        if (heads[i] > 0 && rows[i] % heads[i])
+            graph_misuse(g, "%s: %lld rows are not %lld heads", p->name, (long long)rows[i],
+                         (long long)heads[i]);
+    }
+    if (all != p->dim[0])
+        graph_misuse(g, "%s: sections of %lld rows, the parameter has %lld", p->name,
+                     (long long)all, (long long)p->dim[0]);
 }
 
 int64_t graph_first_row(const graph *g, const graph_value *w)
@@ -80,26 +127,53 @@ int64_t graph_first_row(const graph *g, const graph_value *w)
     return first;
 }
 
+// The linear layer whose output columns x has; NULL: there is none.
+static const graph_node *linear_of(const graph_value *x)
+{
+    const graph_node *n = x->producer;
+    while (n && graph_op_find(n->op)->keeps_cols) n = n->in[0]->producer;
+    return n && graph_op_find(n->op)->has_weight && n->in[1] ? n : NULL;
+}
+
+bool graph_knows_heads(const graph *g, const graph_value *x)
+{
+    const graph_node *n = g->first_error.code == E_MEMORY ? NULL : linear_of(x);
+    return n && g->param[n->in[1]->param].section[0].heads > 0;
+}
+
 int64_t graph_local_heads(const graph *g, const graph_value *x, int64_t full_heads)
 {
-    return full_heads / graph_ranks(g, x->sharding.cols);
+    const int ranks = graph_ranks(g, x->sharding.cols);
+    return full_heads > 0 && full_heads < ranks && ranks % full_heads == 0 ? 1 : full_heads / ranks;
+}
+
+int64_t graph_local_first_heads(const graph *g, const graph_value *x, int64_t full_heads)
+{
+    int64_t local = 0, full = 0;
+    if (!graph_knows_heads(g, x)) return full_heads / graph_ranks(g, x->sharding.cols);
+    const graph_param *p = &g->param[linear_of(x)->in[1]->param];
+    for (int i = 0; i < p->sections && full < full_heads; i++) {
+        local += graph_local_heads(g, x, p->section[i].heads);
+        full += p->section[i].heads;
+    }
+    return local;
 }
 
 static void set_sections(graph *g, const graph_value *w, int count, const int64_t *rows)
 {
     graph_param *p = &g->param[w->param];
+    if (p->sections > 0) return; // build_sections has said them
     p->sections = count;
     for (int i = 0; i < count; i++)
-        p->section[i] = rows[i] * graph_ranks(g, graph_sharded_over(g, w, 0));
+        p->section[i] = (graph_part){rows[i] * graph_ranks(g, graph_sharded_over(g, w, 0)), 0};
 }
 
 void graph_sections(graph *g, const graph_value *x, const char *op_name, int count,
                     const int64_t *rows)
 {
     if (!x->sharding.cols || g->first_error.code == E_MEMORY) return;
-    const graph_node *n = x->producer;
-    while (n && graph_op_find(n->op)->keeps_cols) n = n->in[0]->producer;
-    if (!n || !graph_op_find(n->op)->has_weight || !n->in[1]) {
+    const graph_node *n = linear_of(x);
+    if (!n) {
         graph_misuse(g, "%s must come from one linear layer where they are sharded", op_name);
         return;
     }
@@ -163,16 +237,18 @@ void graph_check_shards(graph *g)
                          axis_name((axis)a));
     for (int i = 0; i < g->params; i++) {
         graph_param *p = &g->param[i];
-        // Unless an op has set the sections (graph_sections), each piece of the file is one
-        // section.
+        // Unless an op or the family has set the sections (graph_sections, build_sections), each piece of the file is
+        // one section.
         if (p->sections == 0 && p->pieces <= PARAM_SECTIONS) {
-            for (int k = 0; k < p->pieces; k++) p->section[k] = p->piece[k].rows;
+            for (int k = 0; k < p->pieces; k++) p->section[k] = (graph_part){p->piece[k].rows, 0};
             p->sections = p->pieces;
         }
         if (p->sections == 0)
             graph_misuse(g, "%s: more than %d pieces, and no op says how they are sharded", p->name,
                          PARAM_SECTIONS);
-        for (int k = 0; k < p->sections; k++) check_section(g, p, 0, p->section[k]);
+        for (int k = 0; k < p->sections; k++)
+            if (graph_section_copies(p->roles[0], &p->section[k], &g->position.mesh) == 1)
+                check_section(g, p, 0, p->section[k].rows);
         if (p->dims > 1) check_section(g, p, 1, p->dim[1]);
     }
 }

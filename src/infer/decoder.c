@@ -1,6 +1,8 @@
 // decoder.c -- forward passes with a key-value cache. See decoder.h. A prompt runs through graphs
 // that are traced for its length. Each further token runs through graphs of length one. Both use
-// the same weights and cache.
+// the same weights and cache. Where attention has a window, the cache of a block does not hold all tokens
+// (graph_cache), and a long prompt runs in pieces. The ids of all tokens are kept: where the cache has lost rows
+// that are to be read again after a rewind, the tokens run again.
 #include "infer/decoder.h"
 
 #include "base/alloc.h"
@@ -17,6 +19,9 @@ typedef struct decoder_scratch {
     size_t boundary_bytes, workspace_bytes;
 } decoder_scratch;
 
+// A piece of a prompt is not shorter than this while the prompt is longer: a few rows take other kernels.
+enum { LEAST_PIECE = 64 };
+
 struct decoder {
     device *device;
     const model_family *family;
@@ -31,9 +36,14 @@ struct decoder {
     size_t weights_bytes;
     void **weight; // [params] in `weights`
     char *cache, *ids;
-    int32_t *host_ids;    // [max_tokens] MEMORY_HOST
-    size_t *cache_offset; // [blocks] in bytes
+    int32_t *host_ids; // [max_tokens] MEMORY_HOST, those of the sequence
+    int64_t most;      // tokens of a run
+    struct {
+        size_t offset; // in bytes
+        int64_t first; // the token in the first row
+    } * block_cache;   // [blocks]
     size_t cache_bytes;
+    bool cache_lost_rows; // that the next token reads
     float *rope;
     size_t rope_bytes;
     void *host_logits;    // [vocab] in the compute type, MEMORY_HOST
@@ -125,9 +135,12 @@ done:
 static status open_cache(decoder *x, err *e)
 {
     status result = OK;
+    x->most = x->max_tokens;
     for (int b = 0; b < x->one->blocks; b++) {
-        x->cache_offset[b] = x->cache_bytes;
-        x->cache_bytes += x->one->block[b].g->bytes.cache_row * (size_t)x->max_tokens;
+        const graph_cache cache = graph_cache_of(x->one->block[b].g);
+        x->block_cache[b].offset = x->cache_bytes;
+        x->cache_bytes += x->one->block[b].g->bytes.cache_row * (size_t)cache.rows;
+        x->most = size_min(x->most, cache.most);
     }
     TRY(device_alloc(x->device, MEMORY_DEVICE, x->cache_bytes + 64, (void **)&x->cache, e));
     const size_t ids_bytes = (size_t)x->max_tokens * sizeof(int32_t);
@@ -197,7 +210,7 @@ status decoder_open(device *d, const model_family *f, const void *config, dtype 
     x->vocab = graph_value_cols(last->logits);
     x->ids_below = limits.tokens;
     TRY(alloc_zeroed(&x->weight, (size_t)x->one->params, sizeof(void *), WHAT, e));
-    TRY(alloc_zeroed(&x->cache_offset, (size_t)x->one->blocks, sizeof(size_t), WHAT, e));
+    TRY(alloc_zeroed(&x->block_cache, (size_t)x->one->blocks, sizeof *x->block_cache, WHAT, e));
     TRY(alloc_zeroed(&x->block_weight, (size_t)x->one->blocks, sizeof(void **), WHAT, e));
     TRY(device_alloc(d, MEMORY_HOST, (size_t)x->vocab * dtype_bytes(precision), &x->host_logits,
                      e));
@@ -229,7 +242,7 @@ void decoder_close(decoder *x)
     for (int b = 0; x->one && x->block_weight && b < x->one->blocks; b++) free(x->block_weight[b]);
     free(x->block_weight);
     free(x->weight);
-    free(x->cache_offset);
+    free(x->block_cache);
     free(x->logits);
     model_close(x->one);
     free(x);
@@ -247,7 +260,13 @@ int64_t decoder_position(const decoder *x)
 
 void decoder_rewind(decoder *x, int64_t keep)
 {
-    if (keep < x->position) x->position = keep;
+    if (keep >= x->position) return;
+    x->position = keep;
+    for (int b = 0; b < x->one->blocks; b++) {
+        const int64_t window = graph_cache_of(x->one->block[b].g).window;
+        x->cache_lost_rows =
+            x->cache_lost_rows || x->block_cache[b].first > size_max(keep - window + 1, 0);
+    }
 }
 
 static status run_blocks(decoder *x, const model *m, err *e)
@@ -261,23 +280,70 @@ static status run_blocks(decoder *x, const model *m, err *e)
                        .rope = model_block_rope(m, b, x->rope),
                        .block = b,
                        .pos0 = x->position,
-                       .cache_rows = x->max_tokens};
+                       .cache_first = x->block_cache[b].first};
         c.base[REGION_INPUT] = s->boundary[(b + 1) % 2];
         c.base[REGION_OUTPUT] = s->boundary[b % 2];
         c.base[REGION_WORKSPACE] = s->workspace;
         c.base[REGION_IDS] = x->ids + (size_t)x->position * sizeof(int32_t);
-        c.base[REGION_CACHE] = x->cache + x->cache_offset[b];
+        c.base[REGION_CACHE] = x->cache + x->block_cache[b].offset;
+        graph_make_cache_room(&c);
+        x->block_cache[b].first = c.cache_first;
         TRY(graph_run_forward(&c, e));
     }
 done:
     return result;
 }
 
-status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float **logits, err *e)
+// Runs ids[count], which follow the tokens that have run. The outputs of the head stay in its output.
+static status run_piece(decoder *x, const int32_t *ids, int64_t count, err *e)
 {
     status result = OK;
     model *prompt = NULL;
     const model *m = x->one;
+    int32_t *const host = x->host_ids + x->position;
+    const size_t bytes = (size_t)count * sizeof *ids;
+    if (count > 1) {
+        TRY(open_model(x, count, &prompt, e));
+        m = prompt;
+    }
+    TRY(scratch_reserve(x, m, e));
+    memmove(host, ids, bytes);
+    x->device->ops->copy(x->stream, x->ids + (size_t)x->position * sizeof *ids, host, bytes);
+    TRY(run_blocks(x, m, e));
+    const char *from = x->scratch.boundary[(m->blocks - 1) % 2];
+    x->device->ops->copy(x->stream, x->host_logits, from, (size_t)x->vocab * dtype_bytes(x->type));
+    TRY(x->device->ops->sync(x->stream, e));
+    x->position += count;
+done:
+    model_close(prompt);
+    return result;
+}
+
+static status run_pieces(decoder *x, const int32_t *ids, int64_t count, err *e)
+{
+    status result = OK;
+    for (int64_t piece; count > 0; ids += piece, count -= piece) {
+        piece = size_min(count, x->most);
+        if (count > piece && count - piece < LEAST_PIECE) piece -= LEAST_PIECE;
+        TRY(run_piece(x, ids, piece, e));
+    }
+done:
+    return result;
+}
+
+// Runs the tokens before the position again, with an empty cache.
+static status run_again(decoder *x, err *e)
+{
+    const int64_t count = x->position;
+    x->position = 0;
+    x->cache_lost_rows = false;
+    for (int b = 0; b < x->one->blocks; b++) x->block_cache[b].first = 0;
+    return run_pieces(x, x->host_ids, count, e);
+}
+
+status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float **logits, err *e)
+{
+    status result = OK;
     if (count < 1) FAIL(E_USAGE, "the prompt is empty");
     if (x->position + count > x->max_tokens)
         FAIL(E_USAGE, "%lld tokens do not fit: there is room for %lld",
@@ -286,23 +352,11 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
         if (ids[i] < 0 || ids[i] >= x->ids_below)
             FAIL(E_USAGE, "token id %d is not in the model's vocabulary of %d", ids[i],
                  x->ids_below);
-    if (count > 1) {
-        TRY(open_model(x, count, &prompt, e));
-        m = prompt;
-    }
-    TRY(scratch_reserve(x, m, e));
-    memcpy(x->host_ids, ids, (size_t)count * sizeof *ids);
-    x->device->ops->copy(x->stream, x->ids + (size_t)x->position * sizeof(int32_t), x->host_ids,
-                         (size_t)count * sizeof(int32_t));
-    TRY(run_blocks(x, m, e));
-    const char *from = x->scratch.boundary[(m->blocks - 1) % 2];
-    x->device->ops->copy(x->stream, x->host_logits, from, (size_t)x->vocab * dtype_bytes(x->type));
-    TRY(x->device->ops->sync(x->stream, e));
+    if (x->cache_lost_rows) TRY(run_again(x, e));
+    TRY(run_pieces(x, ids, count, e));
     dtype_convert(x->logits, F32, x->host_logits, x->type, (size_t)x->vocab);
-    graph_finish_logits(&m->block[m->blocks - 1].g->logits_of, x->logits, x->vocab);
-    x->position += count;
+    graph_finish_logits(&x->one->block[x->one->blocks - 1].g->logits_of, x->logits, x->vocab);
     *logits = x->logits;
 done:
-    model_close(prompt);
     return result;
 }

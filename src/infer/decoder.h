@@ -9,8 +9,8 @@
 
 typedef struct decoder decoder;
 
-// Reads the weights of a HuggingFace folder. The cache has room for max_tokens tokens, prompt and
-// answer together. E_USAGE when the model's inputs are not tokens, or when its longest sequence is
+// Reads the weights of a HuggingFace folder. There is room for max_tokens tokens, prompt and answer together; a layer
+// whose attention has a window keeps keys and values of about 2 windows of them. E_USAGE when the model's inputs are not tokens, or when its longest sequence is
 // shorter than max_tokens.
 status decoder_open(device *d, const model_family *f, const void *config, dtype precision,
                     const safetensors *weights, int64_t max_tokens, decoder **out, err *e);
@@ -18,7 +18,8 @@ void decoder_close(decoder *x); // NULL allowed
 
 int64_t decoder_vocab(const decoder *x);
 int64_t decoder_position(const decoder *x); // tokens fed so far
-// Forgets all tokens that were fed, except the first `keep`.
+// Forgets all tokens that were fed, except the first `keep`. They run again with the next feed where a layer with a
+// window no longer has their keys and values.
 void decoder_rewind(decoder *x, int64_t keep);
 
 // Feeds ids[count]. *logits [vocab] F32 are the logits of the next token; the decoder owns them,

@@ -68,6 +68,7 @@ static graph_value *vector(graph *g, const char *name, const char *kind, int64_t
 typedef struct decoder_linear {
     const decoder_tensor *tensor;
     int64_t rows[DECODER_PIECES], in;
+    int64_t heads[DECODER_PIECES]; // of the rows of each; 0: they are none
     graph_role out_role, in_role;
     bool bias;
     double std;
@@ -78,10 +79,12 @@ static graph_value *linear(graph *g, graph_value *x, const decoder_linear *l,
 {
     graph_value *w = declare(g, l->tensor, "weight", l->rows, l->in, INIT_NORMAL, l->std),
                 *b = NULL;
+    if (l->heads[0] > 0) build_sections(g, w, l->rows, l->heads);
     build_roles(g, w, l->out_role, l->in_role);
     if (form->transposed) build_transposed(g, w);
     if (l->bias) {
         b = declare(g, l->tensor, "bias", l->rows, 0, INIT_ZEROS, 0);
+        if (l->heads[0] > 0) build_sections(g, b, l->rows, l->heads);
         build_roles(g, b, l->out_role, ROLE_NONE);
     }
     return build_linear(g, x, w, b);
@@ -181,6 +184,7 @@ static graph_value *attention(graph *g, graph_value *x, const model_config *c, i
     const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
     const decoder_linear in = {.tensor = &form->names.qkv,
                                .rows = {q, kv, kv},
+                               .heads = {c->heads, c->kv_heads, c->kv_heads},
                                .in = c->hidden,
                                .out_role = ROLE_HEADS,
                                .in_role = ROLE_EMBED,

@@ -229,6 +229,7 @@ static status resolve_axes(model *m, err *e)
         q->partial = q->frozen ? 0 : partial & ~q->sharded;
         q->shard_rows = model_param_shard_rows(m, p, m->position.coord);
         q->shard_cols = model_param_shard_cols(m, p, m->position.coord);
+        q->shared = model_param_shared(m, p, m->position.coord);
         if (q->partial & full)
             return err_set(
                 e, E_USAGE,

@@ -33,6 +33,13 @@ struct model_family {
     int (*layer)(const void *config, int block);
 };
 
+// Rows of a shard that several adjacent ranks have alike: heads of keys and values that are fewer than the ranks. Each
+// rank's gradient of them is a summand.
+typedef struct model_shared {
+    int64_t first_row; // of the shard; all rows from there on are shared
+    int ranks;         // 1: none
+} model_shared;
+
 typedef struct model_param {
     char name[PARAM_NAME_BYTES];
     // The declaration by the first block that uses the parameter. Borrowed from that block's graph.
@@ -42,6 +49,7 @@ typedef struct model_param {
     mesh_axes sharded;              // the axes over which each rank has another shard
     // The axes over which each rank has the same, but its gradient is a sum over the ranks; none where it is frozen.
     mesh_axes partial;
+    model_shared shared;
     int block;      // the first block that uses it
     int last_block; // the last block that uses it; another one when the weights are tied
     int layer;      // what "{}" stands for in the names of its pieces
@@ -156,6 +164,10 @@ void model_param_init_shard(const model *m, int p, const int coord[AXES], uint64
 // where p is not sharded.
 int64_t model_param_shard_rows(const model *m, int p, const int coord[AXES]);
 int64_t model_param_shard_cols(const model *m, int p, const int coord[AXES]);
+// The rows of the shard of the rank at `coord` that other ranks have, too.
+model_shared model_param_shared(const model *m, int p, const int coord[AXES]);
+// Is this rank the one that writes row `row` of its shard, where other ranks have it, too?
+bool model_param_writes_row(const model *m, int p, const int coord[AXES], int64_t row);
 // Copies the shard of the rank at `coord` out of the full parameter, or into it.
 void model_param_take_shard(const model *m, int p, const int coord[AXES], const float *full,
                             float *shard);

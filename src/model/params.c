@@ -219,9 +219,10 @@ status model_param_match(const model *m, const safetensors *from, model_tensor_m
 {
     status result = OK;
     const size_t count = safetensors_count(from);
+    size_t pieces = 0;
     *out = (model_tensor_match){.pieces = 0};
-    TRY(alloc_array(&out->piece, (size_t)m->params * PARAM_PIECES, sizeof *out->piece,
-                    "a list of tensors", e));
+    for (int p = 0; p < m->params; p++) pieces += (size_t)m->param[p].decl->pieces;
+    TRY(alloc_array(&out->piece, pieces, sizeof *out->piece, "a list of tensors", e));
     TRY(alloc_zeroed(&out->use, count, sizeof *out->use, "a list of tensors", e));
     for (int p = 0; p < m->params; p++)
         for (int i = 0; i < m->param[p].decl->pieces; i++) {

@@ -2,30 +2,55 @@
 // when weights are drawn or read, and when they are saved. Does not know how data parallelism shards
 // a shard further.
 //
+// Where the ranks outnumber the heads of keys and values, adjacent ranks have the same rows at the end of their shards.
+//
 // A shard is a sequence of runs: elements that are contiguous both in the shard and in the full
 // parameter. Where rows are sharded there is one run for each section (queries, keys, values); where
 // columns are sharded, one for each row.
 #include "model/model.h"
 
-// The share of `count` elements of dimension `dim`.
-static int64_t share(const model *m, const graph_param *d, int dim, int64_t count,
-                     const int coord[AXES], int64_t *first)
+static int64_t cols_share(const model *m, const graph_param *d, const int coord[AXES],
+                          int64_t *first)
 {
-    return graph_shard(d->roles[dim], count, &m->position.mesh, coord, first);
+    return graph_shard(d->roles[1], graph_param_cols(d), &m->position.mesh, coord, first);
+}
+
+static int64_t section_share(const model *m, const graph_param *d, int section,
+                             const int coord[AXES], int64_t *first)
+{
+    return graph_shard_section(d->roles[0], &d->section[section], &m->position.mesh, coord, first);
 }
 
 int64_t model_param_shard_rows(const model *m, int p, const int coord[AXES])
 {
     const graph_param *d = m->param[p].decl;
     int64_t rows = 0;
-    for (int i = 0; i < d->sections; i++) rows += share(m, d, 0, d->section[i], coord, NULL);
+    for (int i = 0; i < d->sections; i++) rows += section_share(m, d, i, coord, NULL);
     return rows;
+}
+
+model_shared model_param_shared(const model *m, int p, const int coord[AXES])
+{
+    const graph_param *d = m->param[p].decl;
+    model_shared s = {.first_row = 0, .ranks = 1};
+    for (int i = 0; i < d->sections && s.ranks == 1; i++) {
+        s.ranks = graph_section_copies(d->roles[0], &d->section[i], &m->position.mesh);
+        if (s.ranks == 1) s.first_row += section_share(m, d, i, coord, NULL);
+    }
+    return s;
+}
+
+bool model_param_writes_row(const model *m, int p, const int coord[AXES], int64_t row)
+{
+    const model_shared s = model_param_shared(m, p, coord);
+    return row < s.first_row || s.ranks == 1 ||
+           mesh_group_index(&m->position.mesh, coord, m->param[p].sharded) % s.ranks == 0;
 }
 
 int64_t model_param_shard_cols(const model *m, int p, const int coord[AXES])
 {
     const graph_param *d = m->param[p].decl;
-    return share(m, d, 1, graph_param_cols(d), coord, NULL);
+    return cols_share(m, d, coord, NULL);
 }
 
 // Returns how many elements are left in the run that contains the shard's element `element`, itself
@@ -36,11 +61,11 @@ static int64_t run_from(const model *m, int p, const int coord[AXES], int64_t el
     const graph_param *d = m->param[p].decl;
     const int64_t cols = graph_param_cols(d);
     int64_t first_row, first_col, rows, before = 0; // full rows before section i
-    const int64_t local = share(m, d, 1, cols, coord, &first_col);
+    const int64_t local = cols_share(m, d, coord, &first_col);
     int64_t row = element / local;
     const int64_t col = element % local;
-    for (int i = 0; row >= (rows = share(m, d, 0, d->section[i], coord, &first_row)); i++)
-        row -= rows, before += d->section[i];
+    for (int i = 0; row >= (rows = section_share(m, d, i, coord, &first_row)); i++)
+        row -= rows, before += d->section[i].rows;
     *full_element = (before + first_row + row) * cols + first_col + col;
     return local < cols ? local - col : (rows - row) * cols - col;
 }

@@ -18,8 +18,9 @@ static void fill_bytes(const plan *p, schedule_call *c)
     const int ranks = plan_group_ranks(p, c->group);
     const bool of_shards =
         !k->segment && comm_call_row_of(k->kind)->in != comm_call_row_of(k->kind)->out;
-    c->bytes =
-        (double)comm_call_elements(k) * (double)dtype_bytes(k->type) * (of_shards ? ranks : 1);
+    double elements = (double)comm_call_elements(k) * (of_shards ? ranks : 1);
+    for (int r = 0; k->in_counts && r < ranks; r++) elements += (double)k->in_counts[r];
+    c->bytes = elements * (double)dtype_bytes(k->type);
     c->sent = comm_call_traffic(k, plan_group_index(p, c->group), ranks);
 }
 
@@ -200,7 +201,7 @@ static void list_updated_weights(calls_builder *b, schedule_instr *x)
     add_gather(b, x, &plan_group_of(b->p, x->index)->redistribute.all_gather_updated, false);
 }
 
-// The gradients of rows that are PARTIAL over other axes than those of their group.
+// The gradients of rows that are PARTIAL over other axes than those of their group, or over the ranks that share them.
 static void list_partial(calls_builder *b, const schedule_instr *x)
 {
     const plan_bucket *k = &b->p->bucket[x->index];
@@ -208,6 +209,9 @@ static void list_partial(calls_builder *b, const schedule_instr *x)
         const plan_row *r = &b->p->row[b->p->order[i]];
         if (r->partial)
             add_all_reduce(b, (int)r->partial, F32, r->count, IN_BUCKET, r->offset[LAYOUT_FULL]);
+        if (r->shared < r->count)
+            add_all_reduce(b, GROUP_SHARED, F32, r->count - r->shared, IN_BUCKET,
+                           r->offset[LAYOUT_FULL] + r->shared);
     }
 }
 

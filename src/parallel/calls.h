@@ -28,7 +28,7 @@ typedef enum schedule_call_steps {
 } schedule_call_steps;
 
 typedef struct schedule_call {
-    // Without its arrays and its peer. Segments are borrowed from the plan or the graph.
+    // Without its arrays and its peer. Segments and counts are borrowed from the plan or the graph.
     comm_call call;
     int group; // process group
     schedule_call_array array;
@@ -38,7 +38,7 @@ typedef struct schedule_call {
     // A compressed redistribution of several calls starts or ends with this one: before it the elements
     // take that form, and after it they have their own again.
     bool starts, ends;
-    double bytes; // of the payload
+    double bytes; // of the payload; of an all_to_all with counts, of what this rank gives
     double sent;  // bytes that this rank sends, by the formulas of traffic.h
 } schedule_call;
 

@@ -157,6 +157,30 @@ static void add_user(const plan *p, plan_users *u, const plan_use *use)
     u->writes |= writes_of(p, use);
 }
 
+// Notes the rows that the parameter shares with other ranks, of which the first one counts them.
+static status share_rows(plan *p, plan_row *r, const plan_param *q, err *e)
+{
+    r->shared = r->count;
+    if (q->shared.ranks < 2) return OK;
+    if (p->o.strategy.hook.kind == HOOK_POWERSGD)
+        return err_set(e, E_USAGE,
+                       "parallel.hook powersgd: %d ranks of parallel.%s have the same rows of %s, "
+                       "which it would not keep equal; valid: another hook, or at most as many "
+                       "ranks as key-value heads",
+                       q->shared.ranks, axis_name(mesh_first_axis(q->sharded)), q->name);
+    if (p->shared_ranks && p->shared_ranks != q->shared.ranks)
+        return err_set(e, E_USAGE,
+                       "parallel.%s: %d ranks share a head of keys and values of %s, and %d one of "
+                       "another layer; valid: at most the key-value heads of each layer",
+                       axis_name(mesh_first_axis(q->sharded)), q->shared.ranks, q->name,
+                       p->shared_ranks);
+    p->shared_over = mesh_axes_in_use(&p->o.mesh, q->sharded);
+    p->shared_ranks = q->shared.ranks;
+    r->shared = q->shared.first_row * r->cols;
+    if (plan_group_index(p, GROUP_SHARED) > 0 && r->counted) r->counted = r->shared;
+    return OK;
+}
+
 static status fill_row(plan *p, int i, const plan_param *q, plan_users u, err *e)
 {
     plan_row *r = &p->row[i];
@@ -187,10 +211,11 @@ static status fill_row(plan *p, int i, const plan_param *q, plan_users u, err *e
             "parameter %s is shared by blocks on stages %d to %d; valid: on one stage, or on "
             "the first and the last",
             q->name, u.first_stage, u.last_stage);
-    r->counted = mesh_group_index(&p->o.mesh, p->coord, r->copies) == 0 &&
-                 (!r->tied || p->coord[AXIS_PP] == u.first_stage);
+    const bool counts = mesh_group_index(&p->o.mesh, p->coord, r->copies) == 0 &&
+                        (!r->tied || p->coord[AXIS_PP] == u.first_stage);
+    r->counted = counts ? r->count : 0;
     if (u.first_block >= 0) p->order[p->local_rows++] = i;
-    return OK;
+    return share_rows(p, r, q, e);
 }
 
 static status fill_rows(plan *p, const plan_param *params, err *e)

@@ -55,6 +55,13 @@ typedef enum plan_array {
     PLAN_ARRAYS
 } plan_array;
 
+// Rows of a parameter that adjacent ranks of the axes over which it is sharded have alike, each with a summand of the
+// gradient: heads of keys and values that are fewer than the ranks. They are the last rows of the shard.
+typedef struct plan_shared {
+    int64_t first_row;
+    int ranks; // 0 or 1: none
+} plan_shared;
+
 // A parameter as the model describes it, on this rank.
 typedef struct plan_param {
     const char *name;
@@ -63,6 +70,7 @@ typedef struct plan_param {
     bool decays;        // weight decay applies
     mesh_axes sharded;  // the axes over which every rank computes with another shard
     mesh_axes partial;  // the axes over which every rank has it, but with a PARTIAL gradient
+    plan_shared shared;
 } plan_param;
 
 // Bits that say what a pass over a block computes.
@@ -95,10 +103,12 @@ typedef struct plan_row {
     unsigned writes;           // the passes of this stage that compute its gradient
     int block, last_block;     // the first and the last block of this stage that use it
     bool decays;               // weight decay applies
-    bool counted;              // this rank counts it in the gradient norm
+    int64_t counted;           // its first elements, which this rank counts in the gradient norm
     // The axes beside pp and those of its group: its gradient is first summed over the first set; every rank of
     // the second has the row.
     mesh_axes partial, copies;
+    // Elements from `shared` on are summed over the shared group, after that; `count`: none.
+    int64_t shared;
     bool tied; // the first and the last stage both use it
 } plan_row;
 
@@ -118,6 +128,7 @@ enum {
     GROUP_POST_FORWARD = AXES_ALL + 1, // ranks that keep weight shards between forward and backward
     GROUP_TIED,                        // the first and the last stage, which share tied weights
     GROUP_WORLD,                       // all ranks
+    GROUP_SHARED,                      // ranks that have the same heads of keys and values
     PROCESS_GROUPS
 };
 
@@ -238,8 +249,11 @@ typedef struct plan {
     int groups;
     plan_group *group;   // [groups]
     mesh_axes kept_over; // the axes whose ranks the post-forward groups divide
-    int chunks;          // model chunks of all stages
-    int *chunk_first;    // [chunks+1] chunk k is blocks chunk_first[k] … [k+1]-1
+    // Of the shared groups: the axes whose ranks they divide, and the ranks of each; 0: there are none.
+    mesh_axes shared_over;
+    int shared_ranks;
+    int chunks;       // model chunks of all stages
+    int *chunk_first; // [chunks+1] chunk k is blocks chunk_first[k] … [k+1]-1
     int rows, buckets;
     plan_row *row; // [rows] by parameter
     int *order;    // [local_rows] rows of this stage, as they lie in the arrays

@@ -253,6 +253,7 @@ int plan_group_ranks(const plan *p, int process_group)
 {
     if (process_group == GROUP_WORLD) return p->o.mesh.ranks;
     if (process_group == GROUP_POST_FORWARD) return p->o.strategy.reshard_after_forward;
+    if (process_group == GROUP_SHARED) return p->shared_ranks;
     if (process_group == GROUP_TIED) return 2;
     return mesh_group_size(&p->o.mesh, (mesh_axes)process_group);
 }
@@ -261,6 +262,8 @@ int plan_group_index(const plan *p, int process_group)
 {
     if (process_group == GROUP_WORLD) return p->o.rank;
     if (process_group == GROUP_TIED) return p->coord[AXIS_PP] > 0;
+    if (process_group == GROUP_SHARED)
+        return mesh_group_index(&p->o.mesh, p->coord, p->shared_over) % p->shared_ranks;
     if (process_group == GROUP_POST_FORWARD)
         return mesh_group_index(&p->o.mesh, p->coord, p->kept_over) %
                p->o.strategy.reshard_after_forward;
@@ -280,6 +283,7 @@ int plan_process_groups(const plan *p, int out[PROCESS_GROUPS])
         used[plan_group_axes(g)] = true;
         used[GROUP_POST_FORWARD] = used[GROUP_POST_FORWARD] || g->keeps_post_forward_shards;
     }
+    used[GROUP_SHARED] = p->shared_ranks > 1;
     used[GROUP_TIED] = plan_ties_stages(p);
     for (int k = 1; k < PROCESS_GROUPS; k++) // 0: the axes of no group
         if (used[k]) out[count++] = k;

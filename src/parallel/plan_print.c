@@ -174,6 +174,16 @@ static mesh_axes partial_over(const plan *p, int group)
     return over;
 }
 
+// Has the group heads of keys and values that several ranks of this stage share?
+static bool shares_rows(const plan *p, int group)
+{
+    for (int k = 0; k < p->local_rows; k++) {
+        const plan_row *r = &p->row[p->order[k]];
+        if (r->shared < r->count && p->group[r->group].representative == group) return true;
+    }
+    return false;
+}
+
 // Has the group weights that the first and the last stage share?
 static bool ties_stages(const plan *p, int group)
 {
@@ -193,6 +203,13 @@ static void print_gradient_collectives(const plan *p, int group, text *out)
         print_when(g->no_sync ? "each step" : each, out);
         text_add(out, "all-reduce gradients of unsharded parameters over ");
         print_ranks(p, (int)partial, out);
+        text_add(out, "\n");
+    }
+    if (shares_rows(p, group)) {
+        print_when(g->no_sync ? "each step" : each, out);
+        text_addf(out, "all-reduce gradients of shared key-value heads over %d ranks of ",
+                  p->shared_ranks);
+        print_ranks(p, (int)p->shared_over, out);
         text_add(out, "\n");
     }
     if (ties_stages(p, group)) {

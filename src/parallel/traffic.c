@@ -19,6 +19,7 @@ int traffic_groups(const double sent[PROCESS_GROUPS], int out[PROCESS_GROUPS])
     int count = 0;
     for (int a = 0; a < AXES; a++) out[count++] = MESH_AXIS(a);
     out[count++] = GROUP_POST_FORWARD;
+    if (sent[GROUP_SHARED] > 0) out[count++] = GROUP_SHARED;
     out[count++] = GROUP_TIED;
     for (int k = 1; k <= AXES_ALL; k++) {
         const bool one_axis = (k & (k - 1)) == 0;
@@ -31,6 +32,7 @@ int traffic_groups(const double sent[PROCESS_GROUPS], int out[PROCESS_GROUPS])
 const char *process_group_name(const mesh *m, int group, char out[MESH_NAME_BYTES])
 {
     if (group == GROUP_POST_FORWARD) return "post_forward";
+    if (group == GROUP_SHARED) return "kv_heads";
     if (group == GROUP_TIED) return "tied";
     if (group == GROUP_WORLD) return "world";
     if (group == AXES_DATA) return "dp";

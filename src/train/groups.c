@@ -49,9 +49,10 @@ static status open_group(trainer_groups *g, const plan *p, int group, comm *worl
     const mesh *m = &p->o.mesh;
     const int index = plan_group_index(p, group);
     int color = mesh_group_first(m, p->coord, (mesh_axes)group);
-    if (group == GROUP_POST_FORWARD) {
-        color = mesh_group_first(m, p->coord, p->kept_over) * mesh_group_size(m, p->kept_over) +
-                mesh_group_index(m, p->coord, p->kept_over) / plan_group_ranks(p, group);
+    if (group == GROUP_POST_FORWARD || group == GROUP_SHARED) { // parts of the groups of some axes
+        const mesh_axes over = group == GROUP_SHARED ? p->shared_over : p->kept_over;
+        color = mesh_group_first(m, p->coord, over) * mesh_group_size(m, over) +
+                mesh_group_index(m, p->coord, over) / plan_group_ranks(p, group);
     }
     if (group == GROUP_TIED) {
         // A stage between the first and the last one gets a group that contains only itself.
@@ -105,11 +106,12 @@ uint64_t groups_comm_bytes(const plan *p)
 // Messages name a group by its axes, as torch.distributed does.
 static void label_groups(trainer_groups *g, const mesh *m)
 {
-    static const char *const label[TRAINER_GROUPS] = {[GROUP_POST_FORWARD] =
-                                                          "the post-forward group",
-                                                      [GROUP_TIED] = "the first and the last stage",
-                                                      [GROUP_AGREE] = "all ranks",
-                                                      [GROUP_WORLD] = "all ranks"};
+    static const char *const label[TRAINER_GROUPS] = {
+        [GROUP_POST_FORWARD] = "the post-forward group",
+        [GROUP_SHARED] = "the ranks that share key-value heads",
+        [GROUP_TIED] = "the first and the last stage",
+        [GROUP_AGREE] = "all ranks",
+        [GROUP_WORLD] = "all ranks"};
     for (int k = 0; k < TRAINER_GROUPS; k++) {
         if (k <= AXES_ALL) mesh_group_name(m, (mesh_axes)k, g->name[k]);
         comm_set_label(g->comm[k], k <= AXES_ALL ? g->name[k] : label[k]);

@@ -3,6 +3,7 @@
 #include "train/segments.h"
 
 #include "base/alloc.h"
+#include "base/size.h"
 #include "comm/packed.h"
 #include "optim/clip.h"
 #include "parallel/calls.h"
@@ -87,6 +88,13 @@ static bool same_layouts(const plan_group *g)
     return plan_gradient_layout(g) == g->optimizer && g->weight == g->optimizer;
 }
 
+// Does this rank count all of both rows, or nothing of both?
+static bool counts_alike(const plan_row *a, const plan_row *b)
+{
+    return (a->counted == a->count && b->counted == b->count) ||
+           (a->counted == 0 && b->counted == 0);
+}
+
 // Advances *run to the next run of a bucket. Returns false when there is none. Start with run->last
 // at the bucket's first row.
 static bool next_run(const plan *p, int bucket, segments_row_run *run)
@@ -104,7 +112,7 @@ static bool next_run(const plan *p, int bucket, segments_row_run *run)
                                    plan_local_shard(p, before, g->optimizer, p->coord).count;
         // In a state slot, the gaps between rows hold data of another bucket.
         if (r->offset[g->optimizer] != end_before) break;
-        if (r->group != a->group || r->decays != a->decays || r->counted != a->counted) break;
+        if (r->group != a->group || r->decays != a->decays || !counts_alike(a, r)) break;
     }
     return true;
 }
@@ -126,6 +134,15 @@ static int64_t run_count(const plan *p, const segments_row_run *run)
     return b->offset[l] - a->offset[l] + plan_local_shard(p, b, l, p->coord).count;
 }
 
+// The elements of the run that this rank counts in the norm. A row of which it counts a part is a run.
+static int64_t counted_elements(const plan *p, const segments_row_run *run)
+{
+    const plan_row *r = &p->row[p->order[run->first]];
+    const plan_shard s = plan_local_shard(p, r, p->group[r->group].optimizer, p->coord);
+    if (r->counted == r->count) return run_count(p, run);
+    return size_max(size_min(r->counted - s.first, s.count), 0);
+}
+
 // Of rows that several ranks have in full, this rank counts its share.
 static void add_squares(segments_builder *b, int bucket)
 {
@@ -138,9 +155,9 @@ static void add_squares(segments_builder *b, int bucket)
     start_run(b, p->bucket[bucket].group);
     while (next_run(p, bucket, &run)) {
         const plan_row *r = &p->row[p->order[run.first]];
-        const int64_t count = run_count(p, &run), from = count * index / of,
+        const int64_t count = counted_elements(p, &run), from = count * index / of,
                       to = count * (index + 1) / of;
-        if (r->counted)
+        if (count > 0)
             add_segment(
                 b, (kernel_segment){.count = to - from,
                                     .src = shard_offset(p, r, plan_gradient_layout(g)) + from});

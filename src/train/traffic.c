@@ -23,10 +23,13 @@ static int add_calls(const graph *g, const graph_node_list *l, int first, int la
             to[count] = (schedule_call){
                 .call = {.kind = c.kind,
                          .type = c.type,
-                         .count = c.segment ? 0 : (size_t)(c.count / shards_of(g, &c)),
+                         .count =
+                             c.segment || c.in_counts ? 0 : (size_t)(c.count / shards_of(g, &c)),
                          .segment = c.segment,
                          .segments = c.segments,
-                         .in_place = c.segment},
+                         .in_place = c.segment,
+                         .in_counts = c.in_counts,
+                         .out_counts = c.out_counts},
                 .group = MESH_AXIS(c.over),
                 .array = IN_VALUES};
         count++;

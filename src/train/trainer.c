@@ -96,7 +96,8 @@ static void fill_params(plan_inputs *in, const trainer_options *o, const model *
                          .group = in->group_of[i],
                          .decays = !q->decl->constant && optim_decays(optimizer, q->decl->dims),
                          .sharded = q->sharded,
-                         .partial = q->partial};
+                         .partial = q->partial,
+                         .shared = {q->shared.first_row, q->frozen ? 1 : q->shared.ranks}};
     }
 }
 

@@ -101,6 +101,18 @@ make_shards() { # FOLDER COPY
         sed 's/.*/{"metadata": {"total_size": '$data'}, "weight_map": {&}}/' >"$2/model.safetensors.index.json"
 }
 
+# Of four ranks, two each have the same head of keys and values.
+check_shared_heads() { # NAME
+    local how
+    for how in 'tp 4' 'tp 4 --parallel.sequence_parallel true' 'tp 4 --parallel.dp zero3 --launch.ranks 8' 'tp 4 --parallel.pp 2 --launch.ranks 8'; do
+        train --model.path "$models/$1" --train.out tp4 --overwrite --launch.ranks 4 --parallel.$how
+        expect_near_losses one tp4 1e-5
+    done
+    train --model.path "$models/$1" --train.out back --overwrite --optimizer.lr 0 --train.steps 1 --train.save_every 1 \
+        --launch.ranks 4 --parallel.tp 4
+    expect_same "$models/$1/model.safetensors" back/checkpoints/latest/model.safetensors
+}
+
 check_folder() { # NAME, in a folder of its own
     local name like near how from
     while read -r name like near how; do
@@ -113,6 +125,7 @@ check_folder() { # NAME, in a folder of its own
         *) expect_near_losses "$like" "$name" "$near" ;;
         esac
     done <<<"$layouts"
+    [ "$1" = qwen3 ] && check_shared_heads "$1"
     make_shards "$models/$1" shards
     for from in "$models/$1" shards; do
         train --model.path "$from" --train.out back --overwrite --optimizer.lr 0 --train.steps 1 --train.save_every 1

@@ -54,6 +54,8 @@ static const layout MESHES[] = {
     {"tp 2 sequence", 1, 1, 1, 1, 2, "ddp", "ddp", PIPE_1F1B, 1, true, ""},
     {"tp 2 zero3 2", 1, 1, 2, 1, 2, "ddp", "zero3", PIPE_1F1B, 1, false, ""},
     {"tp 2 sequence zero1 4", 1, 1, 4, 1, 2, "ddp", "zero1", PIPE_1F1B, 1, true, ""},
+    {"tp 4", 1, 1, 1, 1, 4, "ddp", "ddp", PIPE_1F1B, 1, false, ""},
+    {"tp 4 sequence zero3 2", 1, 1, 2, 1, 4, "ddp", "zero3", PIPE_1F1B, 1, true, ""},
     {"cp 2", 1, 1, 1, 2, 1, "ddp", "ddp", PIPE_1F1B, 1, false, ""},
     {"cp 2 ddp 2", 1, 2, 1, 2, 1, "ddp", "ddp", PIPE_1F1B, 1, false, ""},
     {"cp 4 zero3", 1, 1, 1, 4, 1, "ddp", "zero3", PIPE_1F1B, 1, false, ""},
@@ -131,7 +133,7 @@ static status make_config(kind k, model_config *c)
     c->heads = 4;
     c->kv_heads = k == GPT2_TIED ? 4 : 2;
     c->head_dim = k == GPT2_TIED ? 5 : 6;
-    c->ffn = 26;
+    c->ffn = 28;
     c->vocab = VOCAB;
     c->max_seq = LENGTH;
     c->init_std = 0.1;

@@ -113,6 +113,12 @@ static int64_t place_of(const save_writer *w, const save_shard *x, int64_t row, 
     return run < left ? run : left;
 }
 
+// Rows that several ranks have alike are written by one of them.
+static bool writes_row(const save_writer *w, const save_shard *x, int64_t row)
+{
+    return x->param < 0 || model_param_writes_row(w->t->model, x->param, x->coord, row);
+}
+
 static int64_t least(int64_t a, int64_t b)
 {
     return a < b ? a : b;
@@ -138,6 +144,7 @@ static status move_shard(save_writer *w, const save_target *to, const save_shard
         if (full < to->first_row) n = least(n, to->first_row - full);
         if (full < to->first_row || full >= end) continue;
         n = least(n, least(end - full, most));
+        if (!writes_row(w, x, row)) continue;
         const int64_t to_row = row_of(to, full - to->first_row, &n);
         TRY(bring_block(w, x, row, n, e));
         if (to->fd >= 0) TRY(put_block(w, to, x->type, to_row, n, col, x->cols, e));

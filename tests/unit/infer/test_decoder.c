@@ -115,7 +115,7 @@ static status draw(void *arg, size_t i, uint64_t offset, void *out, size_t bytes
     return OK;
 }
 
-static safetensors *two_weights(device *v)
+static safetensors *weights_of(device *v, const model_family *f)
 {
     const model_options o = {.mode = GRAPH_DECODE, .type = F32, .batch = 1, .seq = 1};
     char path[] = "/tmp/trireme-test-XXXXXX";
@@ -123,7 +123,7 @@ static safetensors *two_weights(device *v)
     safetensors *s;
     drawn d = {0};
     close(mkstemp(path));
-    CHECK(model_open(&two_family, NULL, &o, &m, e));
+    CHECK(model_open(f, NULL, &o, &m, e));
     d.m = m;
     CHECK(v->ops->stream_open(v, STREAM_COMPUTE, false, &d.on, e));
     CHECK(model_param_files_make(m, F32, &d.files, e));
@@ -134,6 +134,11 @@ static safetensors *two_weights(device *v)
     model_param_files_clear(&d.files);
     model_close(m);
     return s;
+}
+
+static safetensors *two_weights(device *v)
+{
+    return weights_of(v, &two_family);
 }
 
 static const int32_t TEXT[TOKENS] = {3, 1, 4, 1, 5, 9, 2, 6, 5};
@@ -214,6 +219,161 @@ static void test_a_sequence_continues_after_it_was_truncated(void **state)
     safetensors_close(weights);
 }
 
+// ---- Long texts of models in which all attention of a block has a window, so that its cache does not hold all tokens
+
+enum {
+    LONG = 1500,
+    SEEN = 12
+}; // SEEN: tokens that the logits of windows_family depend on, at most
+
+static int windows_blocks(const void *config)
+{
+    (void)config;
+    return 4;
+}
+
+// Two layers with windows of 3 and 5 tokens, which do not know positions.
+static void windows_trace(graph *g, const void *config, int block)
+{
+    if (block == 0 || block == 3) {
+        two_trace(g, config, block == 0 ? 0 : 2);
+        return;
+    }
+    const graph_attention a = {
+        .heads = 4, .kv_heads = 2, .head_dim = 4, .scale = 0.5, .window = 1 + 2 * block};
+    graph_value *x = build_residual(g, WIDTH),
+                *w = build_weight(g, block == 1 ? "first" : "second", 32, WIDTH, INIT_NORMAL, 0.5);
+    build_output(g, build_add(g, x, build_attention(g, build_linear(g, x, w, NULL), &a), 1, 1));
+}
+
+static const model_family windows_family = {.name = "windows",
+                                            .blocks = windows_blocks,
+                                            .key = two_key,
+                                            .trace = windows_trace,
+                                            .layer = two_key};
+
+static void fill_text(int32_t ids[LONG], int32_t vocab)
+{
+    for (int64_t i = 0; i < LONG; i++) ids[i] = (int32_t)((i * i + 5 * i / 3) % vocab);
+}
+
+static decoder *open_windows(device *v, const safetensors *weights, int64_t room)
+{
+    decoder *d;
+    CHECK(decoder_open(v, &windows_family, NULL, F32, weights, room, &d, e));
+    return d;
+}
+
+static const float *feed(decoder *d, const int32_t *ids, int64_t count, int64_t piece)
+{
+    const float *logits = NULL;
+    for (int64_t i = 0; i < count; i += piece)
+        CHECK(decoder_feed(d, ids + i, piece < count - i ? piece : count - i, &logits, e));
+    return logits;
+}
+
+// The logits of a token in a long text have the bits of those in a text that begins shortly before it.
+static void test_rows_that_moved_in_the_cache_are_read_in_their_new_places(void **state)
+{
+    (void)state;
+    device *v;
+    int32_t ids[LONG];
+    float logits[VOCAB];
+    CHECK(device_open("cpu", &(device_options){.threads = 1}, &v, e));
+    safetensors *weights = weights_of(v, &windows_family);
+    decoder *whole = open_windows(v, weights, LONG), *end = open_windows(v, weights, SEEN);
+    fill_text(ids, VOCAB);
+    for (int64_t i = 0; i < LONG; i++) {
+        memcpy(logits, feed(whole, ids + i, 1, 1), sizeof logits);
+        if (i < SEEN || i % 7) continue;
+        decoder_rewind(end, 0);
+        assert_memory_equal(feed(end, ids + i - SEEN + 1, SEEN, 1), logits, sizeof logits);
+    }
+    decoder_close(whole);
+    decoder_close(end);
+    device_close(v);
+    safetensors_close(weights);
+}
+
+static void test_a_sequence_continues_after_rows_were_lost(void **state)
+{
+    (void)state;
+    device *v;
+    int32_t ids[LONG];
+    float logits[VOCAB];
+    CHECK(device_open("cpu", &(device_options){.threads = 1}, &v, e));
+    safetensors *weights = weights_of(v, &windows_family);
+    decoder *d = open_windows(v, weights, LONG);
+    fill_text(ids, VOCAB);
+    for (int64_t keep = 1000; keep >= 0; keep -= 500) {
+        if (keep) feed(d, ids, keep, keep);
+        memcpy(logits, feed(d, ids + keep, 1, 1), sizeof logits);
+        feed(d, ids + keep + 1, LONG - keep - 1, 1);
+        for (int k = 0; k < 2; k++) {
+            decoder_rewind(d, keep);
+            assert_int_equal(decoder_position(d), keep);
+            assert_memory_equal(feed(d, ids + keep, 1, 1), logits, sizeof logits);
+        }
+        decoder_rewind(d, 0);
+    }
+    decoder_close(d);
+    device_close(v);
+    safetensors_close(weights);
+}
+
+// Ids and the rotary tables are all that a longer text takes.
+static void test_a_window_limits_the_bytes_of_the_cache(void **state)
+{
+    (void)state;
+    device *v;
+    CHECK(device_open("cpu", &(device_options){.threads = 1}, &v, e));
+    safetensors *weights = weights_of(v, &windows_family);
+    uint64_t bytes[2];
+    for (int i = 0; i < 2; i++) {
+        const uint64_t before = v->bytes_now;
+        decoder *d = open_windows(v, weights, (i + 1) * LONG);
+        bytes[i] = v->bytes_now - before;
+        decoder_close(d);
+    }
+    assert_true(bytes[1] - bytes[0] <= 2 * sizeof(int32_t) * LONG + 256);
+    device_close(v);
+    safetensors_close(weights);
+}
+
+// A prompt that is longer than windows and caches runs in pieces of any size.
+static void check_long_prompt(const char *name)
+{
+    golden g = {0};
+    decoder *d;
+    int32_t ids[LONG];
+    golden_open(&g, name, 1);
+    g.config.max_seq = LONG;
+    const int64_t vocab = golden_tensor(&g, "logits")->dim[1];
+    const size_t bytes = (size_t)vocab * sizeof(float);
+    float *want = malloc(bytes);
+    fill_text(ids, (int32_t)vocab);
+    CHECK(decoder_open(g.device, g.config.family, &g.config, F32, g.weights, LONG, &d, e));
+    memcpy(want, feed(d, ids, LONG, 1), bytes);
+    for (int64_t piece = 299; piece <= LONG; piece += LONG - 299) {
+        decoder_rewind(d, 0);
+        const float *logits = feed(d, ids, LONG, piece);
+        for (int64_t i = 0; i < vocab; i++)
+            if (!(fabsf(logits[i] - want[i]) <= 1e-4F))
+                fail_msg("%s, pieces of %lld: logit %lld is %g, not %g", name, (long long)piece,
+                         (long long)i, (double)logits[i], (double)want[i]);
+    }
+    free(want);
+    decoder_close(d);
+    golden_close(&g);
+}
+
+static void test_a_long_prompt_runs_in_pieces(void **state)
+{
+    (void)state;
+    check_long_prompt("mistral");
+    check_long_prompt("gemma3_text");
+}
+
 static void test_every_sampling_stream_of_a_seed_is_independent(void **state)
 {
     (void)state;
@@ -240,6 +400,10 @@ int main(void)
         cmocka_unit_test(test_logits_are_scaled_and_capped),
         cmocka_unit_test(test_every_part_of_the_cache_is_found_again),
         cmocka_unit_test(test_a_sequence_continues_after_it_was_truncated),
+        cmocka_unit_test(test_rows_that_moved_in_the_cache_are_read_in_their_new_places),
+        cmocka_unit_test(test_a_sequence_continues_after_rows_were_lost),
+        cmocka_unit_test(test_a_window_limits_the_bytes_of_the_cache),
+        cmocka_unit_test(test_a_long_prompt_runs_in_pieces),
         cmocka_unit_test(test_every_sampling_stream_of_a_seed_is_independent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -341,6 +341,21 @@ static float *rig_sum_cp(const rig_rank *ranks, int k, int p)
     return sum;
 }
 
+// Adds to the gradient of tensor-parallel rank k those of the ranks with which it shares rows.
+static void rig_sum_shared(const rig_rank *ranks, int k, int p, float *grad)
+{
+    const model_param *q = &ranks[k].m->param[p];
+    const int first = k / q->shared.ranks * q->shared.ranks;
+    for (int other = first; other < first + q->shared.ranks; other++) {
+        if (other == k) continue;
+        float *theirs = rig_sum_cp(ranks, other, p);
+        for (int64_t i = q->shared.first_row * q->shard_cols; i < q->shard_rows * q->shard_cols;
+             i++)
+            grad[i] += theirs[i];
+        free(theirs);
+    }
+}
+
 // Makes full gradients: those of context-parallel ranks are summed. Then shards are put together,
 // partial gradients summed, and replicated gradients must be equal on all ranks.
 static void rig_collect(const rig_rank *ranks, int count, rig_result *out)
@@ -357,6 +372,7 @@ static void rig_collect(const rig_rank *ranks, int count, rig_result *out)
         snprintf(out->name[p], PARAM_NAME_BYTES, "%s", q->name);
         for (int k = 0; k < count; k++) {
             float *grad = rig_sum_cp(ranks, k, p);
+            rig_sum_shared(ranks, k, p, grad);
             if (q->sharded)
                 model_param_put_shard(m, p, (const int[AXES]){[AXIS_TP] = k}, grad, full);
             else if (q->partial & MESH_AXIS(AXIS_TP))
@@ -434,6 +450,13 @@ static inline rig_options rig_gpt2(void)
     o.config.dropout.embed = o.config.dropout.attention = o.config.dropout.residual = 0.2;
     o.model = (model_options){.mode = GRAPH_TRAIN, .type = F32, .batch = 4, .seq = 10};
     return o;
+}
+
+// Settles what follows from the sizes of a config, such as which layers rotate.
+static inline void rig_finish(rig_options *o)
+{
+    err e = {0};
+    if (model_config_finish(&o->config, &e) != OK) fail_msg("%s", e.text);
 }
 
 static inline rig_options rig_llama(void)

@@ -3,13 +3,77 @@
 #include "rig.h"
 #include "unit/graph_sent.h"
 
-enum { CONFIGS = 2 + RIG_FAMILIES, SEQ = 16 };
+// The models of the rig, and the windows below.
+enum { WINDOWED = 2 + RIG_FAMILIES, CONFIGS, SEQ = 16, WINDOWS = 2 };
+
+// A family whose attention has windows: one that reaches the chunk before a token's, and one that reaches two. On four
+// ranks, they reach two and four.
+static int windows_blocks(const void *config)
+{
+    (void)config;
+    return 2 + WINDOWS;
+}
+
+static int windows_key(const void *config, int block)
+{
+    (void)config;
+    return block;
+}
+
+static void windows_trace(graph *g, const void *config, int block)
+{
+    static const int64_t window[WINDOWS] = {4, 7};
+    (void)config;
+    if (block == 0) {
+        graph_value *table = build_weight(g, "tokens", 37, 16, INIT_NORMAL, 1);
+        build_roles(g, table, ROLE_VOCAB, ROLE_EMBED);
+        build_output(g, build_embedding(g, build_ids(g), table, NULL, 1));
+        return;
+    }
+    graph_value *x = build_residual(g, 16);
+    if (block == 1 + WINDOWS) {
+        graph_value *w = build_weight(g, "head", 37, 16, INIT_NORMAL, 1);
+        build_roles(g, w, ROLE_VOCAB, ROLE_EMBED);
+        build_linear_cross_entropy(g, x, w, NULL, 1, 0);
+        return;
+    }
+    graph_value *w = build_weight(g, block == 1 ? "qkv 1" : "qkv 2", 8 * 4, 16, INIT_NORMAL, 1);
+    graph_value *o = build_weight(g, block == 1 ? "o 1" : "o 2", 16, 16, INIT_NORMAL, 1);
+    graph_value *sinks = build_weight(g, block == 1 ? "sinks 1" : "sinks 2", 4, 0, INIT_NORMAL, 1);
+    build_roles(g, w, ROLE_HEADS, ROLE_EMBED);
+    build_roles(g, o, ROLE_EMBED, ROLE_HEADS);
+    build_roles(g, sinks, ROLE_HEADS, ROLE_NONE);
+    graph_value *h = build_attention(g, build_linear(g, x, w, NULL),
+                                     &(graph_attention){.heads = 4,
+                                                        .kv_heads = 2,
+                                                        .head_dim = 4,
+                                                        .scale = 2,
+                                                        .dropout = 0.2,
+                                                        .window = window[block - 1],
+                                                        .softcap = 1.5,
+                                                        .sinks = sinks});
+    build_output(g, build_add(g, x, build_linear(g, h, o, NULL), 1, 1));
+}
+
+static const model_family windows_family = {.name = "windows",
+                                            .blocks = windows_blocks,
+                                            .key = windows_key,
+                                            .trace = windows_trace,
+                                            .layer = windows_key};
 
 static rig_options config_of(int i)
 {
     // llama: shared key-value heads
-    rig_options o = i == 0 ? rig_gpt2() : i == 1 ? rig_llama() : rig_family(i - 2);
+    rig_options o = i == 0                    ? rig_gpt2()
+                    : i == 1 || i == WINDOWED ? rig_llama()
+                                              : rig_family(i - 2);
     o.config.max_seq = SEQ;
+    if (i == WINDOWED) {
+        o.config.family = &windows_family;
+        o.config.vocab = 37;
+    } else {
+        rig_finish(&o);
+    }
     o.model.batch = 3, o.model.seq = SEQ;
     return o;
 }
@@ -128,6 +192,13 @@ static void test_other_masks_and_other_tokens_differ(void **state)
     assert_true(rig_worst(&one, &many) > 1e-2);
     rig_clear(&many);
     rig_clear(&one);
+    o = config_of(2);
+    rig(&o, &one);
+    o.cp = 2, o.take_other_tokens = true;
+    rig(&o, &many);
+    assert_true(rig_worst(&one, &many) > 1e-2);
+    rig_clear(&many);
+    rig_clear(&one);
 }
 
 static model *open_rank(rig_options o, int ranks, int rank)
@@ -219,6 +290,33 @@ static void test_bytes_sent_have_a_closed_form(void **state)
     }
 }
 
+// Of two ranks, 0 has chunks 0 and 3, and 1 has 1 and 2. Of the windows of chunks 1 and 3, 3 and 6 tokens lie before
+// the chunk; a chunk has 4, and the token before chunk 2 is its own rank's.
+static void test_of_a_window_only_tokens_that_are_seen_are_sent(void **state)
+{
+    (void)state;
+    static const double given[2] = {3 + 4, 3 + 4 + 2};
+    rig_options o = config_of(2);
+    rig_result r;
+    o.cp = 2;
+    rig(&o, &r);
+    const double token = 2 * 2 * 4 * sizeof(float), batch = (double)o.model.batch;
+    for (int rank = 0; rank < 2; rank++) {
+        model *m = open_rank(o, 2, rank);
+        double planned = 0;
+        for (int b = 0; b < m->blocks; b++) {
+            const graph *g = m->block[b].g;
+            planned += graph_sent_bytes(g, AXIS_CP, &g->forward) +
+                       graph_sent_bytes(g, AXIS_CP, &g->backward);
+        }
+        // Keys and values are gathered twice, and their gradients go back once.
+        assert_true(planned == (2 * given[rank] + given[!rank]) * batch * token);
+        if (rank == 0) assert_true(r.sent_cp == planned);
+        model_close(m);
+    }
+    rig_clear(&r);
+}
+
 static void refused(rig_options o, int ranks, const char *line)
 {
     model *m;
@@ -255,6 +353,7 @@ int main(void)
         cmocka_unit_test(test_other_masks_and_other_tokens_differ),
         cmocka_unit_test(test_memory_and_flops_have_a_closed_form),
         cmocka_unit_test(test_bytes_sent_have_a_closed_form),
+        cmocka_unit_test(test_of_a_window_only_tokens_that_are_seen_are_sent),
         cmocka_unit_test(test_what_cannot_be_sharded_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

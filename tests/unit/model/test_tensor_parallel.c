@@ -16,6 +16,8 @@ static rig_options config_of(int i)
     if (i == 3) {
         o.config.family = &sinks_family;
         o.config.vocab = 37;
+    } else {
+        rig_finish(&o);
     }
     return o;
 }
@@ -75,6 +77,36 @@ static void test_four_ranks_equal_one(void **state)
     (void)state;
     compare(rig_gpt2(), 4, false, 1e-5);
     compare(rig_gpt2(), 4, true, 1e-5);
+}
+
+static rig_options few_kv_heads(const char *family, int64_t kv_heads)
+{
+    rig_options o = rig_llama();
+    model_config_defaults(model_family_find(family), &o.config);
+    o.config.layers = 2, o.config.hidden = 16, o.config.heads = 4, o.config.kv_heads = kv_heads;
+    o.config.head_dim = 6, o.config.ffn = 24, o.config.vocab = 41, o.config.max_seq = 16;
+    if (strcmp(family, "llama") == 0) o.config.attention_bias = o.config.mlp_bias = true;
+    o.config.dropout.attention = 0.2;
+    rig_finish(&o);
+    return o;
+}
+
+// Adjacent ranks then have the same head of keys and values. qwen3 norms queries and keys per head.
+static void test_more_ranks_than_key_value_heads_equal_one(void **state)
+{
+    (void)state;
+    static const char *const families[] = {"llama", "qwen3"};
+    for (int i = 0; i < 2; i++)
+        for (int recompute = 0; recompute < RECOMPUTES; recompute++)
+            for (int sequence = 0; sequence < 2; sequence++) {
+                rig_options o = few_kv_heads(families[i], 2);
+                o.model.recompute = (recompute_mode)recompute;
+                compare(o, 4, sequence, 1e-5);
+                o = few_kv_heads(families[i], 1);
+                o.model.recompute = (recompute_mode)recompute;
+                compare(o, 2, sequence, 1e-5);
+                compare(o, 4, sequence, 1e-5);
+            }
 }
 
 static void test_bf16_and_fp16_are_near(void **state)
@@ -190,6 +222,35 @@ static void test_shards_hold_the_elements_of_the_full_parameter(void **state)
     device_close(d);
 }
 
+// Rows: queries 4 x 6, keys and values 2 x 6 each. Rank 2 of 4 has query head 2 and head 1 of the others, as rank 3.
+static void test_adjacent_ranks_have_the_same_key_value_head(void **state)
+{
+    (void)state;
+    model *m = open_rank(few_kv_heads("llama", 2), 4, 2);
+    for (int p = 0; p < m->params; p++) {
+        if (!strstr(m->param[p].name, "qkv.bias")) continue;
+        float full[48], back[48] = {0}, shard[18];
+        for (int i = 0; i < 48; i++) full[i] = (float)(i + 1);
+        for (int rank = 0; rank < 4; rank++) {
+            const int coord[AXES] = {[AXIS_TP] = rank};
+            assert_int_equal(model_param_shard_rows(m, p, coord), 18);
+            model_param_take_shard(m, p, coord, full, shard);
+            for (int i = 0; i < 18; i++) {
+                const int section = i / 6, head = section ? rank / 2 : rank;
+                const int first = section == 0 ? 0 : section == 1 ? 24 : 36;
+                assert_true(shard[i] == full[first + 6 * head + i % 6]);
+                assert_int_equal(model_param_writes_row(m, p, coord, i),
+                                 section == 0 || rank % 2 == 0);
+            }
+            model_param_put_shard(m, p, coord, shard, back);
+        }
+        assert_memory_equal(full, back, sizeof full);
+        assert_int_equal(m->param[p].shared.first_row, 6);
+        assert_int_equal(m->param[p].shared.ranks, 2);
+    }
+    model_close(m);
+}
+
 static void test_queries_keys_and_values_are_sharded_each_by_itself(void **state)
 {
     (void)state;
@@ -233,7 +294,19 @@ static void test_sizes_that_do_not_divide_are_named(void **state)
 {
     (void)state;
     rig_options o = rig_llama();
-    refused(o, 4, "llama: 2 key-value heads do not divide over parallel.tp 4; valid: 1, 2");
+    o.config.heads = 12;
+    refused(o, 3,
+            "llama: 2 key-value heads do not divide over parallel.tp 3; valid: 1, 2, 4, 6, 12");
+    o = rig_llama();
+    o.config.vocab = 64;
+    refused(o, 8, "llama: 4 heads do not divide over parallel.tp 8; valid: 1, 2, 4");
+    o = few_kv_heads("olmo2", 2);
+    refused(o, 4,
+            "olmo2: 2 key-value heads, which are normed together, do not divide over parallel.tp "
+            "4; valid: 1, 2");
+    o = config_of(3);
+    refused(o, 4, "sinks: 2 key-value heads do not divide over parallel.tp 4; valid: 1, 2");
+    o = rig_llama();
     refused(rig_gpt2(), 3, "gpt2: 4 heads do not divide over parallel.tp 3; valid: 1, 2, 4");
     o.config.ffn = 21;
     refused(o, 2,
@@ -260,6 +333,8 @@ int main(void)
         cmocka_unit_test(test_two_ranks_equal_one),
         cmocka_unit_test(test_two_ranks_with_sequence_parallelism_equal_one),
         cmocka_unit_test(test_four_ranks_equal_one),
+        cmocka_unit_test(test_more_ranks_than_key_value_heads_equal_one),
+        cmocka_unit_test(test_adjacent_ranks_have_the_same_key_value_head),
         cmocka_unit_test(test_bf16_and_fp16_are_near),
         cmocka_unit_test(test_evaluation_has_the_same_loss),
         cmocka_unit_test(test_other_masks_and_other_shards_differ),

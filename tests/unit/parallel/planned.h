@@ -22,8 +22,9 @@ typedef struct planned_param {
     int block, also;
     bool tp_sharded, tp_partial;
     mesh_axes sharded, partial; // where neither of these two is set
-    int group;                  // of planned.group
-    unsigned writes;            // as in plan_use
+    plan_shared shared;
+    int group;       // of planned.group
+    unsigned writes; // as in plan_use
 } planned_param;
 
 // A parameter group after the first, which has the members of `planned`. NULL: ddp.
@@ -129,7 +130,8 @@ static status planned_make(const planned *x, plan **out, err *e)
                                  .group = q->group,
                                  .decays = q->cols > 0,
                                  .sharded = q->tp_sharded ? MESH_AXIS(AXIS_TP) : q->sharded,
-                                 .partial = q->tp_partial ? MESH_AXIS(AXIS_TP) : q->partial};
+                                 .partial = q->tp_partial ? MESH_AXIS(AXIS_TP) : q->partial,
+                                 .shared = q->shared};
         use[o.uses++] = (plan_use){.param = i, .block = q->block, .writes = q->writes};
         if (q->also && q->also != q->block)
             use[o.uses++] = (plan_use){.param = i, .block = q->also, .writes = q->writes};

@@ -170,7 +170,7 @@ static void test_a_group_has_process_groups_of_its_own(void **state)
                              8 * 4 / 2);
             assert_true(p->row[0].partial == 0 && p->row[0].copies == 0);
             assert_int_equal(own->partial, sharded ? 0 : cp);
-            assert_int_equal(own->counted, sharded || p->coord[AXIS_CP] == 0);
+            assert_int_equal(own->counted, sharded || p->coord[AXIS_CP] == 0 ? own->count : 0);
             plan_free(p);
         }
     }

@@ -270,7 +270,7 @@ static void test_the_first_and_the_last_stage_may_share(void **state)
         const plan_row *r = &p->row[0];
         assert_true(r->tied && plan_ties_stages(p));
         assert_true(r->bucket >= 0);
-        assert_int_equal(r->counted, x.rank == 0); // once in the norm
+        assert_int_equal(r->counted, x.rank == 0 ? r->count : 0); // once in the norm
         assert_int_equal(r->block, x.rank == 0 ? 0 : 3);
         assert_int_equal(r->tied_grad, -1);
         assert_false(p->row[2].tied);
@@ -320,12 +320,50 @@ static void test_the_norm_counts_every_parameter_once_over_tensor_parallel_ranks
     x.param[1].tp_partial = true;
     for (x.rank = 0; x.rank < 2; x.rank++) {
         plan *p = planned_open(&x);
-        assert_true(p->row[0].counted);
-        assert_int_equal(p->row[1].counted, x.rank == 0);
-        assert_int_equal(p->row[2].counted, x.rank == 0);
+        assert_int_equal(p->row[0].counted, p->row[0].count);
+        assert_int_equal(p->row[1].counted, x.rank == 0 ? p->row[1].count : 0);
+        assert_int_equal(p->row[2].counted, x.rank == 0 ? p->row[2].count : 0);
         assert_true(p->row[1].partial == MESH_AXIS(AXIS_TP) && p->row[2].partial == 0);
         plan_free(p);
     }
+}
+
+// Pairs of tensor-parallel ranks have the last 3 rows of parameter 0 in common.
+static void test_rows_that_ranks_share_are_counted_once_and_have_a_group(void **state)
+{
+    (void)state;
+    planned x = planned_blocks(3, 8, 4);
+    x.tp = 4, x.shard = 2, x.inner = "zero3";
+    x.param[0].tp_sharded = x.param[1].tp_sharded = true;
+    x.param[0].shared = (plan_shared){5, 2};
+    for (x.rank = 0; x.rank < 8; x.rank++) {
+        int group[PROCESS_GROUPS], shared = 0;
+        plan *p = planned_open(&x);
+        for (int i = plan_process_groups(p, group); i > 0; i--)
+            shared += group[i - 1] == GROUP_SHARED;
+        assert_int_equal(shared, 1);
+        assert_int_equal(plan_group_ranks(p, GROUP_SHARED), 2);
+        assert_int_equal(plan_group_index(p, GROUP_SHARED), x.rank % 2);
+        assert_int_equal(p->row[0].shared, 20);
+        assert_int_equal(p->row[0].counted, x.rank % 2 ? 20 : 32);
+        assert_int_equal(p->row[1].shared, 32);
+        assert_int_equal(p->row[1].counted, 32);
+        plan_free(p);
+    }
+    x.rank = 0;
+    x.param[1].shared = (plan_shared){5, 4};
+    err e = {0};
+    plan *none;
+    assert_int_equal(planned_make(&x, &none, &e), E_USAGE);
+    assert_string_equal(e.text,
+                        "parallel.tp: 4 ranks share a head of keys and values of b, and 2 one of "
+                        "another layer; valid: at most the key-value heads of each layer");
+    x.param[1].shared = (plan_shared){0, 1};
+    x.hook = (strategy_hook){.kind = HOOK_POWERSGD, .rank = 2, .min_compression_rate = 1.5};
+    assert_int_equal(planned_make(&x, &none, &e), E_USAGE);
+    assert_string_equal(e.text, "parallel.hook powersgd: 2 ranks of parallel.tp have the same rows "
+                                "of a, which it would not keep equal; valid: another hook, or at "
+                                "most as many ranks as key-value heads");
 }
 
 // ---- Bytes
@@ -514,6 +552,7 @@ int main(void)
         cmocka_unit_test(test_the_first_and_the_last_stage_may_share),
         cmocka_unit_test(test_two_uses_on_a_stage_are_summed_apart_over_micro_batches),
         cmocka_unit_test(test_the_norm_counts_every_parameter_once_over_tensor_parallel_ranks),
+        cmocka_unit_test(test_rows_that_ranks_share_are_counted_once_and_have_a_group),
         cmocka_unit_test(test_state_bytes_are_the_formulas_of_each_policy),
         cmocka_unit_test(test_the_host_tier_is_the_devices_own_memory),
         cmocka_unit_test(test_a_host_apart_has_bytes_of_its_own_and_is_swapped),
