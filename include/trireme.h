@@ -131,8 +131,8 @@ typedef struct trm_dataset {
                            void *labels, trm_error *error);
     // A sample is several documents of token ids, one after the other (packing). No document sees
     // another, and its positions count from its first token. `inputs` is int32_t [2, positions]: the
-    // ids, and then for each position the one at which its document begins. The label of a
-    // document's last position is ignored, whatever `labels` says.
+    // ids, and then for each position the one at which its document begins. The label of the position
+    // before such a start is ignored, whatever `labels` says.
     bool packed;
 } trm_dataset;
 

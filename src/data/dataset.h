@@ -26,8 +26,8 @@ typedef struct dataset_shape {
     int64_t labels;   // elements per sample: L token ids (I32), 1 class (I32), or targets (F32)
     dtype label_type; // I32 (class or token id, -100 is ignored) or F32 (regression target)
     // A sample is documents one after the other, which do not see each other. inputs is then 2L: L token ids,
-    // and for each token the position 0 … L-1 of the sample at which its document begins. The label of a
-    // document's last token is -100.
+    // and for each token the position 0 … L-1 of the sample at which its document begins. The label of the
+    // token before such a start is -100.
     bool documents;
 } dataset_shape;
 

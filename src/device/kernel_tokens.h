@@ -6,6 +6,7 @@
 
 #include "base/target.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 // The tokens that the rows of a matrix stand for, where a rank may have some of them only. A rank has
@@ -26,8 +27,12 @@ typedef struct kernel_tokens {
 // `seq` consecutive tokens of each sequence, and no others, from position `start` on.
 static inline kernel_tokens kernel_tokens_from(int64_t seq, int64_t start)
 {
-    return (kernel_tokens){
-        .seq = seq, .full_seq = seq, .chunk = seq, .start = {start, 0}, .first_row = 0};
+    return (kernel_tokens){.seq = seq,
+                           .full_seq = seq,
+                           .chunk = seq,
+                           .start = {start, 0},
+                           .first_row = 0,
+                           .documents = NULL};
 }
 
 // The position in its full sequence of token i < seq of a sequence.

@@ -173,6 +173,51 @@ static void packed_documents_train_as_documents(void **state)
     }
 }
 
+static void packed_documents_on_two_data_parallel_ranks_train_as_documents(void **state)
+{
+    (void)state;
+    static packed_notes one, other;
+    const char *const *pairs =
+        ON("parallel.dp", "zero3", "launch.ranks", "2", "train.precision", "bf16");
+    run_data(false, pairs, &one);
+    run_data(true, pairs, &other);
+    check("zero3", &one, &other, 0);
+}
+
+static trm_status read_own_packed(void *context, int rank, int ranks, uint64_t index, void *inputs,
+                                  void *labels, trm_error *e)
+{
+    (void)rank, (void)ranks;
+    if (index >= 8 * STEPS - 3) return TRM_END; // the last batch has padding
+    return read_packed(context, index, inputs, labels, e);
+}
+
+static trm_status read_own_apart(void *context, int rank, int ranks, uint64_t index, void *inputs,
+                                 void *labels, trm_error *e)
+{
+    (void)rank, (void)ranks;
+    if (index >= (8 * STEPS - 3) * DOCUMENTS) return TRM_END;
+    return read_apart(context, index, inputs, labels, e);
+}
+
+static void packed_samples_of_a_rank_may_end(void **state)
+{
+    (void)state;
+    static packed_notes notes[2];
+    const trm_dataset data[2] = {
+        {.positions = DOCUMENT, .read_own = read_own_apart},
+        {.positions = PACKED, .read_own = read_own_packed, .packed = true}};
+    for (int i = 0; i < 2; i++) {
+        trm_job *job = open_job(i ? &packed : &apart, NULL);
+        ACCEPT(trm_job_use_data(job, TRM_TRAIN, &data[i], &error));
+        SET(job, "train.global_batch", i ? "8" : "24", "train.micro_batch", i ? "2" : "6");
+        ACCEPT(trm_run(job, i ? train_packed : train_apart, &notes[i], &error));
+        trm_job_close(job);
+    }
+    assert_true(notes[1].positions[STEPS - 1] == 5 * PACKED);
+    check("read_own", &notes[0], &notes[1], 0);
+}
+
 // The negative control: the same tokens without the starts of documents.
 static trm_status read_joined(void *context, uint64_t sample, void *inputs, void *labels,
                               trm_error *e)
@@ -229,6 +274,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(packed_documents_train_as_documents, enter_folder,
+                                        leave_folder),
+        cmocka_unit_test_setup_teardown(
+            packed_documents_on_two_data_parallel_ranks_train_as_documents, enter_folder,
+            leave_folder),
+        cmocka_unit_test_setup_teardown(packed_samples_of_a_rank_may_end, enter_folder,
                                         leave_folder),
         cmocka_unit_test_setup_teardown(joined_documents_train_otherwise, enter_folder,
                                         leave_folder),

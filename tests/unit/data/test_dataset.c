@@ -238,6 +238,30 @@ static void vectors_of_every_type_are_read(void **state)
         }
 }
 
+static void starts_that_cannot_be_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t start[4];
+        const char *says; // NULL: they can be
+    } cases[] = {
+        {{0, 0, 0, 0}, NULL},
+        {{0, 1, 2, 3}, NULL},
+        {{0, 0, 2, 2}, NULL},
+        {{1, 1, 1, 1}, "the document of position 0 begins at 1; valid: 0"},
+        {{0, 0, 1, 1}, "position 2 begins at 1; valid: 2, or where that of the last position"},
+        {{0, 1, 0, 0}, "position 2 begins at 0"},
+        {{0, 0, 0, 4}, "position 3 begins at 4"},
+        {{0, -1, 2, 2}, "position 1 begins at -1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        err e = {0};
+        const status found = dataset_check_starts(cases[i].start, 4, &e);
+        assert_int_equal(found, cases[i].says ? E_USAGE : OK);
+        if (cases[i].says) assert_says(&e, cases[i].says);
+    }
+}
+
 static void float_labels_are_regression_targets(void **state)
 {
     const float xs[2] = {1, 2}, ys[2] = {0.25f, -7};
@@ -332,6 +356,7 @@ int main(void)
         SCRATCH_TEST(impossible_blends_are_refused),
         cmocka_unit_test(mock_depends_only_on_seed_and_sample),
         SCRATCH_TEST(vectors_of_every_type_are_read),
+        cmocka_unit_test(starts_that_cannot_be_are_named),
         SCRATCH_TEST(float_labels_are_regression_targets),
         SCRATCH_TEST(a_sample_may_have_several_targets),
         SCRATCH_TEST(wrong_vectors_are_refused_one_by_one),
