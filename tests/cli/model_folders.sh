@@ -98,7 +98,7 @@ awk '
         skip = 1
     }
     !skip { print }
-    skip && /^    },/ { skip = 0 }' gemma3/config.json | sed 's/"dtype"/"torch_dtype"/; s/"text_config": {/&"torch_dtype": "bfloat16",/' >four/config.json
+    skip && /^    },/ { skip = 0 }' gemma3/config.json | sed 's/"dtype"/"torch_dtype"/; s/"text_config": {/&"torch_dtype": "bfloat16",/; s/"vision_config": {/&"torch_dtype": "float16",/' >four/config.json
 train --model.path gemma3 --train.out five --train.steps 3 --optimizer.lr 1e-1
 train --model.path four --train.out four_out --train.steps 3 --optimizer.lr 1e-1
 expect_same_losses five four_out
