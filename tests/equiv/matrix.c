@@ -15,7 +15,7 @@ static const struct {
     [DIM_SHARD] = {"shard", {"1", "2", "3", "4", "5", "6", "7", "8"}},
     [DIM_PP] = {"pp", {"1", "2", "4", "3"}},
     [DIM_CP] = {"cp", {"1", "2", "4", "3"}},
-    [DIM_TP] = {"tp", {"1", "2", "2sp"}},
+    [DIM_TP] = {"tp", {"1", "2", "2sp", "4"}}, // 4: more than the llamas have key-value heads
     [DIM_OUTER] = {"outer", {"ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"}},
     [DIM_INNER] = {"inner", {"ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"}},
     [DIM_SCHEDULE] = {"schedule", {"1f1b", "gpipe", "interleaved", "zb"}},
@@ -109,7 +109,8 @@ static void set_tiers(const point *p, memory_tier out[PLAN_STATES])
 
 void matrix_options(const point *p, trainer_options *o)
 {
-    static const int pp[] = {1, 2, 4, 3}, cp[] = {1, 2, 4, 3}, reshard[] = {1, 0, 2};
+    static const int pp[] = {1, 2, 4, 3}, cp[] = {1, 2, 4, 3}, tp[] = {1, 2, 2, 4},
+                     reshard[] = {1, 0, 2};
     static const dtype precision[] = {F32, BF16, F16};
     static const pipeline_schedule order[] = {PIPE_1F1B, PIPE_GPIPE, PIPE_INTERLEAVED, PIPE_ZB};
     const pipeline_schedule how = order[p->v[DIM_SCHEDULE]];
@@ -135,7 +136,7 @@ void matrix_options(const point *p, trainer_options *o)
     o->mesh.size[AXIS_DP_SHARD] = shard;
     o->mesh.size[AXIS_PP] = pp[p->v[DIM_PP]];
     o->mesh.size[AXIS_CP] = cp[p->v[DIM_CP]];
-    o->mesh.size[AXIS_TP] = p->v[DIM_TP] ? 2 : 1;
+    o->mesh.size[AXIS_TP] = tp[p->v[DIM_TP]];
     o->mesh.ranks = 1;
     for (int a = 0; a < AXES; a++) o->mesh.ranks *= o->mesh.size[a];
 }

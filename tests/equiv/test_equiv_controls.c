@@ -28,6 +28,7 @@ typedef enum fault_kind {
     SKIP,         // instruction `skip` does nothing
     TP_SUM,       // partial gradients are not summed over tensor-parallel ranks
     TIED_SUM,     // tied gradients are not added
+    SHARED_SUM,   // gradients of shared heads of keys and values are not summed
     MESSAGE,      // messages hold zeros
     ONE_SLOT,     // all buckets are unsharded into one slot and overwrite weights in use
     ONE_ACT_GRAD, // all activation gradients lie in one slot
@@ -81,7 +82,8 @@ status __wrap_calls_issue(const calls_run *r, const schedule_call *c, int count,
 {
     status result = OK;
     for (int i = 0; i < count; i++)
-        if (!is(AXIS) || !(c[i].group & (int)MESH_AXIS(broken->axis)))
+        if ((!is(AXIS) || !(c[i].group & (int)MESH_AXIS(broken->axis))) &&
+            (!is(SHARED_SUM) || c[i].group != GROUP_SHARED))
             TRY(__real_calls_issue(r, &c[i], 1, array, shards, e));
 done:
     return result;
@@ -348,6 +350,9 @@ static const fault FAULTS[] = {
     {"keys and values are not gathered", "cp=2", ALL = NO_KV},
     {"gradients of keys and values are not summed", "cp=2", ALL = KV_GRADS},
     {"gradients of keys and values are not summed", "model=llama,cp=4,inner=zero3", ALL = KV_GRADS},
+    {"gradients of shared key-value heads are not summed", "model=llama,tp=4", ALL = SHARED_SUM},
+    {"gradients of shared key-value heads are not summed", S2 "zero3,model=llama_tied,tp=4",
+     ALL = SHARED_SUM},
     {"every cp rank adds all squares to the norm", "cp=2", ALL = ALL_SQUARES},
     {"every replica adds all squares to the norm", R2 "ddp", ALL = ALL_SQUARES},
     {"the loss is counted for every cp rank", "cp=2", ALL = TWO_LOSSES},
