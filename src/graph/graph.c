@@ -276,6 +276,11 @@ void build_transposed(graph *g, graph_value *param)
     for (int i = 0; i < p->pieces; i++) p->piece[i].transposed = true;
 }
 
+void build_conv_weight(graph *g, graph_value *param)
+{
+    g->param[param->param].piece[0].is_conv = true;
+}
+
 void build_piece(graph *g, graph_value *param, const char *name, int64_t rows)
 {
     graph_param *p = &g->param[param->param];

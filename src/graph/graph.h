@@ -16,13 +16,14 @@
 #include "base/recompute.h"
 #include "comm/segment.h"
 #include "device/kernel_needs.h"
+#include "graph/ops.h"
 
 typedef struct graph graph;
 typedef struct graph_value graph_value;
 typedef struct graph_node graph_node;
 
 enum { GRAPH_DIMS = 4, NODE_INPUTS = 8, NODE_OUTPUTS = 4 };
-enum { PARAM_DIMS = 2, PARAM_PIECES = 3, PARAM_NAME_BYTES = 96 };
+enum { PARAM_DIMS = 2, PARAM_PIECES = 3, PARAM_SECTIONS = 4, PARAM_NAME_BYTES = 96 };
 
 // The memory region that a value lives in while a list runs. The caller of execute.h provides all but NONE and PARAM.
 typedef enum graph_region {
@@ -35,48 +36,12 @@ typedef enum graph_region {
     REGION_SAVED_FOR_WGRAD, // saved from a block's dgrad to its wgrad
     REGION_WORKSPACE,       // scratch that all blocks share; dies with the list
     REGION_CACHE,           // GRAPH_DECODE: keys and values of earlier tokens
-    REGION_IDS,             // token ids, or the features of a model without tokens
+    REGION_STATE, // GRAPH_DECODE: what a block remembers of earlier tokens, of a fixed size
+    REGION_IDS,   // token ids, or the features of a model without tokens
     REGION_LABELS,
     REGION_PARAM, // a compute weight
     REGIONS
 } graph_region;
-
-// The kinds of nodes: OP_EMBEDDING, whose row is op_embedding (op.h). fuse.c makes those that stand for two nodes.
-#define GRAPH_OPS(OP)                                                                              \
-    OP(EMBEDDING, embedding)                                                                       \
-    OP(LINEAR, linear)                                                                             \
-    OP(LINEAR_ACTIVATION, linear_activation)                                                       \
-    OP(NORM, norm)                                                                                 \
-    OP(ADD_NORM, add_norm)                                                                         \
-    OP(QK_NORM, qk_norm)                                                                           \
-    OP(ROPE, rope)                                                                                 \
-    OP(ATTENTION, attention)                                                                       \
-    OP(ACTIVATION, activation)                                                                     \
-    OP(GLU, glu)                                                                                   \
-    OP(ADD, add)                                                                                   \
-    OP(DROPOUT, dropout)                                                                           \
-    OP(DROPOUT_ADD, dropout_add)                                                                   \
-    OP(CONVERT, convert)                                                                           \
-    OP(COPY_TO_TP, copy_to_tp)                                                                     \
-    OP(REDUCE_FROM_TP, reduce_from_tp)                                                             \
-    OP(GATHER_FROM_SP, gather_from_sp)                                                             \
-    OP(SCATTER_TO_SP, scatter_to_sp)                                                               \
-    OP(GATHER_FROM_CP, gather_from_cp)                                                             \
-    OP(SCATTER_TO_CP, scatter_to_cp)                                                               \
-    OP(LINEAR_CROSS_ENTROPY, linear_cross_entropy)                                                 \
-    OP(LINEAR_SQUARE_ERROR, linear_square_error)                                                   \
-    OP(EMBEDDING_GRAD, embedding_grad)                                                             \
-    OP(LINEAR_GRAD_INPUT, linear_grad_input)                                                       \
-    OP(LINEAR_GRAD_WEIGHT, linear_grad_weight)                                                     \
-    OP(NORM_GRAD, norm_grad)                                                                       \
-    OP(QK_NORM_GRAD, qk_norm_grad)                                                                 \
-    OP(ATTENTION_GRAD, attention_grad)                                                             \
-    OP(ACTIVATION_GRAD, activation_grad)                                                           \
-    OP(GLU_GRAD, glu_grad)
-
-#define GRAPH_ENUMERATOR(kind, name) OP_##kind,
-typedef enum graph_op { GRAPH_OPS(GRAPH_ENUMERATOR) OPS } graph_op;
-#undef GRAPH_ENUMERATOR
 
 // The meaning of a dimension of a parameter. It decides the axis over which the dimension is sharded
 // (tensor_parallel.c).
@@ -105,13 +70,14 @@ typedef struct graph_param {
         char name[PARAM_NAME_BYTES];
         int64_t rows;    // of dim[0]
         bool transposed; // the file holds [dim[1], rows]
+        bool is_conv;    // the file holds [rows, 1, dim[1]]
         // The piece is two halves, and the file holds `run` rows of each in turn. 0: the rows in their order
         int64_t run;
     } piece[PARAM_PIECES];
     // Where rows are sharded they are a concatenation of sections, and each section is sharded by itself
     // (queries, keys and values). section[i] counts the rows of a full section.
     int sections;
-    int64_t section[PARAM_PIECES];
+    int64_t section[PARAM_SECTIONS];
     // The axes over which a use of the parameter gives the full gradient on every rank, and those over
     // which it gives a summand. Set by the ops that use the parameter.
     mesh_axes grad_full, grad_partial;
@@ -178,10 +144,25 @@ typedef struct graph_node_attr {
         } rope;
         struct {
             axis axis;                   // that the node communicates over
-            int64_t first_col, cols;     // cp: the columns of qkv that hold keys and values
-            const comm_segment *segment; // cp: [segments] of the gathered keys and values
+            int64_t first_col, cols;     // cp: the columns of the input that are gathered
+            const comm_segment *segment; // cp: [segments] of what is gathered
             int segments;
         } over;
+        struct {
+            bool gated, silu;
+        } conv;
+        struct {
+            int64_t heads, key_heads, key_dim, value_dim; // of this rank
+            float scale, eps;
+        } delta;
+        struct {
+            int64_t head_dim;
+            float eps;
+            bool silu;
+        } gate;
+        struct {
+            int64_t first, cols;
+        } take;
         kernel_activation act;
         struct {
             float alpha, beta;
@@ -278,6 +259,7 @@ typedef struct graph_bytes {
     size_t input, output, saved, workspace;
     size_t saved_for_wgrad; // 0 unless the backward is split
     size_t cache_row;       // GRAPH_DECODE: bytes per token of the block's key-value cache
+    size_t state;           // GRAPH_DECODE: of REGION_STATE, zeros before the first token
 } graph_bytes;
 
 // FLOPs of matrix products and attention, for one micro-batch.
@@ -350,6 +332,8 @@ graph_value *build_weight(graph *g, const char *name, int64_t rows, int64_t cols
 void build_roles(graph *g, graph_value *param, graph_role rows, graph_role cols);
 // Files hold the parameter as [cols, rows] (GPT-2's Conv1D).
 void build_transposed(graph *g, graph_value *param);
+// Files hold the parameter as [rows, 1, cols] (the weight of a depthwise Conv1d).
+void build_conv_weight(graph *g, graph_value *param);
 // Appends a piece: the parameter's next `rows` rows are tensor `name` of a file. Without: one tensor.
 void build_piece(graph *g, graph_value *param, const char *name, int64_t rows);
 // The last piece is two halves, of which the file holds `run` rows each in turn: a head's queries and then its

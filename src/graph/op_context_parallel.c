@@ -1,7 +1,7 @@
 // op_context_parallel.c -- context parallelism: each rank of a group has some tokens of every
-// sequence (Dubey et al. 2024, section 3.3.2). All ops but attention compute a row from that row
-// alone. Attention reads the keys and values of earlier tokens too, so it gathers those of all
-// tokens, and sums their gradients over the ranks.
+// sequence (Dubey et al. 2024, section 3.3.2). Most ops compute a row from that row alone. Attention
+// reads the keys and values of earlier tokens too, so it gathers those of all tokens, and sums their
+// gradients over the ranks. A convolution does the same with its input.
 //
 // A sequence is cut into 2n chunks for n ranks, and rank i has chunks i and 2n-1-i. So all ranks have
 // the same share of the causal work. With two ranks:
@@ -15,8 +15,8 @@
 //   gather_from_cp   in qkv          out kv                   copy to the rank's places, all-gather
 //   scatter_to_cp    in d_kv, dqkv   out dqkv, in place       reduce-scatter, copy from the places
 //
-// kv is gathered again in the backward; it is never saved. Called by op_attention.c, and through the
-// table of ops.
+// kv is gathered again in the backward; it is never saved. Called by op_attention.c and op_conv.c, and
+// through the table of ops.
 //
 // d_kv has the compute type. A rank sums it in fp32 over its queries and rounds it once, and the
 // reduce-scatter sums in fp32 and rounds once. So 16-bit gradients are rounded once more than those of
@@ -76,7 +76,7 @@ graph_value *graph_gather_from_cp(graph *g, graph_value *qkv, int64_t first_col,
     n->attr.u.over.segment = new_segments(g, cols);
     n->attr.u.over.segments = 2 * (int)g->batch;
     graph_set_output(n, 0,
-                     graph_new_value(g, "gathered keys and values", qkv->type, 2,
+                     graph_new_value(g, "gathered columns", qkv->type, 2,
                                      (int64_t[]){g->batch * g->sequences.tokens.full_seq, cols}));
     n->out[0]->sharding =
         (graph_sharding){qkv->sharding.rows & ~MESH_AXIS(AXIS_CP), qkv->sharding.cols};
@@ -88,7 +88,7 @@ graph_value *graph_scatter_to_cp(graph *g, const graph_node *gather, graph_value
 {
     graph_node *d = graph_new_grad_node(g, OP_SCATTER_TO_CP, gather);
     d->in[0] = d_kv, d->in[1] = dqkv;
-    graph_set_output(d, 0, graph_new_like(g, "attention dqkv", dqkv));
+    graph_set_output(d, 0, graph_new_like(g, dqkv->name, dqkv));
     return d->out[0];
 }
 
