@@ -1,6 +1,7 @@
 // decoder.c -- forward passes with a key-value cache. See decoder.h. A prompt runs through graphs
 // that are traced for its length. Each further token runs through graphs of length one. Both use
-// the same weights and cache.
+// the same weights and cache. Blocks may also have a state, which no token leaves: a decoder that is
+// rewound sets it to zeros, and feeds the tokens that are kept again.
 #include "infer/decoder.h"
 
 #include "base/alloc.h"
@@ -34,12 +35,19 @@ struct decoder {
     int32_t *host_ids;    // [max_tokens] MEMORY_HOST
     size_t *cache_offset; // [blocks] in bytes
     size_t cache_bytes;
+    char *state;          // of all blocks; zeros before the first token
+    size_t *state_offset; // [blocks] in bytes
+    size_t state_bytes;
+    int32_t *fed; // [max_tokens] the tokens so far, where there is a state
+    int64_t kept; // of these, those that the next run feeds again; 0: none
     float *rope;
     size_t rope_bytes;
     void *host_logits;    // [vocab] in the compute type, MEMORY_HOST
     float *logits;        // [vocab]
     void ***block_weight; // [blocks] the weights of a block, by its parameters
 };
+
+static const char WHAT[] = "the decoder";
 
 static void scratch_close(decoder *x)
 {
@@ -122,6 +130,20 @@ done:
     return result;
 }
 
+static status open_state(decoder *x, err *e)
+{
+    status result = OK;
+    for (int b = 0; b < x->one->blocks; b++) {
+        x->state_offset[b] = x->state_bytes;
+        x->state_bytes += size_align(x->one->block[b].g->bytes.state, DEVICE_ALIGN);
+    }
+    if (x->state_bytes == 0) return OK;
+    TRY(device_alloc(x->device, MEMORY_DEVICE, x->state_bytes, (void **)&x->state, e));
+    TRY(alloc_array(&x->fed, (size_t)x->max_tokens, sizeof *x->fed, WHAT, e));
+done:
+    return result;
+}
+
 static status open_cache(decoder *x, err *e)
 {
     status result = OK;
@@ -147,8 +169,6 @@ static status open_rope(decoder *x, err *e)
 done:
     return result;
 }
-
-static const char WHAT[] = "the decoder";
 
 static status bind_blocks(decoder *x, err *e)
 {
@@ -198,6 +218,7 @@ status decoder_open(device *d, const model_family *f, const void *config, dtype 
     x->ids_below = limits.tokens;
     TRY(alloc_zeroed(&x->weight, (size_t)x->one->params, sizeof(void *), WHAT, e));
     TRY(alloc_zeroed(&x->cache_offset, (size_t)x->one->blocks, sizeof(size_t), WHAT, e));
+    TRY(alloc_zeroed(&x->state_offset, (size_t)x->one->blocks, sizeof(size_t), WHAT, e));
     TRY(alloc_zeroed(&x->block_weight, (size_t)x->one->blocks, sizeof(void **), WHAT, e));
     TRY(device_alloc(d, MEMORY_HOST, (size_t)x->vocab * dtype_bytes(precision), &x->host_logits,
                      e));
@@ -205,6 +226,7 @@ status decoder_open(device *d, const model_family *f, const void *config, dtype 
     TRY(scratch_reserve(x, x->one, e)); // a token allocates nothing
     TRY(load_weights(x, weights, e));
     TRY(open_cache(x, e));
+    TRY(open_state(x, e));
     TRY(open_rope(x, e));
     TRY(bind_blocks(x, e));
     *out = x;
@@ -222,6 +244,7 @@ void decoder_close(decoder *x)
     scratch_close(x);
     device_release(d, MEMORY_DEVICE, x->weights, x->weights_bytes);
     if (x->cache) device_release(d, MEMORY_DEVICE, x->cache, x->cache_bytes + 64);
+    if (x->state) device_release(d, MEMORY_DEVICE, x->state, x->state_bytes);
     device_release(d, MEMORY_DEVICE, x->ids, (size_t)x->max_tokens * sizeof(int32_t));
     device_release(d, MEMORY_HOST, x->host_ids, (size_t)x->max_tokens * sizeof(int32_t));
     device_release(d, MEMORY_HOST, x->host_logits, (size_t)x->vocab * dtype_bytes(x->type));
@@ -230,6 +253,8 @@ void decoder_close(decoder *x)
     free(x->block_weight);
     free(x->weight);
     free(x->cache_offset);
+    free(x->state_offset);
+    free(x->fed);
     free(x->logits);
     model_close(x->one);
     free(x);
@@ -242,12 +267,22 @@ int64_t decoder_vocab(const decoder *x)
 
 int64_t decoder_position(const decoder *x)
 {
-    return x->position;
+    return x->kept ? x->kept : x->position;
 }
 
 void decoder_rewind(decoder *x, int64_t keep)
 {
-    if (keep < x->position) x->position = keep;
+    if (keep >= decoder_position(x)) return;
+    x->kept = x->state ? keep : 0;
+    x->position = x->state ? 0 : keep;
+}
+
+// Sets the state to zeros before the first token.
+static void begin_state(decoder *x)
+{
+    kernel_call c = {.kind = K_FILL};
+    c.u.fill = (kernel_fill_args){.dst = x->state, .bytes = (int64_t)x->state_bytes};
+    if (x->state && x->position == 0) device_launch(x->stream, &c);
 }
 
 static status run_blocks(decoder *x, const model *m, err *e)
@@ -267,25 +302,19 @@ static status run_blocks(decoder *x, const model *m, err *e)
         c.base[REGION_WORKSPACE] = s->workspace;
         c.base[REGION_IDS] = x->ids + (size_t)x->position * sizeof(int32_t);
         c.base[REGION_CACHE] = x->cache + x->cache_offset[b];
+        if (x->state) c.base[REGION_STATE] = x->state + x->state_offset[b];
         TRY(graph_run_forward(&c, e));
     }
 done:
     return result;
 }
 
-status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float **logits, err *e)
+// Runs the tokens ids[count] after those so far, and computes the logits of the next token.
+static status run_tokens(decoder *x, const int32_t *ids, int64_t count, err *e)
 {
     status result = OK;
     model *prompt = NULL;
     const model *m = x->one;
-    if (count < 1) FAIL(E_USAGE, "the prompt is empty");
-    if (x->position + count > x->max_tokens)
-        FAIL(E_USAGE, "%lld tokens do not fit: there is room for %lld",
-             (long long)(x->position + count), (long long)x->max_tokens);
-    for (int64_t i = 0; i < count; i++)
-        if (ids[i] < 0 || ids[i] >= x->ids_below)
-            FAIL(E_USAGE, "token id %d is not in the model's vocabulary of %d", ids[i],
-                 x->ids_below);
     if (count > 1) {
         TRY(open_model(x, count, &prompt, e));
         m = prompt;
@@ -294,6 +323,9 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
     memcpy(x->host_ids, ids, (size_t)count * sizeof *ids);
     x->device->ops->copy(x->stream, x->ids + (size_t)x->position * sizeof(int32_t), x->host_ids,
                          (size_t)count * sizeof(int32_t));
+    if (x->fed && x->fed + x->position != ids)
+        memcpy(x->fed + x->position, ids, (size_t)count * sizeof *ids);
+    begin_state(x);
     TRY(run_blocks(x, m, e));
     const char *from = x->scratch.boundary[(m->blocks - 1) % 2];
     x->device->ops->copy(x->stream, x->host_logits, from, (size_t)x->vocab * dtype_bytes(x->type));
@@ -301,8 +333,28 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
     dtype_convert(x->logits, F32, x->host_logits, x->type, (size_t)x->vocab);
     graph_finish_logits(&m->block[m->blocks - 1].g->logits_of, x->logits, x->vocab);
     x->position += count;
-    *logits = x->logits;
 done:
     model_close(prompt);
+    return result;
+}
+
+status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float **logits, err *e)
+{
+    status result = OK;
+    const int64_t all = decoder_position(x) + count;
+    if (count < 1) FAIL(E_USAGE, "the prompt is empty");
+    if (all > x->max_tokens)
+        FAIL(E_USAGE, "%lld tokens do not fit: there is room for %lld", (long long)all,
+             (long long)x->max_tokens);
+    for (int64_t i = 0; i < count; i++)
+        if (ids[i] < 0 || ids[i] >= x->ids_below)
+            FAIL(E_USAGE, "token id %d is not in the model's vocabulary of %d", ids[i],
+                 x->ids_below);
+    const int64_t kept = x->kept;
+    x->kept = 0;
+    if (kept) TRY(run_tokens(x, x->fed, kept, e));
+    TRY(run_tokens(x, ids, count, e));
+    *logits = x->logits;
+done:
     return result;
 }

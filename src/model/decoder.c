@@ -2,6 +2,7 @@
 // model_family by every family of text models. Does not know the families.
 #include "model/decoder.h"
 
+#include "graph/mixers.h"
 #include "model/fields.h"
 
 #include <math.h>
@@ -26,15 +27,16 @@ int decoder_key(const void *config, int block)
     const model_config *c = config;
     if (block == 0) return KEY_EMBED;
     if (block == c->layers + 1) return KEY_HEAD;
-    const int kind =
-        2 * model_layer_has(&c->sliding, block - 1) + model_layer_has(&c->rotating, block - 1);
-    return KEY_LAYER + kind + (c->scale_by_layer ? 4 * block : 0);
+    const int kind = 4 * model_layer_has(&c->attending, block - 1) +
+                     2 * model_layer_has(&c->sliding, block - 1) +
+                     model_layer_has(&c->rotating, block - 1);
+    return KEY_LAYER + kind + (c->scale_by_layer ? 8 * block : 0);
 }
 
 // Declares a parameter of pieces with `rows` rows each; cols 0: a vector.
 static graph_value *declare(graph *g, const decoder_tensor *t, const char *kind,
                             const int64_t rows[PARAM_PIECES], int64_t cols, graph_init init,
-                            double std)
+                            double std, int64_t run)
 {
     char name[PARAM_NAME_BYTES];
     int64_t all = 0;
@@ -44,6 +46,7 @@ static graph_value *declare(graph *g, const decoder_tensor *t, const char *kind,
     for (int i = 0; i < PARAM_PIECES && t->piece[i]; i++) {
         snprintf(name, sizeof name, "%s.%s", t->piece[i], kind);
         build_piece(g, w, name, rows[i]);
+        if (run && i == 0) build_interleaved(g, w, run);
     }
     return w;
 }
@@ -52,13 +55,15 @@ static graph_value *vector(graph *g, const char *name, const char *kind, int64_t
                            graph_init init)
 {
     return declare(g, &(decoder_tensor){name, {NULL}}, kind, (int64_t[PARAM_PIECES]){rows}, 0, init,
-                   0);
+                   0, 0);
 }
 
 // A linear layer from `in` columns to the rows of its pieces.
 typedef struct decoder_linear {
     const decoder_tensor *tensor;
     int64_t rows[PARAM_PIECES], in;
+    int64_t
+        run; // the first piece is two halves, of which files hold so many rows in turn; 0: it is not
     graph_role out_role, in_role;
     bool bias;
     double std;
@@ -67,12 +72,12 @@ typedef struct decoder_linear {
 static graph_value *linear(graph *g, graph_value *x, const decoder_linear *l,
                            const decoder_form *form)
 {
-    graph_value *w = declare(g, l->tensor, "weight", l->rows, l->in, INIT_NORMAL, l->std),
+    graph_value *w = declare(g, l->tensor, "weight", l->rows, l->in, INIT_NORMAL, l->std, l->run),
                 *b = NULL;
     build_roles(g, w, l->out_role, l->in_role);
     if (form->transposed) build_transposed(g, w);
     if (l->bias) {
-        b = declare(g, l->tensor, "bias", l->rows, 0, INIT_ZEROS, 0);
+        b = declare(g, l->tensor, "bias", l->rows, 0, INIT_ZEROS, 0, l->run);
         build_roles(g, b, l->out_role, ROLE_NONE);
     }
     return build_linear(g, x, w, b);
@@ -146,17 +151,29 @@ static graph_value *prepare(graph *g, graph_value *qkv, const model_config *c, i
     return norms && form->qk_norm_after_rope ? qk_norm(g, qkv, c) : qkv;
 }
 
-static graph_value *attention(graph *g, graph_value *x, const model_config *c, int layer)
+// Queries, keys and values. *gates gets the gates of attention's output; NULL: it has none.
+static graph_value *project_qkv(graph *g, graph_value *x, const model_config *c,
+                                graph_value **gates)
 {
     const decoder_form *form = c->family->decoder;
     const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
     const decoder_linear in = {.tensor = &form->names.qkv,
-                               .rows = {q, kv, kv},
+                               .rows = {form->output_gate ? 2 * q : q, kv, kv},
                                .in = c->hidden,
                                .out_role = ROLE_HEADS,
                                .in_role = ROLE_EMBED,
                                .bias = c->attention_bias,
+                               .run = form->output_gate ? c->head_dim : 0,
                                .std = c->init_std};
+    graph_value *h = linear(g, x, &in, form), *qkv = h;
+    *gates = form->output_gate ? build_take_columns(g, h, q, q, &qkv) : NULL;
+    return qkv;
+}
+
+static graph_value *attention(graph *g, graph_value *x, const model_config *c, int layer)
+{
+    const decoder_form *form = c->family->decoder;
+    const int64_t q = c->heads * c->head_dim;
     const decoder_linear out = {.tensor = &form->names.output,
                                 .rows = {c->hidden},
                                 .in = q,
@@ -172,9 +189,115 @@ static graph_value *attention(graph *g, graph_value *x, const model_config *c, i
                                  .dropout = c->dropout.attention,
                                  .window = has_window ? c->window : 0,
                                  .softcap = c->attention_softcap};
-    graph_value *h = prepare(g, linear(g, x, &in, form), c, layer);
+    graph_value *gates, *h = prepare(g, project_qkv(g, x, c, &gates), c, layer);
     h = build_attention(g, h, &how);
+    if (gates) h = build_gate(g, h, gates, &(graph_gate){.gain = NULL});
     return linear(g, h, &out, form);
+}
+
+// The taps of a convolution of `cols` columns.
+static graph_value *taps(graph *g, const model_config *c, int64_t cols, graph_role role)
+{
+    char name[PARAM_NAME_BYTES];
+    snprintf(name, sizeof name, "%s.weight", c->family->decoder->names.taps);
+    graph_value *w = build_weight(g, name, cols, c->conv_width, INIT_NORMAL, c->init_std);
+    build_roles(g, w, role, ROLE_NONE);
+    build_conv_weight(g, w);
+    return w;
+}
+
+// after * conv(before * x), between two projections.
+static graph_value *short_conv(graph *g, graph_value *x, const model_config *c, int layer)
+{
+    (void)layer;
+    const decoder_form *form = c->family->decoder;
+    const decoder_linear in = {.tensor = &form->names.conv_in,
+                               .rows = {c->hidden, c->hidden, c->hidden},
+                               .in = c->hidden,
+                               .out_role = ROLE_MLP,
+                               .in_role = ROLE_EMBED,
+                               .bias = c->conv_bias,
+                               .std = c->init_std};
+    const decoder_linear out = {.tensor = &form->names.conv_out,
+                                .rows = {c->hidden},
+                                .in = c->hidden,
+                                .out_role = ROLE_EMBED,
+                                .in_role = ROLE_MLP,
+                                .bias = c->conv_bias,
+                                .std = output_std(c)};
+    graph_value *h = linear(g, x, &in, form), *bias = NULL;
+    if (c->conv_bias) {
+        bias = vector(g, form->names.taps, "bias", c->hidden, INIT_ZEROS);
+        build_roles(g, bias, ROLE_MLP, ROLE_NONE);
+    }
+    h = build_causal_conv(
+        g, h, &(graph_conv){.w = taps(g, c, c->hidden, ROLE_MLP), .bias = bias, .gated = true});
+    return linear(g, h, &out, form);
+}
+
+// A parameter with a number for each head, under its full name.
+static graph_value *head_numbers(graph *g, const char *name, int64_t heads)
+{
+    graph_value *w = build_weight(g, name, heads, 0, INIT_ONES, 0);
+    build_roles(g, w, ROLE_HEADS, ROLE_NONE);
+    return w;
+}
+
+// A projection of a gated delta rule from the residual.
+static graph_value *delta_in(graph *g, graph_value *x, const model_config *c,
+                             const decoder_tensor *t, int64_t first, int64_t second)
+{
+    const decoder_linear in = {.tensor = t,
+                               .rows = {first, second},
+                               .in = c->hidden,
+                               .out_role = ROLE_HEADS,
+                               .in_role = ROLE_EMBED,
+                               .std = c->init_std};
+    return linear(g, x, &in, c->family->decoder);
+}
+
+// A gated delta rule behind a convolution of its queries, keys and values; its output is normed and gated.
+static graph_value *delta(graph *g, graph_value *x, const model_config *c, int layer)
+{
+    (void)layer;
+    const decoder_form *form = c->family->decoder;
+    const decoder_delta *names = &form->names.delta;
+    const model_delta_config *d = &c->delta;
+    const int64_t keys = d->key_heads * d->key_dim, values = d->heads * d->head_dim;
+    const graph_delta rule = {.heads = d->heads,
+                              .key_heads = d->key_heads,
+                              .key_dim = d->key_dim,
+                              .value_dim = d->head_dim,
+                              .eps = 1e-6};
+    const decoder_linear out = {.tensor = &names->output,
+                                .rows = {c->hidden},
+                                .in = values,
+                                .out_role = ROLE_EMBED,
+                                .in_role = ROLE_HEADS,
+                                .std = output_std(c)};
+    graph_value *qkv = delta_in(g, x, c, &names->qkv, 2 * keys + values, 0),
+                *z = delta_in(g, x, c, &names->gate, values, 0),
+                *ba = delta_in(g, x, c, &names->ba, d->heads, d->heads);
+    qkv = build_causal_conv(
+        g, qkv, &(graph_conv){.w = taps(g, c, 2 * keys + values, ROLE_HEADS), .silu = true});
+    graph_value *gates = build_delta_gates(g, ba, head_numbers(g, names->log_decay, d->heads),
+                                           head_numbers(g, names->a_bias, d->heads));
+    graph_value *h = build_delta_rule(g, qkv, gates, &rule);
+    const graph_gate how = {.gain = vector(g, names->norm, "weight", d->head_dim, INIT_ONES),
+                            .head_dim = d->head_dim,
+                            .eps = c->norm_eps,
+                            .silu = true};
+    return linear(g, build_gate(g, h, z, &how), &out, form);
+}
+
+// Mixes the tokens of a layer.
+static graph_value *mix(graph *g, graph_value *x, const model_config *c, int layer)
+{
+    static graph_value *(*const mixers[MIXERS])(graph *, graph_value *, const model_config *,
+                                                int) = {
+        [MIXER_ATTENTION] = attention, [MIXER_CONV] = short_conv, [MIXER_DELTA] = delta};
+    const bool attends = model_layer_has(&c->attending, layer);
+    return mixers[attends ? MIXER_ATTENTION : c->family->decoder->mixer](g, x, c, layer);
 }
 
 static graph_value *mlp(graph *g, graph_value *x, const model_config *c)
@@ -212,7 +335,7 @@ static void trace_layer(graph *g, const model_config *c, int layer)
     const char *const *const name = form->names.norm;
     graph_value *x = build_residual(g, c->hidden);
     graph_value *read = norm(g, x, name[BEFORE_ATTENTION], c);
-    x = add(g, x, norm(g, attention(g, read, c, layer), name[AFTER_ATTENTION], c), c);
+    x = add(g, x, norm(g, mix(g, read, c, layer), name[AFTER_ATTENTION], c), c);
     if (!c->parallel) read = norm(g, x, name[BEFORE_MLP], c);
     x = add(g, x, norm(g, mlp(g, read, c), name[AFTER_MLP], c), c);
     build_output(g, x);
@@ -222,7 +345,7 @@ static graph_value *token_table(graph *g, const char *name, const model_config *
 {
     graph_value *w =
         declare(g, &(decoder_tensor){name, {NULL}}, "weight", (int64_t[PARAM_PIECES]){c->vocab},
-                c->hidden, INIT_NORMAL, c->init_std);
+                c->hidden, INIT_NORMAL, c->init_std, 0);
     build_roles(g, w, ROLE_VOCAB, ROLE_EMBED);
     return w;
 }
@@ -235,7 +358,7 @@ static void trace_embedding(graph *g, const model_config *c)
     if (names->positions)
         positions =
             declare(g, &(decoder_tensor){names->positions, {NULL}}, "weight",
-                    (int64_t[PARAM_PIECES]){c->max_seq}, c->hidden, INIT_NORMAL, c->init_std);
+                    (int64_t[PARAM_PIECES]){c->max_seq}, c->hidden, INIT_NORMAL, c->init_std, 0);
     double scale = c->scales.embedding > 0 ? c->scales.embedding : 1;
     if (c->family->decoder->scales_embedding) scale *= sqrt((double)c->hidden);
     graph_value *x = build_embedding(g, ids, tokens, positions, scale);

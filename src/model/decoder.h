@@ -9,11 +9,21 @@
 // The norms of a layer, by the place where they stand. Those that a family lacks have no name.
 enum { BEFORE_ATTENTION, AFTER_ATTENTION, BEFORE_MLP, AFTER_MLP, DECODER_NORMS };
 
+// What mixes the tokens of a layer.
+typedef enum decoder_mixer { MIXER_ATTENTION, MIXER_CONV, MIXER_DELTA, MIXERS } decoder_mixer;
+
 // A parameter and the tensors of a file that it is made of, one after the other along its rows. Without pieces the
 // file has one tensor of the parameter's name. Names lack ".weight" and ".bias".
 typedef struct decoder_tensor {
     const char *name, *piece[PARAM_PIECES];
 } decoder_tensor;
+
+// A gated delta rule.
+typedef struct decoder_delta {
+    decoder_tensor qkv, gate, ba, output; // gate: of the output
+    const char *log_decay, *a_bias;       // full names
+    const char *norm;                     // of the output
+} decoder_delta;
 
 typedef struct decoder_names {
     const char *embedding, *final_norm, *head;
@@ -21,7 +31,11 @@ typedef struct decoder_names {
     const char *norm[DECODER_NORMS];   // NULL: the layer has no such norm
     decoder_tensor qkv, output;        // of attention
     const char *query_norm, *key_norm; // NULL: none
-    decoder_tensor up, down;           // of the MLP; with a gate, `up` is gate and up
+    decoder_tensor conv_in;  // of a short convolution: the gates before and after it, and its input
+    decoder_tensor conv_out; // its output
+    const char *taps;        // of a convolution
+    decoder_delta delta;
+    decoder_tensor up, down; // of the MLP; with a gate, `up` is gate and up
 } decoder_names;
 
 typedef enum decoder_qk_norm {
@@ -32,9 +46,12 @@ typedef enum decoder_qk_norm {
 
 struct decoder_form {
     decoder_names names;
-    bool layer_norm;  // norms subtract the mean; else RMS norm
-    bool norm_bias;   // norms have a bias
-    bool unit_offset; // the gain of a norm is 1 + its weight
+    bool layer_norm;     // norms subtract the mean; else RMS norm
+    bool norm_bias;      // norms have a bias
+    bool unit_offset;    // the gain of a norm is 1 + its weight
+    decoder_mixer mixer; // of the layers without attention
+    bool
+        output_gate; // attention's output has gates; a file holds a head's queries and then its gates
     decoder_qk_norm qk_norm;
     bool qk_norm_after_rope;
     bool rotates_with_window; // where some layers have a window, only these rotate

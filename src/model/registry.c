@@ -26,6 +26,8 @@
     F(starcoder2)                                                                                  \
     F(stablelm)                                                                                    \
     F(arcee)                                                                                       \
+    F(lfm2)                                                                                        \
+    F(qwen3_5)                                                                                     \
     F(mlp)
 
 #define DECLARE(name) extern const model_family name##_family;

@@ -32,6 +32,9 @@ seed_oss
 starcoder2
 stablelm
 arcee
+lfm2
+lfm2_numbers
+qwen3_5
 '
 
 # NAME, the run with the same order of sums, how near another run is, and the arguments.

@@ -14,7 +14,8 @@ static const char *const folders[] = {
     "exaone4",        "glm",           "glm4",
     "cohere2",        "ernie4_5",      "hunyuan_v1_dense",
     "seed_oss",       "starcoder2",    "stablelm",
-    "arcee",
+    "arcee",          "lfm2",          "lfm2_numbers",
+    "qwen3_5",
 };
 enum { FOLDERS = sizeof folders / sizeof folders[0] };
 
