@@ -127,11 +127,16 @@ FAMILIES = {
     "lfm2_numbers": ("lfm2", dict(num_hidden_layers=3, full_attn_idxs=[2], block_auto_adjust_ff_dim=False,
                                   rope_parameters=rope(), tie_word_embeddings=True)),
     "qwen3_5": ("qwen3_5_text", dict(num_hidden_layers=3, head_dim=12, attention_bias=True, linear_num_key_heads=2,
-                                     linear_num_value_heads=4, linear_key_head_dim=6, linear_value_head_dim=8,
+                                     linear_num_value_heads=4, linear_key_head_dim=4, linear_value_head_dim=6,
                                      layer_types=["linear_attention", "full_attention", "linear_attention"],
                                      rope_parameters=rope(partial_rotary_factor=0.5))),
+    "qwen3_next": ("qwen3_next", dict(num_hidden_layers=3, head_dim=8, linear_num_key_heads=2,
+                                      linear_num_value_heads=4, linear_key_head_dim=12, linear_value_head_dim=8,
+                                      layer_types=["linear_attention", "full_attention", "linear_attention"],
+                                      num_experts=4, decoder_sparse_step=2, mlp_only_layers=[1],
+                                      rope_parameters=rope(partial_rotary_factor=0.5))),
 }
-UNIT_OFFSET = ("gemma2", "gemma3_text", "gemma3", "qwen3_5_text")  # their norms multiply by 1 + weight
+UNIT_OFFSET = ("gemma2", "gemma3_text", "gemma3", "qwen3_5_text", "qwen3_next")  # their norms multiply by 1 + weight
 
 
 def make_model(model_type, options):
