@@ -71,8 +71,8 @@ typedef struct graph_param {
         int64_t rows;    // of dim[0]
         bool transposed; // the file holds [dim[1], rows]
         bool is_conv;    // the file holds [rows, 1, dim[1]]
-        // The piece is two halves, and the file holds `run` rows of each in turn. 0: the rows in their order
-        int64_t run;
+        // The piece is several parts, and the file holds run[i] rows of part i in turn. Zeros: the rows in their order
+        int64_t run[PARAM_SECTIONS];
     } piece[PARAM_PIECES];
     // Where rows are sharded they are a concatenation of sections, and each section is sharded by itself
     // (queries, keys and values). section[i] counts the rows of a full section.
@@ -336,8 +336,11 @@ void build_transposed(graph *g, graph_value *param);
 void build_conv_weight(graph *g, graph_value *param);
 // Appends a piece: the parameter's next `rows` rows are tensor `name` of a file. Without: one tensor.
 void build_piece(graph *g, graph_value *param, const char *name, int64_t rows);
-// The last piece is two halves, of which the file holds `run` rows each in turn: a head's queries and then its
-// gates (run: head_dim), or gate and up row by row (run: 1).
+// The last piece is up to PARAM_SECTIONS parts, of which the file holds run[i] rows each in turn; the others are 0: a key
+// head's queries, keys and values.
+void build_turns(graph *g, graph_value *param, const int64_t run[PARAM_SECTIONS]);
+// The same of two halves, `run` rows of each: a head's queries and then its gates (run: head_dim), or gate and up row by
+// row (run: 1).
 void build_interleaved(graph *g, graph_value *param, int64_t run);
 
 // y[r,:] = scale * tokens[ids[r],:] + positions[position of row r,:]

@@ -87,7 +87,7 @@ graph_value *build_take_columns(graph *g, graph_value *x, int64_t first, int64_t
     const int64_t all = graph_value_cols(x), rows = graph_value_rows(x);
     const int ranks = graph_ranks(g, x->sharding.cols);
     first /= ranks, cols /= ranks;
-    if (first <= 0 || first + cols >= all)
+    if (first <= 0 || first + cols > all)
         graph_misuse(g, "take_columns: columns %lld to %lld of %lld", (long long)first,
                      (long long)(first + cols - 1), (long long)all);
     graph_node *n = graph_new_node(g, OP_TAKE_COLUMNS);
@@ -137,7 +137,8 @@ static void copy_parts(const graph_run *run, const graph_node *n, const graph_va
                     part[] = {{rest, 0}, {taken, 0}, {rest, first}};
     const int64_t count[] = {first, cols, last};
     for (int i = 0; i < 3; i++)
-        copy_columns(run, n, into ? part[i] : whole[i], into ? whole[i] : part[i], count[i]);
+        if (count[i] > 0)
+            copy_columns(run, n, into ? part[i] : whole[i], into ? whole[i] : part[i], count[i]);
 }
 
 static void take_columns_launch(const graph_run *run, const graph_node *n)

@@ -102,7 +102,8 @@ typedef struct model_config {
     model_layer_set attending; // the others have the mixer of the family
     int64_t conv_width;        // tokens that a convolution sees, the token itself the last of them
     model_delta_config delta;
-    bool conv_bias; // of the projections and the taps of short convolutions
+    model_layer_set dense; // layers whose MLP has no experts where the others have
+    bool conv_bias;        // of the projections and the taps of short convolutions
     double attention_softcap, logit_softcap; // 0: none
     double query_scalar; // scores are divided by its square root; 0: by that of head_dim
     model_scales scales;

@@ -36,17 +36,18 @@ int decoder_key(const void *config, int block)
 // Declares a parameter of pieces with `rows` rows each; cols 0: a vector.
 static graph_value *declare(graph *g, const decoder_tensor *t, const char *kind,
                             const int64_t rows[PARAM_PIECES], int64_t cols, graph_init init,
-                            double std, int64_t run)
+                            double std, const int64_t *run)
 {
     char name[PARAM_NAME_BYTES];
     int64_t all = 0;
     for (int i = 0; i < PARAM_PIECES; i++) all += rows[i];
     snprintf(name, sizeof name, "%s.%s", t->name, kind);
     graph_value *w = build_weight(g, name, all, cols, init, std);
+    if (!t->piece[0] && run && run[0]) build_turns(g, w, run);
     for (int i = 0; i < PARAM_PIECES && t->piece[i]; i++) {
         snprintf(name, sizeof name, "%s.%s", t->piece[i], kind);
         build_piece(g, w, name, rows[i]);
-        if (run && i == 0) build_interleaved(g, w, run);
+        if (i == 0 && run && run[0]) build_turns(g, w, run);
     }
     return w;
 }
@@ -55,7 +56,7 @@ static graph_value *vector(graph *g, const char *name, const char *kind, int64_t
                            graph_init init)
 {
     return declare(g, &(decoder_tensor){name, {NULL}}, kind, (int64_t[PARAM_PIECES]){rows}, 0, init,
-                   0, 0);
+                   0, NULL);
 }
 
 // A linear layer from `in` columns to the rows of its pieces.
@@ -63,7 +64,7 @@ typedef struct decoder_linear {
     const decoder_tensor *tensor;
     int64_t rows[PARAM_PIECES], in;
     int64_t
-        run; // the first piece is two halves, of which files hold so many rows in turn; 0: it is not
+        run[PARAM_SECTIONS]; // the first piece is parts, of which files hold so many rows in turn
     graph_role out_role, in_role;
     bool bias;
     double std;
@@ -156,14 +157,15 @@ static graph_value *project_qkv(graph *g, graph_value *x, const model_config *c,
                                 graph_value **gates)
 {
     const decoder_form *form = c->family->decoder;
-    const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+    const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim,
+                  gate = form->output_gate ? c->head_dim : 0;
     const decoder_linear in = {.tensor = &form->names.qkv,
                                .rows = {form->output_gate ? 2 * q : q, kv, kv},
                                .in = c->hidden,
                                .out_role = ROLE_HEADS,
                                .in_role = ROLE_EMBED,
                                .bias = c->attention_bias,
-                               .run = form->output_gate ? c->head_dim : 0,
+                               .run = {gate, gate},
                                .std = c->init_std};
     graph_value *h = linear(g, x, &in, form), *qkv = h;
     *gates = form->output_gate ? build_take_columns(g, h, q, q, &qkv) : NULL;
@@ -245,15 +247,45 @@ static graph_value *head_numbers(graph *g, const char *name, int64_t heads)
 
 // A projection of a gated delta rule from the residual.
 static graph_value *delta_in(graph *g, graph_value *x, const model_config *c,
-                             const decoder_tensor *t, int64_t first, int64_t second)
+                             const decoder_linear *l)
 {
-    const decoder_linear in = {.tensor = t,
-                               .rows = {first, second},
-                               .in = c->hidden,
-                               .out_role = ROLE_HEADS,
-                               .in_role = ROLE_EMBED,
-                               .std = c->init_std};
+    decoder_linear in = *l;
+    in.in = c->hidden, in.std = c->init_std;
+    in.out_role = ROLE_HEADS, in.in_role = ROLE_EMBED;
     return linear(g, x, &in, c->family->decoder);
+}
+
+// Queries, keys and values; *z gets the gates of the output. Files have them apart, or as one tensor, key head by key
+// head.
+static graph_value *delta_qkv(graph *g, graph_value *x, const model_config *c, graph_value **z)
+{
+    const decoder_delta *names = &c->family->decoder->names.delta;
+    const model_delta_config *d = &c->delta;
+    const int64_t keys = d->key_heads * d->key_dim, values = d->heads * d->head_dim,
+                  group = values / d->key_heads, qkv = 2 * keys + values;
+    graph_value *rest;
+    if (names->gate.name) {
+        *z = delta_in(g, x, c, &(decoder_linear){.tensor = &names->gate, .rows = {values}});
+        return delta_in(g, x, c, &(decoder_linear){.tensor = &names->qkv, .rows = {qkv}});
+    }
+    const decoder_linear all = {.tensor = &names->qkv,
+                                .rows = {qkv + values},
+                                .run = {d->key_dim, d->key_dim, group, group}};
+    *z = build_take_columns(g, delta_in(g, x, c, &all), qkv, values, &rest);
+    return rest;
+}
+
+// The gates of the rule.
+static graph_value *delta_gates(graph *g, graph_value *x, const model_config *c)
+{
+    const decoder_delta *names = &c->family->decoder->names.delta;
+    const int64_t heads = c->delta.heads, group = heads / c->delta.key_heads;
+    const bool apart = names->ba.piece[0] != NULL;
+    const decoder_linear apart_in = {.tensor = &names->ba, .rows = {heads, heads}},
+                         in = {.tensor = &names->ba, .rows = {2 * heads}, .run = {group, group}};
+    return build_delta_gates(g, delta_in(g, x, c, apart ? &apart_in : &in),
+                             head_numbers(g, names->log_decay, heads),
+                             head_numbers(g, names->a_bias, heads));
 }
 
 // A gated delta rule behind a convolution of its queries, keys and values; its output is normed and gated.
@@ -263,7 +295,7 @@ static graph_value *delta(graph *g, graph_value *x, const model_config *c, int l
     const decoder_form *form = c->family->decoder;
     const decoder_delta *names = &form->names.delta;
     const model_delta_config *d = &c->delta;
-    const int64_t keys = d->key_heads * d->key_dim, values = d->heads * d->head_dim;
+    const int64_t values = d->heads * d->head_dim;
     const graph_delta rule = {.heads = d->heads,
                               .key_heads = d->key_heads,
                               .key_dim = d->key_dim,
@@ -275,13 +307,11 @@ static graph_value *delta(graph *g, graph_value *x, const model_config *c, int l
                                 .out_role = ROLE_EMBED,
                                 .in_role = ROLE_HEADS,
                                 .std = output_std(c)};
-    graph_value *qkv = delta_in(g, x, c, &names->qkv, 2 * keys + values, 0),
-                *z = delta_in(g, x, c, &names->gate, values, 0),
-                *ba = delta_in(g, x, c, &names->ba, d->heads, d->heads);
+    graph_value *z, *qkv = delta_qkv(g, x, c, &z), *gates = delta_gates(g, x, c);
     qkv = build_causal_conv(
-        g, qkv, &(graph_conv){.w = taps(g, c, 2 * keys + values, ROLE_HEADS), .silu = true});
-    graph_value *gates = build_delta_gates(g, ba, head_numbers(g, names->log_decay, d->heads),
-                                           head_numbers(g, names->a_bias, d->heads));
+        g, qkv,
+        &(graph_conv){.w = taps(g, c, 2 * d->key_heads * d->key_dim + values, ROLE_HEADS),
+                      .silu = true});
     graph_value *h = build_delta_rule(g, qkv, gates, &rule);
     const graph_gate how = {.gain = vector(g, names->norm, "weight", d->head_dim, INIT_ONES),
                             .head_dim = d->head_dim,
@@ -345,7 +375,7 @@ static graph_value *token_table(graph *g, const char *name, const model_config *
 {
     graph_value *w =
         declare(g, &(decoder_tensor){name, {NULL}}, "weight", (int64_t[PARAM_PIECES]){c->vocab},
-                c->hidden, INIT_NORMAL, c->init_std, 0);
+                c->hidden, INIT_NORMAL, c->init_std, NULL);
     build_roles(g, w, ROLE_VOCAB, ROLE_EMBED);
     return w;
 }
@@ -358,7 +388,7 @@ static void trace_embedding(graph *g, const model_config *c)
     if (names->positions)
         positions =
             declare(g, &(decoder_tensor){names->positions, {NULL}}, "weight",
-                    (int64_t[PARAM_PIECES]){c->max_seq}, c->hidden, INIT_NORMAL, c->init_std, 0);
+                    (int64_t[PARAM_PIECES]){c->max_seq}, c->hidden, INIT_NORMAL, c->init_std, NULL);
     double scale = c->scales.embedding > 0 ? c->scales.embedding : 1;
     if (c->family->decoder->scales_embedding) scale *= sqrt((double)c->hidden);
     graph_value *x = build_embedding(g, ids, tokens, positions, scale);

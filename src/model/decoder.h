@@ -20,9 +20,10 @@ typedef struct decoder_tensor {
 
 // A gated delta rule.
 typedef struct decoder_delta {
-    decoder_tensor qkv, gate, ba, output; // gate: of the output
-    const char *log_decay, *a_bias;       // full names
-    const char *norm;                     // of the output
+    decoder_tensor qkv, gate, ba,
+        output; // gate: of the output; without a name it is the last part of qkv
+    const char *log_decay, *a_bias; // full names
+    const char *norm;               // of the output
 } decoder_delta;
 
 typedef struct decoder_names {

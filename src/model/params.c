@@ -122,12 +122,14 @@ static void load_transposed(const safetensors_tensor *t, int64_t rows, int64_t c
 
 int64_t model_param_file_row(const graph_param *d, int piece, int64_t row, int64_t *follow)
 {
-    const int64_t run = d->piece[piece].run, half = d->piece[piece].rows / 2;
-    *follow = d->piece[piece].rows - row;
-    if (run == 0) return row;
-    const int64_t second = row >= half, i = row - second * half;
-    *follow = run - i % run;
-    return (i / run * 2 + second) * run + i % run;
+    const int64_t *run = d->piece[piece].run, rows = d->piece[piece].rows;
+    int64_t turn = 0, before = 0;
+    for (int i = 0; i < PARAM_SECTIONS; i++) turn += run[i];
+    *follow = rows - row;
+    if (turn == 0) return row;
+    for (; row >= rows / turn * *run; run++) row -= rows / turn * *run, before += *run;
+    *follow = *run - row % *run;
+    return row / *run * turn + before + row % *run;
 }
 
 // Elements first … first + count-1 of a piece that is not transposed.

@@ -28,6 +28,7 @@
     F(arcee)                                                                                       \
     F(lfm2)                                                                                        \
     F(qwen3_5)                                                                                     \
+    F(qwen3_next)                                                                                  \
     F(mlp)
 
 #define DECLARE(name) extern const model_family name##_family;

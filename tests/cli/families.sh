@@ -35,6 +35,7 @@ arcee
 lfm2
 lfm2_numbers
 qwen3_5
+qwen3_next
 '
 
 # NAME, the run with the same order of sums, how near another run is, and the arguments.

@@ -461,7 +461,7 @@ static void the_golden_folders_are_read_and_written(void **state)
         "gemma3_text",    "smollm3",       "phi3_longrope", "granite",
         "olmo3",          "exaone4",       "glm4",          "cohere2",
         "ernie4_5",       "stablelm",      "starcoder2",    "hunyuan_v1_dense",
-        "lfm2",           "lfm2_numbers",  "qwen3_5"};
+        "lfm2",           "lfm2_numbers",  "qwen3_5",       "qwen3_next"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[512], *json;
         model_config c, back;

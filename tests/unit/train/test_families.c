@@ -15,7 +15,7 @@ static const char *const folders[] = {
     "cohere2",        "ernie4_5",      "hunyuan_v1_dense",
     "seed_oss",       "starcoder2",    "stablelm",
     "arcee",          "lfm2",          "lfm2_numbers",
-    "qwen3_5",
+    "qwen3_5",        "qwen3_next",
 };
 enum { FOLDERS = sizeof folders / sizeof folders[0] };
 
