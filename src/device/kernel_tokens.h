@@ -41,6 +41,14 @@ ON_DEVICE static inline int64_t kernel_token_position(const kernel_tokens *t, in
     return i < t->chunk ? t->start[0] + i : t->start[1] + i - t->chunk;
 }
 
+// The token i < seq of a sequence that stands at this position; -1: none does.
+ON_DEVICE static inline int64_t kernel_token_at(const kernel_tokens *t, int64_t position)
+{
+    const int64_t first = position - t->start[0], second = position - t->start[1];
+    if (first >= 0 && first < t->chunk) return first;
+    return t->chunk < t->seq && second >= 0 && second < t->chunk ? t->chunk + second : -1;
+}
+
 // The position of the token of row r.
 ON_DEVICE static inline int64_t kernel_row_position(const kernel_tokens *t, int64_t r)
 {

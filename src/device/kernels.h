@@ -5,7 +5,8 @@
 //
 // One specification, many forms:
 //   this file                  what each kernel computes; products are in kernel_matmul.h, norms in
-//                              kernel_norm.h, attention in kernel_attention.h, the end of a step in kernel_update.h
+//                              kernel_norm.h, attention in kernel_attention.h, convolutions in kernel_conv.h, the gated
+//                              delta rule in kernel_delta.h, gates in kernel_gate.h, the end of a step in kernel_update.h
 //   device/cpu/ref_*.c         the same in plain C, one function a kernel. The set is complete,
 //                              and every other form is tested against it.
 //   device/cpu/vec_*.c, cpu_*  faster forms, which override the reference kernel by kernel
@@ -38,6 +39,9 @@
 #include "base/reduce.h"
 #include "base/rng.h"
 #include "device/kernel_attention.h"
+#include "device/kernel_conv.h"
+#include "device/kernel_delta.h"
+#include "device/kernel_gate.h"
 #include "device/kernel_matmul.h"
 #include "device/kernel_norm.h"
 #include "device/kernel_segment.h"
@@ -62,6 +66,14 @@ typedef enum kernel_kind {
     K_ROPE,
     K_ATTENTION,
     K_ATTENTION_GRAD,
+    K_CAUSAL_CONV,
+    K_CAUSAL_CONV_GRAD,
+    K_DELTA_GATES,
+    K_DELTA_GATES_GRAD,
+    K_DELTA_RULE,
+    K_DELTA_RULE_GRAD,
+    K_GATE,
+    K_GATE_GRAD,
     K_ACTIVATION,
     K_ACTIVATION_GRAD,
     K_GLU,
@@ -366,6 +378,12 @@ typedef struct kernel_call {
         kernel_rope_args rope;
         kernel_attention_args attention;
         kernel_attention_grad_args attention_grad;
+        kernel_causal_conv_args causal_conv;
+        kernel_causal_conv_grad_args causal_conv_grad;
+        kernel_delta_gates_args delta_gates; // K_DELTA_GATES, K_DELTA_GATES_GRAD
+        kernel_delta_rule_args delta_rule;
+        kernel_delta_rule_grad_args delta_rule_grad;
+        kernel_gate_args gate;             // K_GATE, K_GATE_GRAD
         kernel_activation_args activation; // K_ACTIVATION, K_ACTIVATION_GRAD
         kernel_glu_args glu;               // K_GLU, K_GLU_GRAD
         kernel_xielu_args xielu;           // K_XIELU, K_XIELU_GRAD

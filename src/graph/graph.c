@@ -300,6 +300,11 @@ void build_transposed(graph *g, graph_value *param)
     for (int i = 0; i < p->pieces; i++) p->piece[i].transposed = true;
 }
 
+void build_conv_weight(graph *g, graph_value *param)
+{
+    g->param[param->param].piece[0].is_conv = true;
+}
+
 void build_piece(graph *g, graph_value *param, const char *name, int64_t rows)
 {
     graph_param *p = &g->param[param->param];
@@ -309,16 +314,23 @@ void build_piece(graph *g, graph_value *param, const char *name, int64_t rows)
     add_piece(g, p, name, rows);
 }
 
-void build_interleaved(graph *g, graph_value *param, int64_t run)
+void build_turns(graph *g, graph_value *param, const int64_t run[PARAM_SECTIONS])
 {
     graph_param *p = &g->param[param->param];
     const int last = p->pieces - 1;
+    int64_t turn = 0;
     if (last < 0) return;
-    if (run < 1 || p->piece[last].rows % (2 * run) || p->piece[last].transposed)
-        graph_misuse(g, "%s: %lld rows cannot be two halves of %lld rows in turn", p->name,
-                     (long long)p->piece[last].rows, (long long)run);
+    for (int i = 0; i < PARAM_SECTIONS; i++) turn += run[i];
+    if (turn < 1 || p->piece[last].rows % turn || p->piece[last].transposed)
+        graph_misuse(g, "%s: %lld rows cannot be turns of %lld rows", p->name,
+                     (long long)p->piece[last].rows, (long long)turn);
     else
-        p->piece[last].run = run;
+        memcpy(p->piece[last].run, run, sizeof p->piece[last].run);
+}
+
+void build_interleaved(graph *g, graph_value *param, int64_t run)
+{
+    build_turns(g, param, (int64_t[PARAM_SECTIONS]){run, run});
 }
 
 int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab)

@@ -16,6 +16,7 @@
 #include "base/recompute.h"
 #include "comm/segment.h"
 #include "device/kernel_needs.h"
+#include "graph/ops.h"
 #include "graph/param.h"
 
 typedef struct graph graph;
@@ -35,50 +36,12 @@ typedef enum graph_region {
     REGION_SAVED_FOR_WGRAD, // saved from a block's dgrad to its wgrad
     REGION_WORKSPACE,       // scratch that all blocks share; dies with the list
     REGION_CACHE,           // GRAPH_DECODE: keys and values of earlier tokens
-    REGION_IDS,             // token ids, or the features of a model without tokens
+    REGION_STATE, // GRAPH_DECODE: what a block remembers of earlier tokens, of a fixed size
+    REGION_IDS,   // token ids, or the features of a model without tokens
     REGION_LABELS,
     REGION_PARAM, // a compute weight
     REGIONS
 } graph_region;
-
-// The kinds of nodes: OP_EMBEDDING, whose row is op_embedding (op.h). fuse.c makes those that stand for two nodes.
-#define GRAPH_OPS(OP)                                                                              \
-    OP(EMBEDDING, embedding)                                                                       \
-    OP(LINEAR, linear)                                                                             \
-    OP(LINEAR_ACTIVATION, linear_activation)                                                       \
-    OP(NORM, norm)                                                                                 \
-    OP(ADD_NORM, add_norm)                                                                         \
-    OP(QK_NORM, qk_norm)                                                                           \
-    OP(ROPE, rope)                                                                                 \
-    OP(ATTENTION, attention)                                                                       \
-    OP(ACTIVATION, activation)                                                                     \
-    OP(GLU, glu)                                                                                   \
-    OP(XIELU, xielu)                                                                               \
-    OP(ADD, add)                                                                                   \
-    OP(DROPOUT, dropout)                                                                           \
-    OP(DROPOUT_ADD, dropout_add)                                                                   \
-    OP(CONVERT, convert)                                                                           \
-    OP(COPY_TO_TP, copy_to_tp)                                                                     \
-    OP(REDUCE_FROM_TP, reduce_from_tp)                                                             \
-    OP(GATHER_FROM_SP, gather_from_sp)                                                             \
-    OP(SCATTER_TO_SP, scatter_to_sp)                                                               \
-    OP(GATHER_FROM_CP, gather_from_cp)                                                             \
-    OP(SCATTER_TO_CP, scatter_to_cp)                                                               \
-    OP(LINEAR_CROSS_ENTROPY, linear_cross_entropy)                                                 \
-    OP(LINEAR_SQUARE_ERROR, linear_square_error)                                                   \
-    OP(EMBEDDING_GRAD, embedding_grad)                                                             \
-    OP(LINEAR_GRAD_INPUT, linear_grad_input)                                                       \
-    OP(LINEAR_GRAD_WEIGHT, linear_grad_weight)                                                     \
-    OP(NORM_GRAD, norm_grad)                                                                       \
-    OP(QK_NORM_GRAD, qk_norm_grad)                                                                 \
-    OP(ATTENTION_GRAD, attention_grad)                                                             \
-    OP(ACTIVATION_GRAD, activation_grad)                                                           \
-    OP(GLU_GRAD, glu_grad)                                                                         \
-    OP(XIELU_GRAD, xielu_grad)
-
-#define GRAPH_ENUMERATOR(kind, name) OP_##kind,
-typedef enum graph_op { GRAPH_OPS(GRAPH_ENUMERATOR) OPS } graph_op;
-#undef GRAPH_ENUMERATOR
 
 // The axes over which each dimension of a value is sharded. None: this rank has all of it. Rows over
 // cp: the rank's tokens of each sequence. Rows over tp (sequence parallelism): a run of those rows.
@@ -139,12 +102,27 @@ typedef struct graph_node_attr {
         } rope;
         struct {
             axis axis;                   // that the node communicates over
-            int64_t first_col, cols;     // cp: the columns of qkv that hold keys and values
-            const comm_segment *segment; // cp: [segments] of the gathered keys and values
+            int64_t first_col, cols;     // cp: the columns of the input that are gathered
+            const comm_segment *segment; // cp: [segments] of what is gathered
             int segments;
             int64_t window; // cp: of the attention, where the ranks exchange what it sees instead
             const size_t *gives, *takes; // [ranks] elements for each rank, and from each
         } over;
+        struct {
+            bool gated, silu;
+        } conv;
+        struct {
+            int64_t heads, key_heads, key_dim, value_dim; // of this rank
+            float scale, eps;
+        } delta;
+        struct {
+            int64_t head_dim;
+            float eps;
+            bool silu;
+        } gate;
+        struct {
+            int64_t first, cols;
+        } take;
         kernel_activation act;
         struct {
             float alpha, beta;
@@ -246,6 +224,7 @@ typedef struct graph_bytes {
     size_t input, output, saved, workspace;
     size_t saved_for_wgrad; // 0 unless the backward is split
     size_t cache_row;       // GRAPH_DECODE: bytes of a row of the block's key-value cache
+    size_t state;           // GRAPH_DECODE: of REGION_STATE, zeros before the first token
 } graph_bytes;
 
 // FLOPs of matrix products and attention, for one micro-batch.
@@ -327,10 +306,15 @@ void build_sections(graph *g, graph_value *param, const int64_t rows[PARAM_SECTI
                     const int64_t heads[PARAM_SECTIONS]);
 // Files hold the parameter as [cols, rows] (GPT-2's Conv1D).
 void build_transposed(graph *g, graph_value *param);
+// Files hold the parameter as [rows, 1, cols] (the weight of a depthwise Conv1d).
+void build_conv_weight(graph *g, graph_value *param);
 // Appends a piece: the parameter's next `rows` rows are tensor `name` of a file. Without: one tensor.
 void build_piece(graph *g, graph_value *param, const char *name, int64_t rows);
-// The last piece is two halves, of which the file holds `run` rows each in turn: a head's queries and then its
-// gates (run: head_dim), or gate and up row by row (run: 1).
+// The last piece is up to PARAM_SECTIONS parts, of which the file holds run[i] rows each in turn; the others are 0: a key
+// head's queries, keys and values.
+void build_turns(graph *g, graph_value *param, const int64_t run[PARAM_SECTIONS]);
+// The same of two halves, `run` rows of each: a head's queries and then its gates (run: head_dim), or gate and up row by
+// row (run: 1).
 void build_interleaved(graph *g, graph_value *param, int64_t run);
 
 // y[r,:] = scale * tokens[ids[r],:] + positions[position of row r,:]

@@ -255,11 +255,16 @@ static void place_saved(graph *g)
 }
 
 // In a decoding graph the input of attention lives in the cache: each token's row holds its queries,
-// keys and values.
+// keys and values. States have a region of their own.
 static void place_cache(graph *g)
 {
     for (int i = 0; i < g->forward.count; i++) {
         const graph_node *n = g->forward.node[i];
+        if (graph_op_find(n->op)->keeps_state) {
+            n->out[1]->region = REGION_STATE;
+            n->out[1]->offset = g->bytes.state;
+            g->bytes.state += aligned_bytes(n->out[1]);
+        }
         if (!graph_op_find(n->op)->cache_window) continue;
         graph_value *root = root_of(n->in[0]);
         root->region = REGION_CACHE;

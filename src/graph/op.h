@@ -50,14 +50,19 @@ typedef struct graph_op_info {
     // Input 1 is the weight, in whose type the op computes, and input 2 a bias or a table of that type. A norm may have
     // no weight.
     bool has_weight;
-    bool reads_residual; // with a weight: input 0 may be the F32 residual
-    bool gives_residual; // with a weight: output 0 is the F32 residual, input 0 has no type
-    bool keeps_cols;     // output 0 has the columns of input 0 in their places
+    bool reads_residual;   // with a weight: input 0 may be the F32 residual
+    bool gives_residual;   // with a weight: output 0 is the F32 residual, input 0 has no type
+    bool keeps_cols;       // output 0 has the columns of input 0 in their places
+    bool weight_by_column; // inputs 1 and 2 are parameters with a row for each column of output 0
+    // The sections of input 0 from the `count` of output 1, in place; returns how many they are, or 0 where there are
+    // none. NULL: the columns of the two have nothing to do with each other, unless keeps_cols says that they are equal.
+    int (*input_sections)(const graph_node *n, int count, int64_t rows[PARAM_SECTIONS]);
     // Rows are tokens with a time axis: a row of an output depends on the row's position, or on earlier rows.
     bool has_time;
     // With has_time: the op keeps packed documents apart (graph_run_tokens). graph_finish refuses others.
     bool takes_documents;
-    // GRAPH_DECODE: input 0 lies in the cache, and a query sees so many rows of it, its own the last of them; 0: all
+    bool keeps_state; // GRAPH_DECODE: output 1 is a state, which lies in REGION_STATE
+    // GRAPH_DECODE: input 0 lies in the cache, and a token sees so many rows of it, its own the last of them; 0: all
     // before it. NULL: no input lies in the cache.
     int64_t (*cache_window)(const graph_node *n);
     graph_limit limit[NODE_INPUTS]; // by input: what the rows of the parameter limit
@@ -159,15 +164,15 @@ graph_node *graph_new_axis_node(graph *g, graph_op kind, graph_value *x);
 
 // Sets g->sequences. Where the ranks do not divide the sequences, g->first_error says so.
 void graph_shard_sequences(graph *g, int64_t seq);
-// The keys and values of all tokens, in order of positions. They are columns first_col …
-// first_col+cols-1 of qkv. With a window, those of tokens that no query of this rank sees are zeros.
+// Columns first_col … first_col+cols-1 of x of all tokens, in order of positions: the keys and values of qkv. With a
+// window, those of tokens that no query of this rank sees are zeros.
 //   -> [batch * full_seq, cols]
-graph_value *graph_gather_from_cp(graph *g, graph_value *qkv, int64_t first_col, int64_t cols,
+graph_value *graph_gather_from_cp(graph *g, graph_value *x, int64_t first_col, int64_t cols,
                                   int64_t window);
-// Makes the gradient of qkv complete: dqkv has that of the queries, d_kv this rank's summand of the
-// gradient of the keys and values that node `gather` gathered.
-graph_value *graph_scatter_to_cp(graph *g, const graph_node *gather, graph_value *d_kv,
-                                 graph_value *dqkv);
+// Makes the gradient of x complete: dx has that of the columns that node `gather` did not gather, `gathered` this
+// rank's summand of the gradient of those that it did.
+graph_value *graph_scatter_to_cp(graph *g, const graph_node *gather, graph_value *gathered,
+                                 graph_value *dx);
 
 // ---- The passes of graph_finish, in this order
 

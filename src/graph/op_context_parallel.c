@@ -1,7 +1,7 @@
 // op_context_parallel.c -- context parallelism: each rank of a group has some tokens of every
-// sequence (Dubey et al. 2024, section 3.3.2). All ops but attention compute a row from that row
-// alone. Attention reads the keys and values of earlier tokens too, so it gathers those of all
-// tokens, and sums their gradients over the ranks.
+// sequence (Dubey et al. 2024, section 3.3.2). Most ops compute a row from that row alone. Attention
+// reads the keys and values of earlier tokens too, so it gathers those of all tokens, and sums their
+// gradients over the ranks. A convolution does the same with its input.
 //
 // A sequence is cut into 2n chunks for n ranks, and rank i has chunks i and 2n-1-i. So all ranks have
 // the same share of the causal work. With two ranks:
@@ -16,8 +16,8 @@
 //   gather_from_cp   in qkv          out kv, given, taken                    copy to the rank's places, all-gather
 //   scatter_to_cp    in d_kv, dqkv   out dqkv, in place of dqkv, given, taken  reduce-scatter, copy from the places
 //
-// kv is gathered again in the backward; it is never saved. Called by op_attention.c, and through the
-// table of ops.
+// kv is gathered again in the backward; it is never saved. Called by op_attention.c and op_conv.c, and
+// through the table of ops.
 //
 // With a window a rank needs few tokens of the others: those in the windows of its own. Then the ranks exchange these
 // alone in an all-to-all, and the summands of their gradients in another one. A token of rank a that rank b sees lies
@@ -180,7 +180,7 @@ graph_value *graph_gather_from_cp(graph *g, graph_value *qkv, int64_t first_col,
         n->attr.u.over.segments = 2 * (int)g->batch;
     }
     graph_set_output(n, 0,
-                     graph_new_value(g, "gathered keys and values", qkv->type, 2,
+                     graph_new_value(g, "gathered columns", qkv->type, 2,
                                      (int64_t[]){g->batch * g->sequences.tokens.full_seq, cols}));
     n->out[0]->sharding =
         (graph_sharding){qkv->sharding.rows & ~MESH_AXIS(AXIS_CP), qkv->sharding.cols};
@@ -192,7 +192,7 @@ graph_value *graph_scatter_to_cp(graph *g, const graph_node *gather, graph_value
 {
     graph_node *d = graph_new_grad_node(g, OP_SCATTER_TO_CP, gather);
     d->in[0] = d_kv, d->in[1] = dqkv;
-    graph_set_output(d, 0, graph_new_like(g, "attention dqkv", dqkv));
+    graph_set_output(d, 0, graph_new_like(g, dqkv->name, dqkv));
     if (d->attr.u.over.window) {
         d->attr.u.over.gives = gather->attr.u.over.takes;
         d->attr.u.over.takes = gather->attr.u.over.gives;

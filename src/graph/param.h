@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PARAM_DIMS = 2, PARAM_SECTIONS = 3, PARAM_NAME_BYTES = 96 };
+enum { PARAM_DIMS = 2, PARAM_SECTIONS = 4, PARAM_NAME_BYTES = 96 };
 
 // The meaning of a dimension of a parameter. It decides the axis over which the dimension is sharded
 // (tensor_parallel.c).
@@ -35,8 +35,9 @@ typedef struct graph_piece {
     char name[PARAM_NAME_BYTES];
     int64_t rows;    // of dim[0]
     bool transposed; // the file holds [dim[1], rows]
-    // The piece is two halves, and the file holds `run` rows of each in turn. 0: the rows in their order
-    int64_t run;
+    bool is_conv;    // the file holds [rows, 1, dim[1]]
+    // The piece is several parts, and the file holds run[i] rows of part i in turn. Zeros: the rows in their order
+    int64_t run[PARAM_SECTIONS];
 } graph_piece;
 
 // A parameter as a block declares it. Two parameters of equal name are one parameter. A "{}" in a

@@ -168,17 +168,32 @@ static void set_sections(graph *g, const graph_value *w, int count, const int64_
         p->section[i] = (graph_part){rows[i] * graph_ranks(g, graph_sharded_over(g, w, 0)), 0};
 }
 
+// Sets the sections of the weight and the bias of a node, inputs 1 and 2.
+static void set_weight_sections(graph *g, const graph_node *n, int count, const int64_t *rows)
+{
+    set_sections(g, n->in[1], count, rows);
+    if (n->in[2]) set_sections(g, n->in[2], count, rows);
+}
+
 void graph_sections(graph *g, const graph_value *x, const char *op_name, int count,
                     const int64_t *rows)
 {
     if (!x->sharding.cols || g->first_error.code == E_MEMORY) return;
-    const graph_node *n = linear_of(x);
-    if (!n) {
-        graph_misuse(g, "%s must come from one linear layer where they are sharded", op_name);
-        return;
+    int64_t local[PARAM_SECTIONS];
+    for (int i = 0; i < count; i++) local[i] = rows[i];
+    const graph_node *n = x->producer;
+    for (; n && count > 0; n = n->in[0]->producer) {
+        const graph_op_info *o = graph_op_find(n->op);
+        if (o->weight_by_column) set_weight_sections(g, n, count, local);
+        if (o->input_sections)
+            count = o->input_sections(n, count, local);
+        else if (!o->keeps_cols)
+            break;
     }
-    set_sections(g, n->in[1], count, rows);
-    if (n->in[2]) set_sections(g, n->in[2], count, rows);
+    if (!n || count == 0 || !graph_op_find(n->op)->has_weight || !n->in[1])
+        graph_misuse(g, "%s must come from one linear layer where they are sharded", op_name);
+    else
+        set_weight_sections(g, n, count, local);
 }
 
 void graph_note_use(graph *g, const graph_value *w, mesh_axes partial)

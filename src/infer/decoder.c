@@ -1,8 +1,8 @@
 // decoder.c -- forward passes with a key-value cache. See decoder.h. A prompt runs through graphs
 // that are traced for its length. Each further token runs through graphs of length one. Both use
 // the same weights and cache. Where attention has a window, the cache of a block does not hold all tokens
-// (graph_cache), and a long prompt runs in pieces. The ids of all tokens are kept: where the cache has lost rows
-// that are to be read again after a rewind, the tokens run again.
+// (graph_cache), and a long prompt runs in pieces. Blocks may also have a state, which no token leaves. The ids of
+// all tokens are kept: where a rewind needs rows that the cache has lost, or a state, the tokens run again.
 #include "infer/decoder.h"
 
 #include "base/alloc.h"
@@ -39,11 +39,12 @@ struct decoder {
     int32_t *host_ids; // [max_tokens] MEMORY_HOST, those of the sequence
     int64_t most;      // tokens of a run
     struct {
-        size_t offset; // in bytes
-        int64_t first; // the token in the first row
-    } * block_cache;   // [blocks]
-    size_t cache_bytes;
-    bool cache_lost_rows; // that the next token reads
+        size_t offset, state; // in bytes, of the block's cache and of its state
+        int64_t first;        // the token in the first row of the cache
+    } * block_cache;          // [blocks]
+    size_t cache_bytes, state_bytes;
+    char *state;     // of all blocks; zeros before the first token
+    bool runs_again; // the next token reads what a rewind has lost
     float *rope;
     size_t rope_bytes;
     void *host_logits;    // [vocab] in the compute type, MEMORY_HOST
@@ -139,10 +140,14 @@ static status open_cache(decoder *x, err *e)
     for (int b = 0; b < x->one->blocks; b++) {
         const graph_cache cache = graph_cache_of(x->one->block[b].g);
         x->block_cache[b].offset = x->cache_bytes;
+        x->block_cache[b].state = x->state_bytes;
         x->cache_bytes += x->one->block[b].g->bytes.cache_row * (size_t)cache.rows;
+        x->state_bytes += x->one->block[b].g->bytes.state;
         x->most = size_min(x->most, cache.most);
     }
     TRY(device_alloc(x->device, MEMORY_DEVICE, x->cache_bytes + 64, (void **)&x->cache, e));
+    if (x->state_bytes)
+        TRY(device_alloc(x->device, MEMORY_DEVICE, x->state_bytes, (void **)&x->state, e));
     const size_t ids_bytes = (size_t)x->max_tokens * sizeof(int32_t);
     TRY(device_alloc(x->device, MEMORY_DEVICE, ids_bytes, (void **)&x->ids, e));
     TRY(device_alloc(x->device, MEMORY_HOST, ids_bytes, (void **)&x->host_ids, e));
@@ -235,6 +240,7 @@ void decoder_close(decoder *x)
     scratch_close(x);
     device_release(d, MEMORY_DEVICE, x->weights, x->weights_bytes);
     if (x->cache) device_release(d, MEMORY_DEVICE, x->cache, x->cache_bytes + 64);
+    device_release(d, MEMORY_DEVICE, x->state, x->state_bytes);
     device_release(d, MEMORY_DEVICE, x->ids, (size_t)x->max_tokens * sizeof(int32_t));
     device_release(d, MEMORY_HOST, x->host_ids, (size_t)x->max_tokens * sizeof(int32_t));
     device_release(d, MEMORY_HOST, x->host_logits, (size_t)x->vocab * dtype_bytes(x->type));
@@ -262,11 +268,19 @@ void decoder_rewind(decoder *x, int64_t keep)
 {
     if (keep >= x->position) return;
     x->position = keep;
+    x->runs_again = x->runs_again || x->state;
     for (int b = 0; b < x->one->blocks; b++) {
         const int64_t window = graph_cache_of(x->one->block[b].g).window;
-        x->cache_lost_rows =
-            x->cache_lost_rows || x->block_cache[b].first > size_max(keep - window + 1, 0);
+        x->runs_again = x->runs_again || x->block_cache[b].first > size_max(keep - window + 1, 0);
     }
+}
+
+// Sets the state to zeros before the first token.
+static void begin_state(decoder *x)
+{
+    kernel_call c = {.kind = K_FILL};
+    c.u.fill = (kernel_fill_args){.dst = x->state, .bytes = (int64_t)x->state_bytes};
+    if (x->state && x->position == 0) device_launch(x->stream, &c);
 }
 
 static status run_blocks(decoder *x, const model *m, err *e)
@@ -286,6 +300,7 @@ static status run_blocks(decoder *x, const model *m, err *e)
         c.base[REGION_WORKSPACE] = s->workspace;
         c.base[REGION_IDS] = x->ids + (size_t)x->position * sizeof(int32_t);
         c.base[REGION_CACHE] = x->cache + x->block_cache[b].offset;
+        if (x->state) c.base[REGION_STATE] = x->state + x->block_cache[b].state;
         graph_make_cache_room(&c);
         x->block_cache[b].first = c.cache_first;
         TRY(graph_run_forward(&c, e));
@@ -309,6 +324,7 @@ static status run_piece(decoder *x, const int32_t *ids, int64_t count, err *e)
     TRY(scratch_reserve(x, m, e));
     memmove(host, ids, bytes);
     x->device->ops->copy(x->stream, x->ids + (size_t)x->position * sizeof *ids, host, bytes);
+    begin_state(x);
     TRY(run_blocks(x, m, e));
     const char *from = x->scratch.boundary[(m->blocks - 1) % 2];
     x->device->ops->copy(x->stream, x->host_logits, from, (size_t)x->vocab * dtype_bytes(x->type));
@@ -336,7 +352,7 @@ static status run_again(decoder *x, err *e)
 {
     const int64_t count = x->position;
     x->position = 0;
-    x->cache_lost_rows = false;
+    x->runs_again = false;
     for (int b = 0; b < x->one->blocks; b++) x->block_cache[b].first = 0;
     return run_pieces(x, x->host_ids, count, e);
 }
@@ -352,7 +368,7 @@ status decoder_feed(decoder *x, const int32_t *ids, int64_t count, const float *
         if (ids[i] < 0 || ids[i] >= x->ids_below)
             FAIL(E_USAGE, "token id %d is not in the model's vocabulary of %d", ids[i],
                  x->ids_below);
-    if (x->cache_lost_rows) TRY(run_again(x, e));
+    if (x->runs_again) TRY(run_again(x, e));
     TRY(run_pieces(x, ids, count, e));
     dtype_convert(x->logits, F32, x->host_logits, x->type, (size_t)x->vocab);
     graph_finish_logits(&x->one->block[x->one->blocks - 1].g->logits_of, x->logits, x->vocab);

@@ -67,6 +67,11 @@ typedef struct model_scales {
     double logits;              // of logits, or, in a family that divides, their divisor
 } model_scales;
 
+// The gated delta rule; heads and head_dim are those of values.
+typedef struct model_delta_config {
+    int64_t key_heads, heads, key_dim, head_dim;
+} model_delta_config;
+
 typedef struct model_dropout {
     double embed, attention, residual; // probabilities
 } model_dropout;
@@ -96,6 +101,12 @@ typedef struct model_config {
     model_layer_set sliding;
     int64_t rotary_pattern; // every so many layers one does not rotate; 0: all rotate
     model_layer_set rotating;
+    int64_t attention_pattern; // every so many layers one has attention; 0: all have
+    model_layer_set attending; // the others have the mixer of the family
+    int64_t conv_width;        // tokens that a convolution sees, the token itself the last of them
+    model_delta_config delta;
+    model_layer_set dense; // layers whose MLP has no experts where the others have
+    bool conv_bias;        // of the projections and the taps of short convolutions
     double attention_softcap, logit_softcap; // 0: none
     int64_t query_scalar; // scores are divided by its square root; 0: by that of head_dim
     model_scales scales;

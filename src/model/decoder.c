@@ -2,6 +2,7 @@
 // model_family by every family of text models. Does not know the families.
 #include "model/decoder.h"
 
+#include "graph/mixers.h"
 #include "model/fields.h"
 
 #include <math.h>
@@ -36,23 +37,26 @@ int decoder_key(const void *config, int block)
     if (block == 0) return KEY_EMBED;
     if (block == c->layers + 1) return KEY_HEAD;
     const int layer = block - 1;
-    const int kind = 2 * model_layer_has(&c->sliding, layer) + model_layer_has(&c->rotating, layer);
-    return KEY_LAYER + kind + 4 * (c->scale_by_layer ? layer : first_alike(c, layer));
+    const int kind = 4 * model_layer_has(&c->attending, layer) +
+                     2 * model_layer_has(&c->sliding, layer) + model_layer_has(&c->rotating, layer);
+    return KEY_LAYER + kind + 8 * (c->scale_by_layer ? layer : first_alike(c, layer));
 }
 
 // Declares a parameter of pieces with `rows` rows each; cols 0: a vector.
 static graph_value *declare(graph *g, const decoder_tensor *t, const char *kind,
                             const int64_t rows[DECODER_PIECES], int64_t cols, graph_init init,
-                            double std)
+                            double std, const int64_t *run)
 {
     char name[PARAM_NAME_BYTES];
     int64_t all = 0;
     for (int i = 0; i < DECODER_PIECES; i++) all += rows[i];
     snprintf(name, sizeof name, "%s.%s", t->name, kind);
     graph_value *w = build_weight(g, name, all, cols, init, std);
+    if (!t->piece[0] && run && run[0]) build_turns(g, w, run);
     for (int i = 0; i < DECODER_PIECES && t->piece[i]; i++) {
         snprintf(name, sizeof name, "%s.%s", t->piece[i], kind);
         build_piece(g, w, name, rows[i]);
+        if (i == 0 && run && run[0]) build_turns(g, w, run);
     }
     return w;
 }
@@ -61,14 +65,17 @@ static graph_value *vector(graph *g, const char *name, const char *kind, int64_t
                            graph_init init)
 {
     return declare(g, &(decoder_tensor){name, {NULL}}, kind, (int64_t[DECODER_PIECES]){rows}, 0,
-                   init, 0);
+                   init, 0, NULL);
 }
 
 // A linear layer from `in` columns to the rows of its pieces.
 typedef struct decoder_linear {
     const decoder_tensor *tensor;
     int64_t rows[DECODER_PIECES], in;
-    int64_t heads[DECODER_PIECES]; // of the rows of each; 0: they are none
+    // The first piece is parts, of which files hold so many rows in turn; 0: it is not
+    int64_t run[PARAM_SECTIONS];
+    int64_t
+        heads[DECODER_PIECES]; // of the rows of each; 0: they are none, or are not known by piece
     graph_role out_role, in_role;
     bool bias;
     double std;
@@ -77,13 +84,13 @@ typedef struct decoder_linear {
 static graph_value *linear(graph *g, graph_value *x, const decoder_linear *l,
                            const decoder_form *form)
 {
-    graph_value *w = declare(g, l->tensor, "weight", l->rows, l->in, INIT_NORMAL, l->std),
+    graph_value *w = declare(g, l->tensor, "weight", l->rows, l->in, INIT_NORMAL, l->std, l->run),
                 *b = NULL;
     if (l->heads[0] > 0) build_sections(g, w, l->rows, l->heads);
     build_roles(g, w, l->out_role, l->in_role);
     if (form->transposed) build_transposed(g, w);
     if (l->bias) {
-        b = declare(g, l->tensor, "bias", l->rows, 0, INIT_ZEROS, 0);
+        b = declare(g, l->tensor, "bias", l->rows, 0, INIT_ZEROS, 0, l->run);
         if (l->heads[0] > 0) build_sections(g, b, l->rows, l->heads);
         build_roles(g, b, l->out_role, ROLE_NONE);
     }
@@ -178,18 +185,32 @@ static graph_value *sinks(graph *g, const model_config *c)
     return w;
 }
 
+// Queries, keys and values. *gates gets the gates of attention's output; NULL: it has none.
+static graph_value *project_qkv(graph *g, graph_value *x, const model_config *c,
+                                graph_value **gates)
+{
+    const decoder_form *form = c->family->decoder;
+    const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim,
+                  gate = form->output_gate ? c->head_dim : 0;
+    const decoder_linear in = {
+        .tensor = &form->names.qkv,
+        .rows = {form->output_gate ? 2 * q : q, kv, kv},
+        .heads = {form->output_gate ? 0 : c->heads, c->kv_heads, c->kv_heads},
+        .in = c->hidden,
+        .out_role = ROLE_HEADS,
+        .in_role = ROLE_EMBED,
+        .bias = c->attention_bias,
+        .run = {gate, gate},
+        .std = c->init_std};
+    graph_value *h = linear(g, x, &in, form), *qkv = h;
+    *gates = form->output_gate ? build_take_columns(g, h, q, q, &qkv) : NULL;
+    return qkv;
+}
+
 static graph_value *attention(graph *g, graph_value *x, const model_config *c, int layer)
 {
     const decoder_form *form = c->family->decoder;
-    const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
-    const decoder_linear in = {.tensor = &form->names.qkv,
-                               .rows = {q, kv, kv},
-                               .heads = {c->heads, c->kv_heads, c->kv_heads},
-                               .in = c->hidden,
-                               .out_role = ROLE_HEADS,
-                               .in_role = ROLE_EMBED,
-                               .bias = c->attention_bias,
-                               .std = c->init_std};
+    const int64_t q = c->heads * c->head_dim;
     const decoder_linear out = {.tensor = &form->names.output,
                                 .rows = {c->hidden},
                                 .in = q,
@@ -206,8 +227,9 @@ static graph_value *attention(graph *g, graph_value *x, const model_config *c, i
                                  .window = has_window ? c->window : 0,
                                  .softcap = c->attention_softcap,
                                  .sinks = sinks(g, c)};
-    graph_value *h = prepare(g, linear(g, x, &in, form), c, layer);
+    graph_value *gates, *h = prepare(g, project_qkv(g, x, c, &gates), c, layer);
     h = build_attention(g, h, &how);
+    if (gates) h = build_gate(g, h, gates, &(graph_gate){.gain = NULL});
     return linear(g, h, &out, form);
 }
 
@@ -215,7 +237,7 @@ static graph_value *attention(graph *g, graph_value *x, const model_config *c, i
 static graph_value *number(graph *g, const char *name, const char *kind, double value)
 {
     return declare(g, &(decoder_tensor){name, {NULL}}, kind, (int64_t[DECODER_PIECES]){1}, 0,
-                   INIT_CONSTANT, value);
+                   INIT_CONSTANT, value, NULL);
 }
 
 // A number that training does not change.
@@ -235,6 +257,139 @@ static graph_value *xielu(graph *g, graph_value *x, const char *name)
                                  .beta = fixed_number(g, name, "beta", beta),
                                  .eps = fixed_number(g, name, "eps", -1e-6)};
     return build_xielu(g, x, &numbers);
+}
+
+// The taps of a convolution of `cols` columns.
+static graph_value *taps(graph *g, const model_config *c, int64_t cols, graph_role role)
+{
+    char name[PARAM_NAME_BYTES];
+    snprintf(name, sizeof name, "%s.weight", c->family->decoder->names.taps);
+    graph_value *w = build_weight(g, name, cols, c->conv_width, INIT_NORMAL, c->init_std);
+    build_roles(g, w, role, ROLE_NONE);
+    build_conv_weight(g, w);
+    return w;
+}
+
+// after * conv(before * x), between two projections.
+static graph_value *short_conv(graph *g, graph_value *x, const model_config *c, int layer)
+{
+    (void)layer;
+    const decoder_form *form = c->family->decoder;
+    const decoder_linear in = {.tensor = &form->names.conv_in,
+                               .rows = {c->hidden, c->hidden, c->hidden},
+                               .in = c->hidden,
+                               .out_role = ROLE_MLP,
+                               .in_role = ROLE_EMBED,
+                               .bias = c->conv_bias,
+                               .std = c->init_std};
+    const decoder_linear out = {.tensor = &form->names.conv_out,
+                                .rows = {c->hidden},
+                                .in = c->hidden,
+                                .out_role = ROLE_EMBED,
+                                .in_role = ROLE_MLP,
+                                .bias = c->conv_bias,
+                                .std = output_std(c)};
+    graph_value *h = linear(g, x, &in, form), *bias = NULL;
+    if (c->conv_bias) {
+        bias = vector(g, form->names.taps, "bias", c->hidden, INIT_ZEROS);
+        build_roles(g, bias, ROLE_MLP, ROLE_NONE);
+    }
+    h = build_causal_conv(
+        g, h, &(graph_conv){.w = taps(g, c, c->hidden, ROLE_MLP), .bias = bias, .gated = true});
+    return linear(g, h, &out, form);
+}
+
+// A parameter with a number for each head, under its full name.
+static graph_value *head_numbers(graph *g, const char *name, int64_t heads)
+{
+    graph_value *w = build_weight(g, name, heads, 0, INIT_ONES, 0);
+    build_roles(g, w, ROLE_HEADS, ROLE_NONE);
+    return w;
+}
+
+// A projection of a gated delta rule from the residual.
+static graph_value *delta_in(graph *g, graph_value *x, const model_config *c,
+                             const decoder_linear *l)
+{
+    decoder_linear in = *l;
+    in.in = c->hidden, in.std = c->init_std;
+    in.out_role = ROLE_HEADS, in.in_role = ROLE_EMBED;
+    return linear(g, x, &in, c->family->decoder);
+}
+
+// Queries, keys and values; *z gets the gates of the output. Files have them apart, or as one tensor, key head by key
+// head.
+static graph_value *delta_qkv(graph *g, graph_value *x, const model_config *c, graph_value **z)
+{
+    const decoder_delta *names = &c->family->decoder->names.delta;
+    const model_delta_config *d = &c->delta;
+    const int64_t keys = d->key_heads * d->key_dim, values = d->heads * d->head_dim,
+                  group = values / d->key_heads, qkv = 2 * keys + values;
+    graph_value *rest;
+    if (names->gate.name) {
+        *z = delta_in(g, x, c, &(decoder_linear){.tensor = &names->gate, .rows = {values}});
+        return delta_in(g, x, c, &(decoder_linear){.tensor = &names->qkv, .rows = {qkv}});
+    }
+    const decoder_linear all = {.tensor = &names->qkv,
+                                .rows = {qkv + values},
+                                .run = {d->key_dim, d->key_dim, group, group}};
+    *z = build_take_columns(g, delta_in(g, x, c, &all), qkv, values, &rest);
+    return rest;
+}
+
+// The gates of the rule.
+static graph_value *delta_gates(graph *g, graph_value *x, const model_config *c)
+{
+    const decoder_delta *names = &c->family->decoder->names.delta;
+    const int64_t heads = c->delta.heads, group = heads / c->delta.key_heads;
+    const bool apart = names->ba.piece[0] != NULL;
+    const decoder_linear apart_in = {.tensor = &names->ba, .rows = {heads, heads}},
+                         in = {.tensor = &names->ba, .rows = {2 * heads}, .run = {group, group}};
+    return build_delta_gates(g, delta_in(g, x, c, apart ? &apart_in : &in),
+                             head_numbers(g, names->log_decay, heads),
+                             head_numbers(g, names->a_bias, heads));
+}
+
+// A gated delta rule behind a convolution of its queries, keys and values; its output is normed and gated.
+static graph_value *delta(graph *g, graph_value *x, const model_config *c, int layer)
+{
+    (void)layer;
+    const decoder_form *form = c->family->decoder;
+    const decoder_delta *names = &form->names.delta;
+    const model_delta_config *d = &c->delta;
+    const int64_t values = d->heads * d->head_dim;
+    const graph_delta rule = {.heads = d->heads,
+                              .key_heads = d->key_heads,
+                              .key_dim = d->key_dim,
+                              .value_dim = d->head_dim,
+                              .eps = 1e-6};
+    const decoder_linear out = {.tensor = &names->output,
+                                .rows = {c->hidden},
+                                .in = values,
+                                .out_role = ROLE_EMBED,
+                                .in_role = ROLE_HEADS,
+                                .std = output_std(c)};
+    graph_value *z, *qkv = delta_qkv(g, x, c, &z), *gates = delta_gates(g, x, c);
+    qkv = build_causal_conv(
+        g, qkv,
+        &(graph_conv){.w = taps(g, c, 2 * d->key_heads * d->key_dim + values, ROLE_HEADS),
+                      .silu = true});
+    graph_value *h = build_delta_rule(g, qkv, gates, &rule);
+    const graph_gate how = {.gain = vector(g, names->norm, "weight", d->head_dim, INIT_ONES),
+                            .head_dim = d->head_dim,
+                            .eps = c->norm_eps,
+                            .silu = true};
+    return linear(g, build_gate(g, h, z, &how), &out, form);
+}
+
+// Mixes the tokens of a layer.
+static graph_value *mix(graph *g, graph_value *x, const model_config *c, int layer)
+{
+    static graph_value *(*const mixers[MIXERS])(graph *, graph_value *, const model_config *,
+                                                int) = {
+        [MIXER_ATTENTION] = attention, [MIXER_CONV] = short_conv, [MIXER_DELTA] = delta};
+    const bool attends = model_layer_has(&c->attending, layer);
+    return mixers[attends ? MIXER_ATTENTION : c->family->decoder->mixer](g, x, c, layer);
 }
 
 static graph_value *mlp(graph *g, graph_value *x, const model_config *c)
@@ -274,7 +429,7 @@ static void trace_layer(graph *g, const model_config *c, int layer)
     const char *const *const name = form->names.norm;
     graph_value *x = build_residual(g, c->hidden);
     graph_value *read = norm(g, x, name[BEFORE_ATTENTION], c);
-    x = add(g, x, norm(g, attention(g, read, c, layer), name[AFTER_ATTENTION], c), c);
+    x = add(g, x, norm(g, mix(g, read, c, layer), name[AFTER_ATTENTION], c), c);
     if (!c->parallel) read = norm(g, x, name[BEFORE_MLP], c);
     x = add(g, x, norm(g, mlp(g, read, c), name[AFTER_MLP], c), c);
     build_output(g, x);
@@ -284,7 +439,7 @@ static graph_value *token_table(graph *g, const char *name, const model_config *
 {
     graph_value *w =
         declare(g, &(decoder_tensor){name, {NULL}}, "weight", (int64_t[DECODER_PIECES]){c->vocab},
-                c->hidden, INIT_NORMAL, c->init_std);
+                c->hidden, INIT_NORMAL, c->init_std, NULL);
     build_roles(g, w, ROLE_VOCAB, ROLE_EMBED);
     return w;
 }
@@ -295,9 +450,9 @@ static void trace_embedding(graph *g, const model_config *c)
     graph_value *ids = build_ids(g), *tokens = token_table(g, names->embedding, c),
                 *positions = NULL;
     if (names->positions)
-        positions =
-            declare(g, &(decoder_tensor){names->positions, {NULL}}, "weight",
-                    (int64_t[DECODER_PIECES]){c->max_seq}, c->hidden, INIT_NORMAL, c->init_std);
+        positions = declare(g, &(decoder_tensor){names->positions, {NULL}}, "weight",
+                            (int64_t[DECODER_PIECES]){c->max_seq}, c->hidden, INIT_NORMAL,
+                            c->init_std, NULL);
     double scale = c->scales.embedding > 0 ? c->scales.embedding : 1;
     if (c->family->decoder->scales_embedding) scale *= sqrt((double)c->hidden);
     graph_value *x = build_embedding(g, ids, tokens, positions, scale);

@@ -11,11 +11,22 @@ enum { BEFORE_ATTENTION, AFTER_ATTENTION, BEFORE_MLP, AFTER_MLP, DECODER_NORMS }
 
 enum { DECODER_PIECES = 3 }; // tensors of a linear layer, at most
 
+// What mixes the tokens of a layer.
+typedef enum decoder_mixer { MIXER_ATTENTION, MIXER_CONV, MIXER_DELTA, MIXERS } decoder_mixer;
+
 // A parameter and the tensors of a file that it is made of, one after the other along its rows. Without pieces the
 // file has one tensor of the parameter's name. Names lack ".weight" and ".bias".
 typedef struct decoder_tensor {
     const char *name, *piece[DECODER_PIECES];
 } decoder_tensor;
+
+// A gated delta rule.
+typedef struct decoder_delta {
+    decoder_tensor qkv, gate, ba,
+        output; // gate: of the output; without a name it is the last part of qkv
+    const char *log_decay, *a_bias; // full names
+    const char *norm;               // of the output
+} decoder_delta;
 
 typedef struct decoder_names {
     const char *embedding, *final_norm, *head;
@@ -24,8 +35,12 @@ typedef struct decoder_names {
     decoder_tensor qkv, output;        // of attention
     const char *query_norm, *key_norm; // NULL: none
     const char *sinks;                 // of attention, NAME.sinks; NULL: none
-    decoder_tensor up, down;           // of the MLP; with a gate, `up` is gate and up
-    const char *xielu; // its activation's numbers, NAME.alpha_p and so on; NULL: none
+    decoder_tensor conv_in;  // of a short convolution: the gates before and after it, and its input
+    decoder_tensor conv_out; // its output
+    const char *taps;        // of a convolution
+    decoder_delta delta;
+    decoder_tensor up, down; // of the MLP; with a gate, `up` is gate and up
+    const char *xielu;       // its activation's numbers, NAME.alpha_p and so on; NULL: none
 } decoder_names;
 
 typedef enum decoder_qk_norm {
@@ -39,9 +54,12 @@ typedef enum decoder_qk_norm {
 
 struct decoder_form {
     decoder_names names;
-    bool layer_norm;  // norms subtract the mean; else RMS norm
-    bool norm_bias;   // norms have a bias
-    bool unit_offset; // the gain of a norm is 1 + its weight
+    bool layer_norm;     // norms subtract the mean; else RMS norm
+    bool norm_bias;      // norms have a bias
+    bool unit_offset;    // the gain of a norm is 1 + its weight
+    decoder_mixer mixer; // of the layers without attention
+    bool
+        output_gate; // attention's output has gates; a file holds a head's queries and then its gates
     decoder_qk_norm qk_norm;
     bool qk_norm_after_rope;
     bool first_sees_all;      // of window_pattern layers the first has no window; else the last

@@ -46,6 +46,15 @@
 #define LAYER_TYPES NAME("layer_types"), .help = "Lists which layers see all tokens (full_attention) and which have a window (sliding_attention).", .file = {"layer_types"}, .type = FIELD_LAYERS, .words = &MODEL_WINDOW_WORDS, AT(sliding)
 #define ROTATING_LAYERS NAME("rope_layers"), .help = "Lists which layers rotate queries and keys (1) and which do not (0).", .file = {"no_rope_layers"}, .type = FIELD_LAYERS, .words = &MODEL_ROTATION_WORDS, AT(rotating)
 #define ROTARY_PATTERN NAME("rope_pattern"), .help = "Says that every so many layers one does not rotate, where model.rope_layers is not given.", .file = {"no_rope_layer_interval"}, SIZE(rotary_pattern), .flags = FIELD_NULLABLE
+#define CONV_LAYERS NAME("conv_layers"), .help = "Lists which layers have attention (full_attention) and which a short convolution (conv).", .file = {"layer_types"}, .type = FIELD_LAYERS, .words = &MODEL_CONV_WORDS, AT(attending)
+#define DELTA_LAYERS NAME("delta_layers"), .help = "Lists which layers have attention (full_attention) and which a gated delta rule (linear_attention).", .file = {"layer_types"}, .type = FIELD_LAYERS, .words = &MODEL_LINEAR_WORDS, AT(attending)
+#define CONV_WIDTH NAME("conv_width"), .help = "Sets how many tokens a convolution sees, the token itself included.", SIZE_TO(KERNEL_CONV_WIDTH, conv_width)
+#define DELTA_KEY_HEADS NAME("delta_key_heads"), .help = "Sets the number of heads of queries and keys of a gated delta rule.", .file = {"linear_num_key_heads"}, SIZE(delta.key_heads)
+#define DELTA_HEADS NAME("delta_heads"), .help = "Sets the number of heads of values of a gated delta rule.", .file = {"linear_num_value_heads"}, SIZE(delta.heads)
+#define DELTA_KEY_DIM NAME("delta_key_dim"), .help = "Sets the width of a head of queries or keys of a gated delta rule.", .file = {"linear_key_head_dim"}, SIZE_TO(KERNEL_DELTA_DIM, delta.key_dim)
+#define DELTA_HEAD_DIM NAME("delta_head_dim"), .help = "Sets the width of a head of values of a gated delta rule.", .file = {"linear_value_head_dim"}, SIZE_TO(KERNEL_DELTA_DIM, delta.head_dim)
+#define ATTENTION_PATTERN NAME("attention_pattern"), .help = "Says that every so many layers one has attention, where model.delta_layers is not given.", .file = {"full_attention_interval"}, SIZE(attention_pattern), .flags = FIELD_NULLABLE
+#define CONV_BIAS NAME("conv_bias"), .help = "Adds a bias to short convolutions and to their projections.", .type = FIELD_BOOL, AT(conv_bias)
 #define ATTENTION_SOFTCAP NAME("attention_softcap"), .help = "Bounds attention scores s by this number c, as c * tanh(s / c).", .file = {"attn_logit_softcapping"}, REAL(0, 1e9, attention_softcap), .flags = FIELD_NULLABLE | FIELD_ZERO_IS_NULL
 #define LOGIT_SOFTCAP NAME("logit_softcap"), .help = "Bounds logits x by this number c, as c * tanh(x / c).", .file = {"final_logit_softcapping"}, REAL(0, 1e9, logit_softcap), .flags = FIELD_NULLABLE | FIELD_ZERO_IS_NULL
 #define QUERY_SCALAR NAME("query_scalar"), .help = "Divides attention scores by the square root of this number instead of that of the head's width.", .file = {"query_pre_attn_scalar"}, SIZE(query_scalar)

@@ -12,6 +12,16 @@ const model_words MODEL_WINDOW_WORDS = {"full_attention and sliding_attention",
 // As transformers writes them: 1 is a layer that rotates.
 const model_words MODEL_ROTATION_WORDS = {"0 and 1", {{"0", 0}, {"1", 1}}};
 
+// Layers with attention: the others have a short convolution.
+const model_words MODEL_CONV_WORDS = {"full_attention and conv",
+                                      {{"conv", 0}, {"full_attention", 1}}};
+
+// Layers with attention: the others have a gated delta rule.
+const model_words MODEL_LINEAR_WORDS = {"full_attention and linear_attention",
+                                        {{"linear_attention", 0}, {"full_attention", 1}}};
+
+enum { BY_NUMBERS = -1 }; // count of a set whose layers are listed by their numbers
+
 bool model_layer_has(const model_layer_set *s, int64_t layer)
 {
     return s->bits[layer / 64] >> layer % 64 & 1u;
@@ -44,10 +54,45 @@ done:
     return result;
 }
 
+// A list with a word for each layer goes before.
+status model_layers_set_numbers(const model_field *f, const char *name, model_layer_set *s,
+                                const json_t *value, err *e)
+{
+    status result = OK;
+    char shown[SHOWN_BYTES];
+    if (json_is_null(value) || s->count > 0) return OK;
+    if (!json_is_array(value))
+        FAIL(E_USAGE, "%s: found %s, valid are lists of numbers of layers, from 0, or null", name,
+             model_show_value(value, shown));
+    *s = (model_layer_set){.count = BY_NUMBERS};
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        const json_t *item = json_array_get(value, i);
+        const json_int_t layer = json_integer_value(item);
+        if (!json_is_integer(item) || layer < 0 || layer >= MODEL_LAYERS)
+            FAIL(E_USAGE, "%s: found %s, valid are whole numbers from 0 to %d", name,
+                 model_show_value(item, shown), MODEL_LAYERS - 1);
+        put(s, layer, true);
+    }
+    (void)f;
+done:
+    return result;
+}
+
+static void add_numbers(const model_layer_set *s, text *out)
+{
+    const char *comma = "";
+    for (int64_t i = 0; i < s->count; i++) {
+        if (!model_layer_has(s, i)) continue;
+        text_addf(out, "%s%" PRId64, comma, i);
+        comma = ", ";
+    }
+}
+
 void model_layers_add(const model_field *f, const model_layer_set *s, bool json, text *out)
 {
     text_add(out, "[");
-    for (int64_t i = 0; i < s->count; i++) {
+    if (f->type == FIELD_LAYER_NUMBERS) add_numbers(s, out);
+    for (int64_t i = 0; i < s->count && f->type == FIELD_LAYERS; i++) {
         if (i) text_add(out, ", ");
         model_word_add(f->words->word[model_layer_has(s, i)].word, json, out);
     }
@@ -84,6 +129,26 @@ static void fill_rotating(model_config *c)
     c->rotating.count = c->layers;
 }
 
+static void fill_attending(model_config *c)
+{
+    for (int64_t i = 0; i < c->layers; i++)
+        put(&c->attending, i, !c->attention_pattern || (i + 1) % c->attention_pattern == 0);
+    c->attending.count = c->layers;
+}
+
+// Checks the numbers of layers with attention.
+static status check_numbers(model_config *c, err *e)
+{
+    for (int64_t i = c->layers; i < MODEL_LAYERS; i++)
+        if (model_layer_has(&c->attending, i))
+            return err_set(e, E_USAGE,
+                           "full_attn_idxs: found %" PRId64 ", valid are numbers below %" PRId64
+                           ", the number of layers",
+                           i, c->layers);
+    c->attending.count = c->layers;
+    return OK;
+}
+
 status model_layers_finish(model_config *c, err *e)
 {
     status result = OK;
@@ -91,6 +156,9 @@ status model_layers_finish(model_config *c, err *e)
     TRY(check_count(c->sliding.count, "layer_types", c->layers, e));
     TRY(check_count(c->rotating.count, "no_rope_layers", c->layers, e));
     TRY(check_count(c->rope.layer_theta.count, "layer_rope_theta", c->layers, e));
+    if (c->attending.count == BY_NUMBERS) TRY(check_numbers(c, e));
+    TRY(check_count(c->attending.count, "layer_types", c->layers, e));
+    if (!c->attending.count) fill_attending(c);
     if (!c->window) c->sliding = (model_layer_set){.count = c->layers};
     if (!c->sliding.count) fill_sliding(c);
     if (!c->rotating.count) fill_rotating(c);

@@ -49,28 +49,44 @@ static const safetensors_tensor *find_tensor(const safetensors *from, const char
     return t;
 }
 
-static status check_shape(const safetensors_tensor *t, const model_param *q, int64_t rows,
-                          bool transposed, err *e)
+enum { FILE_DIMS = 3 };
+
+// Writes the shape that a piece has in files, with 0 behind its dimensions, and returns how many these are.
+static int file_shape(const graph_param *d, int piece, int64_t dim[FILE_DIMS])
 {
-    int64_t expected[2] = {transposed ? graph_param_cols(q->decl) : rows,
-                           transposed ? rows : graph_param_cols(q->decl)};
-    bool same = t->dims == q->decl->dims && (t->dims < 1 || t->dim[0] == expected[0]) &&
-                (t->dims < 2 || t->dim[1] == expected[1]);
+    const int64_t rows = d->piece[piece].rows, cols = d->dims == 2 ? graph_param_cols(d) : 0;
+    const bool transposed = d->piece[piece].transposed, is_conv = d->piece[piece].is_conv;
+    dim[0] = transposed ? cols : rows;
+    dim[1] = is_conv ? 1 : transposed ? rows : cols;
+    dim[2] = is_conv ? cols : 0;
+    return d->dims + is_conv;
+}
+
+// Writes a shape of `dims` dimensions for a message: "3, 1, 4". Returns out.
+static const char *show_shape(const int64_t *dim, int dims, char out[96])
+{
+    out[0] = 0;
+    for (int i = 0; i < dims && i < 4; i++)
+        snprintf(out + strlen(out), 96 - strlen(out), "%s%lld", i ? ", " : "", (long long)dim[i]);
+    return out;
+}
+
+static status check_shape(const safetensors_tensor *t, const model_param *q, int piece, err *e)
+{
+    int64_t expected[FILE_DIMS];
+    char found[96], valid[96];
+    const int dims = file_shape(q->decl, piece, expected);
+    bool same = t->dims == dims;
+    for (int i = 0; i < dims; i++) same = same && t->dim[i] == expected[i];
     if (same && (t->type == F32 || t->type == BF16 || t->type == F16 || t->type == F64) &&
         t->known_type)
         return OK;
-    char found[96] = "";
-    for (int i = 0; i < t->dims && i < 4; i++)
-        snprintf(found + strlen(found), sizeof found - strlen(found), "%s%lld", i ? ", " : "",
-                 (long long)t->dim[i]);
     if (same)
         return err_set(e, E_USAGE,
                        "tensor %s has a type that weights cannot have; valid: F32, BF16, F16, F64",
                        t->name);
-    return err_set(e, E_USAGE,
-                   "tensor %s has shape [%s], the model's config.json makes it [%lld%s%.0lld]",
-                   t->name, found, (long long)expected[0], q->decl->dims == 2 ? ", " : "",
-                   q->decl->dims == 2 ? (long long)expected[1] : 0LL);
+    return err_set(e, E_USAGE, "tensor %s has shape [%s], the model's config.json makes it [%s]",
+                   t->name, show_shape(t->dim, t->dims, found), show_shape(expected, dims, valid));
 }
 
 // Finds the tensor of piece i of parameter p.
@@ -82,7 +98,7 @@ static status find_piece(const model *m, int p, int i, const safetensors *from,
     model_param_name_expand(name, q->decl->piece[i].name, q->layer);
     *out = find_tensor(from, name);
     if (!*out) return err_set(e, E_USAGE, "tensor %s is missing", name);
-    return check_shape(*out, q, q->decl->piece[i].rows, q->decl->piece[i].transposed, e);
+    return check_shape(*out, q, i, e);
 }
 
 void model_param_transpose(const float *in, int64_t rows, int64_t cols, float *out)
@@ -119,12 +135,14 @@ static void load_transposed(const safetensors_tensor *t, int64_t rows, int64_t c
 
 int64_t model_param_file_row(const graph_param *d, int piece, int64_t row, int64_t *follow)
 {
-    const int64_t run = d->piece[piece].run, half = d->piece[piece].rows / 2;
-    *follow = d->piece[piece].rows - row;
-    if (run == 0) return row;
-    const int64_t second = row >= half, i = row - second * half;
-    *follow = run - i % run;
-    return (i / run * 2 + second) * run + i % run;
+    const int64_t *run = d->piece[piece].run, rows = d->piece[piece].rows;
+    int64_t turn = 0, before = 0;
+    for (int i = 0; i < PARAM_SECTIONS; i++) turn += run[i];
+    *follow = rows - row;
+    if (turn == 0) return row;
+    for (; row >= rows / turn * *run; run++) row -= rows / turn * *run, before += *run;
+    *follow = *run - row % *run;
+    return row / *run * turn + before + row % *run;
 }
 
 // Elements first … first + count-1 of a piece that is not transposed.
@@ -275,14 +293,11 @@ status model_param_files_make(const model *m, dtype type, model_param_files *out
             model_param_name_expand(f->name, q->decl->piece[i].name, q->layer);
             f->param = p, f->piece = i, f->first_row = first;
             int64_t rows = q->decl->piece[i].rows, cols = graph_param_cols(q->decl);
-            bool transposed = q->decl->piece[i].transposed;
             *t = (safetensors_tensor){.name = f->name,
                                       .type = type,
                                       .known_type = true,
-                                      .dims = q->decl->dims,
-                                      .dim = {transposed ? cols : rows, transposed ? rows : cols},
                                       .bytes = (uint64_t)(rows * cols) * dtype_bytes(type)};
-            if (t->dims == 1) t->dim[1] = 0;
+            t->dims = file_shape(q->decl, i, t->dim);
             first += rows;
         }
     }

@@ -29,6 +29,9 @@
     F(stablelm)                                                                                    \
     F(arcee)                                                                                       \
     F(apertus)                                                                                     \
+    F(lfm2)                                                                                        \
+    F(qwen3_5)                                                                                     \
+    F(qwen3_next)                                                                                  \
     F(mlp)
 
 #define DECLARE(name) extern const model_family name##_family;

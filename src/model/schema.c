@@ -168,6 +168,9 @@ void model_field_describe(const model_field *f, text *out)
     case FIELD_LAYERS:
         text_addf(out, "lists with %s for each layer, or null", f->words->valid);
         break;
+    case FIELD_LAYER_NUMBERS:
+        text_add(out, "lists of numbers of layers, from 0, or null");
+        break;
     case FIELD_NUMBERS:
         text_addf(out, "lists of up to %d numbers, or null", MODEL_ROPE_FACTORS);
         break;
@@ -278,6 +281,8 @@ status model_field_set(model_config *c, const model_field *f, const char *name, 
         return model_word_find(f->words, value, member) ? OK : refuse(f, name, value, e);
     case FIELD_LAYERS:
         return model_layers_set(f, name, member, value, e);
+    case FIELD_LAYER_NUMBERS:
+        return model_layers_set_numbers(f, name, member, value, e);
     case FIELD_NUMBERS:
         return set_numbers(f, name, member, value, e);
     case FIELD_ROPE:
@@ -439,6 +444,7 @@ void model_field_add(const model_config *c, const model_field *f, bool json, tex
         model_word_add(word_of(f, *(const int *)member), json, out);
         break;
     case FIELD_LAYERS:
+    case FIELD_LAYER_NUMBERS:
         model_layers_add(f, member, json, out);
         break;
     case FIELD_NUMBERS:

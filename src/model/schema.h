@@ -14,8 +14,9 @@ typedef enum model_field_type {
     FIELD_TOKENS,  // eos and more_eos: a token or a list
     FIELD_WORD,    // int or an enum: a value of `words`
     FIELD_LAYERS, // model_layer_set: a list with a word of `words` for each layer; value 1 is in the set
-    FIELD_NUMBERS, // model_numbers
-    FIELD_ROPE,    // all members of rope: the object of the rows with FIELD_OF_ROPE
+    FIELD_LAYER_NUMBERS, // model_layer_set: the numbers of its layers
+    FIELD_NUMBERS,       // model_numbers
+    FIELD_ROPE,          // all members of rope: the object of the rows with FIELD_OF_ROPE
     // In config.json only:
     FIELD_FIXED,  // it is `value` (NAN: 0), null, false, or an empty list or object
     FIELD_EACH,   // each item of a list is a word of `words`
@@ -41,7 +42,8 @@ typedef struct model_words {
     } word[16];
 } model_words;
 extern const model_words MODEL_ACTIVATION_WORDS, MODEL_ROPE_WORDS, MODEL_FULL_ATTENTION;
-extern const model_words MODEL_WINDOW_WORDS, MODEL_ROTATION_WORDS; // of FIELD_LAYERS
+extern const model_words MODEL_WINDOW_WORDS, MODEL_ROTATION_WORDS, MODEL_CONV_WORDS,
+    MODEL_LINEAR_WORDS; // of FIELD_LAYERS
 
 typedef struct model_field {
     const char *name;    // Trireme's; NULL: a job has no such key
@@ -124,7 +126,9 @@ const char *model_show_value(const json_t *value, char out[SHOWN_BYTES]);
 bool model_layer_has(const model_layer_set *s, int64_t layer);
 status model_layers_set(const model_field *f, const char *name, model_layer_set *s,
                         const json_t *value, err *e);
-// Appends the list, with a word for each layer.
+status model_layers_set_numbers(const model_field *f, const char *name, model_layer_set *s,
+                                const json_t *value, err *e);
+// Appends the list, with a word for each layer, or the numbers of the layers.
 void model_layers_add(const model_field *f, const model_layer_set *s, bool json, text *out);
 // Fills the sets that are not given, and checks the length of those that are.
 status model_layers_finish(model_config *c, err *e);

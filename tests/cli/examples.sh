@@ -1,4 +1,4 @@
-# examples.sh -- examples/ has one job file per strategy, and two with models of other families. Each runs unchanged, in
+# examples.sh -- examples/ has one job file per strategy, and four with models of other families. Each runs unchanged, in
 # the mesh and under the policy that it shows. It computes what DDP computes on as many data-parallel ranks with the same
 # parallel.no_sync: the same bits, or within 1e-5 with tensor or context parallelism, where sums have another order. A
 # file with another model computes what one rank computes, within 1e-5.
@@ -40,6 +40,8 @@ cp              ddp   1 1 1 4 1 alone -
 cp_fsdp         zero3 1 1 2 2 1 alone -
 qwen3           zero3 1 1 2 1 1 alone -
 gemma3          ddp   1 1 1 1 2 alone -
+lfm2            ddp   1 1 1 2 1 alone -
+qwen3_5         ddp   1 1 1 1 2 alone -
 "
 
 # Every line has a finite number.

@@ -39,6 +39,10 @@ apertus
 cohere
 stablelm_parallel
 llama_dynamic_long
+lfm2
+lfm2_numbers
+qwen3_5
+qwen3_next
 '
 
 # NAME, the run with the same order of sums, how near another run is, and the arguments.

@@ -121,8 +121,22 @@ FAMILIES = {
     "arcee": ("arcee", dict(head_dim=10, mlp_bias=True, attention_bias=True, rope_parameters=rope())),
     "llama_biases": ("llama", dict(head_dim=10, mlp_bias=True, attention_bias=True, rope_parameters=rope(
         kind="linear", factor=2.5))),
+    "lfm2": ("lfm2", dict(num_hidden_layers=3, layer_types=["conv", "full_attention", "conv"], conv_bias=True,
+                          conv_L_cache=4, intermediate_size=45, block_multiple_of=4, block_ffn_dim_multiplier=1.2,
+                          rope_parameters=rope(), tie_word_embeddings=True)),
+    "lfm2_numbers": ("lfm2", dict(num_hidden_layers=3, full_attn_idxs=[2], block_auto_adjust_ff_dim=False,
+                                  rope_parameters=rope(), tie_word_embeddings=True)),
+    "qwen3_5": ("qwen3_5_text", dict(num_hidden_layers=3, head_dim=12, attention_bias=True, linear_num_key_heads=2,
+                                     linear_num_value_heads=4, linear_key_head_dim=4, linear_value_head_dim=6,
+                                     layer_types=["linear_attention", "full_attention", "linear_attention"],
+                                     rope_parameters=rope(partial_rotary_factor=0.5))),
+    "qwen3_next": ("qwen3_next", dict(num_hidden_layers=3, head_dim=8, linear_num_key_heads=2,
+                                      linear_num_value_heads=4, linear_key_head_dim=12, linear_value_head_dim=8,
+                                      layer_types=["linear_attention", "full_attention", "linear_attention"],
+                                      num_experts=4, decoder_sparse_step=2, mlp_only_layers=[1],
+                                      rope_parameters=rope(partial_rotary_factor=0.5))),
 }
-UNIT_OFFSET = ("gemma2", "gemma3_text", "gemma3")  # their norms multiply by 1 + weight
+UNIT_OFFSET = ("gemma2", "gemma3_text", "gemma3", "qwen3_5_text", "qwen3_next")  # their norms multiply by 1 + weight
 
 
 def make_model(model_type, options):

@@ -25,6 +25,15 @@ _Static_assert(KERNEL_REDUCE_RANKS == 16, "RANKS has all of them");
     ROW(AT(xielu.x), AT(xielu.dy), AT(xielu.alpha_p), AT(xielu.alpha_n), AT(xielu.beta),           \
         AT(xielu.eps), AT(xielu.y), AT(xielu.d_alpha_p), AT(xielu.d_alpha_n))
 
+#define DELTA_GATES                                                                                \
+    ROW(AT(delta_gates.x), AT(delta_gates.log_decay), AT(delta_gates.a_bias),                      \
+        AT(delta_gates.gates), AT(delta_gates.d_gates), AT(delta_gates.dx),                        \
+        AT(delta_gates.d_log_decay), AT(delta_gates.d_a_bias))
+
+#define GATE                                                                                       \
+    ROW(AT(gate.x), AT(gate.gate), AT(gate.dy), AT(gate.gain), AT(gate.y), AT(gate.d_gate),        \
+        AT(gate.rstd), AT(gate.d_gain))
+
 static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
     [K_MATMUL] = ROW(AT(matmul.a), AT(matmul.b), AT(matmul.c), AT(matmul.bias), AT(matmul.aux)),
     [K_BIAS_GRAD] = ROW(AT(bias_grad.dy), AT(bias_grad.db)),
@@ -51,6 +60,23 @@ static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
             AT(attention_grad.dq), AT(attention_grad.dk), AT(attention_grad.dv),
             AT(attention_grad.delta), AT(attention_grad.fwd.sinks), AT(attention_grad.d_sinks),
             AT(attention_grad.fwd.dropout.draw.step), AT(attention_grad.fwd.queries.documents)),
+    [K_CAUSAL_CONV] = ROW(AT(causal_conv.x), AT(causal_conv.w), AT(causal_conv.bias),
+                          AT(causal_conv.y), AT(causal_conv.rows.documents)),
+    [K_CAUSAL_CONV_GRAD] =
+        ROW(AT(causal_conv_grad.fwd.x), AT(causal_conv_grad.fwd.w), AT(causal_conv_grad.fwd.bias),
+            AT(causal_conv_grad.fwd.y), AT(causal_conv_grad.dy), AT(causal_conv_grad.dx),
+            AT(causal_conv_grad.dw), AT(causal_conv_grad.dbias),
+            AT(causal_conv_grad.fwd.rows.documents)),
+    [K_DELTA_GATES] = DELTA_GATES,
+    [K_DELTA_GATES_GRAD] = DELTA_GATES,
+    [K_DELTA_RULE] = ROW(AT(delta_rule.x), AT(delta_rule.gates), AT(delta_rule.o),
+                         AT(delta_rule.state), AT(delta_rule.rows.documents)),
+    [K_DELTA_RULE_GRAD] =
+        ROW(AT(delta_rule_grad.fwd.x), AT(delta_rule_grad.fwd.gates), AT(delta_rule_grad.fwd.o),
+            AT(delta_rule_grad.d_o), AT(delta_rule_grad.dx), AT(delta_rule_grad.d_gates),
+            AT(delta_rule_grad.fwd.rows.documents)),
+    [K_GATE] = GATE,
+    [K_GATE_GRAD] = GATE,
     [K_ACTIVATION] = ROW(AT(activation.x), AT(activation.y)),
     [K_ACTIVATION_GRAD] = ROW(AT(activation.x), AT(activation.dy), AT(activation.y)),
     [K_GLU] = ROW(AT(glu.x), AT(glu.y)),

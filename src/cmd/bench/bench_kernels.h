@@ -1,5 +1,5 @@
-// bench_kernels.h -- what the three files of `trireme bench kernels` share: the calls that are measured, as
-// data. bench_kernels_calls.c and bench_kernels_rows.c describe them, and bench_kernels.c measures them.
+// bench_kernels.h -- what the files of `trireme bench kernels` share: the calls that are measured, as
+// data. bench_kernels_calls.c, bench_kernels_mixers.c and bench_kernels_rows.c describe them, and bench_kernels.c measures them.
 #ifndef TRIREME_CMD_BENCH_KERNELS_H
 #define TRIREME_CMD_BENCH_KERNELS_H
 
@@ -99,5 +99,10 @@ void bench_xielu(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_add(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_dropout(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_copy_rows(bench_arena *m, const bench_sizes *q, bench_call *c);
+// Those that bench_kernels_mixers.c describes.
+void bench_causal_conv(bench_arena *m, const bench_sizes *q, bench_call *c);
+void bench_delta_gates(bench_arena *m, const bench_sizes *q, bench_call *c);
+void bench_delta_rule(bench_arena *m, const bench_sizes *q, bench_call *c);
+void bench_gate(bench_arena *m, const bench_sizes *q, bench_call *c);
 
 #endif

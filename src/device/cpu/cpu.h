@@ -27,6 +27,8 @@ typedef enum cpu_level { CPU_GENERIC, CPU_AVX2, CPU_AVX512, CPU_AMX, CPU_LEVELS 
 enum {
     CPU_SCRATCH_BYTES = 4 << 20, // of each thread; a page costs memory only when it is written
     CPU_SHARED_BYTES = 4 << 20,  // of the team
+    CPU_DELTA_SLOTS =
+        32, // pairs of a sequence and a key head whose states a workspace holds, at most
 };
 
 struct cpu_team;

@@ -3,6 +3,8 @@
 // launch.
 #include "device/cpu/cpu_products.h"
 
+#include "base/size.h"
+
 void cpu_kernels_fill(cpu_kernels *k, cpu_level level)
 {
     ref_kernels_fill(k);
@@ -11,9 +13,21 @@ void cpu_kernels_fill(cpu_kernels *k, cpu_level level)
     k->run[K_MATMUL] = cpu_matmul;
 }
 
-// The vector form sorts the rows by their ids, and takes two lists of their numbers for it.
+// The states before all chunks and one gradient of a state, of the value heads of some key heads.
+static size_t delta_bytes(const kernel_delta_rule_args *p)
+{
+    enum { VECTOR = 16 }; // floats of the longest one
+    const int64_t chunks = size_ceil_div(p->rows.full_seq, KERNEL_DELTA_CHUNK),
+                  slots = size_min(p->batch * p->key_heads, CPU_DELTA_SLOTS) *
+                          (p->heads / p->key_heads),
+                  row = size_ceil_div(p->value_dim, VECTOR) * VECTOR;
+    return sizeof(float) * (size_t)(slots * (chunks + 1) * p->key_dim * row);
+}
+
+// Vector forms need room for states, and for two lists of numbers of the rows, which are sorted by their ids.
 static size_t vec_workspace_bytes(const kernel_call *c)
 {
+    if (c->kind == K_DELTA_RULE_GRAD) return delta_bytes(&c->u.delta_rule_grad.fwd);
     if (c->kind != K_EMBEDDING_GRAD || !c->u.embedding_grad.d_tokens) return 0;
     return 2 * sizeof(int32_t) * (size_t)c->u.embedding_grad.rows;
 }

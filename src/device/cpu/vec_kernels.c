@@ -18,6 +18,12 @@ void VEC(kernels_fill)(cpu_kernels *k)
     run[K_ROPE] = VEC(rope);
     run[K_ATTENTION] = VEC(attention);
     run[K_ATTENTION_GRAD] = VEC(attention_grad);
+    run[K_CAUSAL_CONV] = VEC(causal_conv);
+    run[K_CAUSAL_CONV_GRAD] = VEC(causal_conv_grad);
+    run[K_DELTA_RULE] = VEC(delta_rule);
+    run[K_DELTA_RULE_GRAD] = VEC(delta_rule_grad);
+    run[K_GATE] = VEC(gate);
+    run[K_GATE_GRAD] = VEC(gate_grad);
     run[K_ACTIVATION] = VEC(activation);
     run[K_ACTIVATION_GRAD] = VEC(activation_grad);
     run[K_GLU] = VEC(glu);

@@ -219,6 +219,40 @@ static void test_a_sequence_continues_after_it_was_truncated(void **state)
     safetensors_close(weights);
 }
 
+// No token leaves the state of a gated delta rule: the decoder feeds the kept tokens again.
+static void test_a_state_follows_a_truncated_sequence(void **state)
+{
+    (void)state;
+    golden g = {0};
+    decoder *d = NULL;
+    float first[256], fresh[256];
+    const float *logits;
+    golden_open(&g, "qwen3_5", 1);
+    const safetensors_tensor *prompt = golden_tensor(&g, "prompt");
+    const int32_t *ids = prompt->data;
+    const size_t bytes = sizeof(float) * (size_t)golden_tensor(&g, "logits")->dim[1];
+    CHECK(
+        decoder_open(g.device, g.config.family, &g.config, F32, g.weights, prompt->dim[0], &d, e));
+    CHECK(decoder_feed(d, ids, 1, &logits, e));
+    memcpy(fresh, logits, bytes);
+    CHECK(decoder_feed(d, ids + 1, 6, &logits, e));
+    decoder_rewind(d, 5);
+    CHECK(decoder_feed(d, ids + 5, 1, &logits, e));
+    memcpy(first, logits, bytes);
+    CHECK(decoder_feed(d, ids + 6, 3, &logits, e));
+    decoder_rewind(d, 7);
+    decoder_rewind(d, 5);
+    assert_int_equal(decoder_position(d), 5);
+    CHECK(decoder_feed(d, ids + 5, 1, &logits, e));
+    assert_memory_equal(logits, first, bytes);
+    assert_int_equal(decoder_position(d), 6);
+    decoder_rewind(d, 0);
+    CHECK(decoder_feed(d, ids, 1, &logits, e));
+    assert_memory_equal(logits, fresh, bytes);
+    decoder_close(d);
+    golden_close(&g);
+}
+
 // ---- Long texts of models in which all attention of a block has a window, so that its cache does not hold all tokens
 
 enum {
@@ -404,6 +438,7 @@ int main(void)
         cmocka_unit_test(test_a_sequence_continues_after_rows_were_lost),
         cmocka_unit_test(test_a_window_limits_the_bytes_of_the_cache),
         cmocka_unit_test(test_a_long_prompt_runs_in_pieces),
+        cmocka_unit_test(test_a_state_follows_a_truncated_sequence),
         cmocka_unit_test(test_every_sampling_stream_of_a_seed_is_independent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

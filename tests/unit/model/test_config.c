@@ -529,7 +529,11 @@ static void the_golden_folders_are_read_and_written(void **state)
                                         "apertus",
                                         "cohere",
                                         "stablelm_parallel",
-                                        "llama_dynamic_long"};
+                                        "llama_dynamic_long",
+                                        "lfm2",
+                                        "lfm2_numbers",
+                                        "qwen3_5",
+                                        "qwen3_next"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[512], *json;
         model_config c, back;

@@ -40,6 +40,10 @@ static const char *const folders[] = {
     "cohere",
     "stablelm_parallel",
     "llama_dynamic_long",
+    "lfm2",
+    "lfm2_numbers",
+    "qwen3_5",
+    "qwen3_next",
 };
 enum { FOLDERS = sizeof folders / sizeof folders[0] };
 

@@ -193,7 +193,8 @@ static void turns_trace(graph *g, const void *config, int block)
     model_family_find("llama")->trace(g, config, block);
     for (int i = 0; i < g->params; i++) {
         graph_param *p = &g->param[i];
-        if (p->pieces > 1) p->piece[1].run = p->piece[1].rows % 4 == 0 && block % 2 ? 2 : 1;
+        const int64_t run = p->piece[1].rows % 4 == 0 && block % 2 ? 2 : 1;
+        if (p->pieces > 1) p->piece[1].run[0] = p->piece[1].run[1] = run;
     }
 }
 
