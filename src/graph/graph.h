@@ -49,6 +49,7 @@ typedef enum graph_region {
     OP(NORM, norm)                                                                                 \
     OP(ADD_NORM, add_norm)                                                                         \
     OP(QK_NORM, qk_norm)                                                                           \
+    OP(VALUE_NORM, value_norm)                                                                     \
     OP(ROPE, rope)                                                                                 \
     OP(ATTENTION, attention)                                                                       \
     OP(ACTIVATION, activation)                                                                     \
@@ -70,6 +71,7 @@ typedef enum graph_region {
     OP(LINEAR_GRAD_INPUT, linear_grad_input)                                                       \
     OP(LINEAR_GRAD_WEIGHT, linear_grad_weight)                                                     \
     OP(NORM_GRAD, norm_grad)                                                                       \
+    OP(VALUE_NORM_GRAD, value_norm_grad)                                                           \
     OP(QK_NORM_GRAD, qk_norm_grad)                                                                 \
     OP(ATTENTION_GRAD, attention_grad)                                                             \
     OP(ACTIVATION_GRAD, activation_grad)                                                           \
@@ -125,6 +127,11 @@ typedef struct graph_node_attr {
             float eps;
             bool full_width, layer_norm, unit_offset;
         } qk_norm;
+        struct {
+            int64_t heads, kv_heads, head_dim; // of this rank
+            float eps;
+            bool of_keys;
+        } value_norm;
         struct {
             int64_t heads, kv_heads, head_dim; // of this rank
             int64_t full_heads;                // of the unsharded layer
@@ -355,6 +362,15 @@ typedef struct graph_qk_norm {
     bool unit_offset; // the factors are 1 + gain
 } graph_qk_norm;
 graph_value *build_qk_norm(graph *g, graph_value *qkv, const graph_qk_norm *form);
+// RMS norms of values, without a gain, before build_qk_norm.
+//   x [rows, (heads + 2 * kv_heads) * head_dim]: queries, keys, values; with of_keys without the values, and those of
+//   the result are the norms of the keys   -> the former
+typedef struct graph_value_norm {
+    int64_t heads, kv_heads, head_dim;
+    double eps;
+    bool of_keys;
+} graph_value_norm;
+graph_value *build_value_norm(graph *g, graph_value *x, const graph_value_norm *form);
 // Rotates the first `heads` heads of each row of x by rotary positions. A pair is columns i and
 // i + table->pairs of a head, or neighbours, 2i and 2i + 1, where `interleaved`. Works in the memory of x,
 // so x must have no other reader. The table is copied; all calls in a block must have the same one.
@@ -382,6 +398,8 @@ graph_value *build_xielu(graph *g, graph_value *x, const graph_xielu *numbers);
 // y = alpha * a + beta * b, of equal shapes. y has the type of a, which may be the F32 residual while
 // b has the compute type.
 graph_value *build_add(graph *g, graph_value *a, graph_value *b, double alpha, double beta);
+// y = factor * x. The factor is a parameter [1] that is constant.
+graph_value *build_scaled(graph *g, graph_value *x, graph_value *factor);
 // Returns x itself where p is 0 or the graph does not train.
 graph_value *build_dropout(graph *g, graph_value *x, double p);
 // x converted to F32; x itself where it is F32.

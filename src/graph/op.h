@@ -48,8 +48,9 @@ typedef struct graph_op_info {
     bool has_weight;
     bool reads_residual; // with a weight: input 0 may be the F32 residual
     bool gives_residual; // with a weight: output 0 is the F32 residual, input 0 has no type
-    bool keeps_cols;     // output 0 has the columns of input 0 in their places
-    bool reads_cache;    // GRAPH_DECODE: input 0 lies in the cache
+    bool sets_sections; // the builder says how its input is sharded, and output 0 has other columns
+    bool keeps_cols;    // output 0 has the columns of input 0 in their places
+    bool reads_cache;   // GRAPH_DECODE: input 0 lies in the cache
     graph_limit limit[NODE_INPUTS]; // by input: what the rows of the parameter limit
     // Output 0 must live in the memory of this input: the op works in place. Bit i is input i.
     unsigned must_alias;

@@ -99,6 +99,7 @@ void graph_sections(graph *g, const graph_value *x, const char *op_name, int cou
     if (!x->sharding.cols || g->first_error.code == E_MEMORY) return;
     const graph_node *n = x->producer;
     while (n && graph_op_find(n->op)->keeps_cols) n = n->in[0]->producer;
+    if (n && graph_op_find(n->op)->sets_sections) return;
     if (!n || !graph_op_find(n->op)->has_weight || !n->in[1]) {
         graph_misuse(g, "%s must come from one linear layer where they are sharded", op_name);
         return;

@@ -39,6 +39,7 @@ static const char *const folders[] = {
     "cohere",
     "stablelm_parallel",
     "llama_dynamic_long",
+    "gemma4_text",
 };
 enum { FOLDERS = sizeof folders / sizeof folders[0] };
 
