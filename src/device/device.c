@@ -84,6 +84,8 @@ const char *kernel_name(kernel_kind k)
         [K_QK_NORM] = "qk_norm",
         [K_QK_NORM_SUMS] = "qk_norm_sums",
         [K_QK_NORM_GRAD] = "qk_norm_grad",
+        [K_VALUE_NORM] = "value_norm",
+        [K_VALUE_NORM_GRAD] = "value_norm_grad",
         [K_ROPE] = "rope",
         [K_ATTENTION] = "attention",
         [K_ATTENTION_GRAD] = "attention_grad",

@@ -117,4 +117,42 @@ ON_DEVICE static inline bool kernel_qk_norm_is_query(const kernel_qk_norm_args *
     return group < (p->full_width ? 1 : p->heads);
 }
 
+// RMS norms of the values of attention, without a gain. A row of y holds H heads of queries, KV heads of keys and KV heads
+// of values, of D columns each. A row of x holds the same, or, with `of_keys`, no values: then those of y are the
+// norms of the keys.
+//
+// K_VALUE_NORM        y = x, but each head v of values is v * rstd
+//                     rstd = 1 / sqrt(mean(v^2) + eps). y may be x without of_keys
+// K_VALUE_NORM_GRAD   y = dx = dy, but with v_hat = v * rstd the gradient of v is
+//                     rstd * (dv - v_hat * mean(dv * v_hat)), which of_keys adds to that of the keys.
+//                     dx may be dy without of_keys
+typedef struct kernel_value_norm_args {
+    int64_t rows, heads, kv_heads, head_dim; // H, KV, D, of this rank
+    const void *x;  // [rows, (H + 2 KV) * D] of `type`, with of_keys [rows, (H + KV) * D]
+    const void *dy; // [rows, (H + 2 KV) * D] of `type`; the gradient alone reads it
+    void *y;        // as dy, or in the gradient as x
+    float *rstd;    // [rows, KV]; K_VALUE_NORM writes it
+    float eps;
+    bool of_keys;
+    dtype type;
+} kernel_value_norm_args;
+
+// The columns of a row of x, and of one with values; the first column of the values, and that of what x has of them.
+ON_DEVICE static inline int64_t kernel_value_norm_first(const kernel_value_norm_args *p)
+{
+    return (p->heads + p->kv_heads) * p->head_dim;
+}
+ON_DEVICE static inline int64_t kernel_value_norm_full_cols(const kernel_value_norm_args *p)
+{
+    return (p->heads + 2 * p->kv_heads) * p->head_dim;
+}
+ON_DEVICE static inline int64_t kernel_value_norm_cols(const kernel_value_norm_args *p)
+{
+    return p->of_keys ? kernel_value_norm_first(p) : kernel_value_norm_full_cols(p);
+}
+ON_DEVICE static inline int64_t kernel_value_norm_source(const kernel_value_norm_args *p)
+{
+    return p->of_keys ? p->heads * p->head_dim : kernel_value_norm_first(p);
+}
+
 #endif

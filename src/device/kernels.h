@@ -63,6 +63,8 @@ typedef enum kernel_kind {
     K_QK_NORM,
     K_QK_NORM_SUMS,
     K_QK_NORM_GRAD,
+    K_VALUE_NORM,
+    K_VALUE_NORM_GRAD,
     K_ROPE,
     K_ATTENTION,
     K_ATTENTION_GRAD,
@@ -183,11 +185,12 @@ typedef struct kernel_glu_args {
     dtype type;
 } kernel_glu_args;
 
-// y [count] = alpha * a + beta * b; y may be a or b
+// y [count] = f * (alpha * a + beta * b); y may be a or b
 typedef struct kernel_add_args {
     int64_t count;
-    const void *a, *b; // a: the residual; b: of `type`, NULL: y = alpha * a
-    void *y;           // the residual
+    const void *a, *b;  // a: the residual; b: of `type`, NULL: y = alpha * a
+    void *y;            // the residual
+    const void *factor; // f [1] of `type`; NULL: 1
     float alpha, beta;
     dtype type;
     bool residual_fp32; // a and y are F32
@@ -374,7 +377,8 @@ typedef struct kernel_call {
         kernel_embedding_grad_args embedding_grad;
         kernel_norm_args norm;
         kernel_norm_grad_args norm_grad;
-        kernel_qk_norm_args qk_norm; // K_QK_NORM, K_QK_NORM_SUMS, K_QK_NORM_GRAD
+        kernel_qk_norm_args qk_norm;       // K_QK_NORM, K_QK_NORM_SUMS, K_QK_NORM_GRAD
+        kernel_value_norm_args value_norm; // K_VALUE_NORM, K_VALUE_NORM_GRAD
         kernel_rope_args rope;
         kernel_attention_args attention;
         kernel_attention_grad_args attention_grad;

@@ -90,6 +90,11 @@ typedef struct graph_node_attr {
         } qk_norm;
         struct {
             int64_t heads, kv_heads, head_dim; // of this rank
+            float eps;
+            bool of_keys;
+        } value_norm;
+        struct {
+            int64_t heads, kv_heads, head_dim; // of this rank
             int64_t full_heads;                // of the unsharded layer
             float scale, dropout;
             kernel_attention_form form;
@@ -346,6 +351,15 @@ typedef struct graph_qk_norm {
     bool unit_offset; // the factors are 1 + gain
 } graph_qk_norm;
 graph_value *build_qk_norm(graph *g, graph_value *qkv, const graph_qk_norm *form);
+// RMS norms of values, without a gain, before build_qk_norm.
+//   x [rows, (heads + 2 * kv_heads) * head_dim]: queries, keys, values; with of_keys without the values, and those of
+//   the result are the norms of the keys   -> the former
+typedef struct graph_value_norm {
+    int64_t heads, kv_heads, head_dim;
+    double eps;
+    bool of_keys;
+} graph_value_norm;
+graph_value *build_value_norm(graph *g, graph_value *x, const graph_value_norm *form);
 // Rotates the first `heads` heads of each row of x by rotary positions. A pair is columns i and
 // i + table->pairs of a head, or neighbours, 2i and 2i + 1, where `interleaved`. Works in the memory of x,
 // so x must have no other reader. The table is copied; all calls in a block must have the same one.
@@ -373,6 +387,8 @@ graph_value *build_xielu(graph *g, graph_value *x, const graph_xielu *numbers);
 // y = alpha * a + beta * b, of equal shapes. y has the type of a, which may be the F32 residual while
 // b has the compute type.
 graph_value *build_add(graph *g, graph_value *a, graph_value *b, double alpha, double beta);
+// y = factor * x. The factor is a parameter [1] that is constant.
+graph_value *build_scaled(graph *g, graph_value *x, graph_value *factor);
 // Returns x itself where p is 0 or the graph does not train.
 graph_value *build_dropout(graph *g, graph_value *x, double p);
 // x converted to F32; x itself where it is F32.

@@ -50,9 +50,10 @@ typedef struct graph_op_info {
     // Input 1 is the weight, in whose type the op computes, and input 2 a bias or a table of that type. A norm may have
     // no weight.
     bool has_weight;
-    bool reads_residual;   // with a weight: input 0 may be the F32 residual
-    bool gives_residual;   // with a weight: output 0 is the F32 residual, input 0 has no type
-    bool keeps_cols;       // output 0 has the columns of input 0 in their places
+    bool reads_residual; // with a weight: input 0 may be the F32 residual
+    bool gives_residual; // with a weight: output 0 is the F32 residual, input 0 has no type
+    bool sets_sections; // the builder says how its input is sharded, and output 0 has other columns
+    bool keeps_cols;    // output 0 has the columns of input 0 in their places
     bool weight_by_column; // inputs 1 and 2 are parameters with a row for each column of output 0
     // The sections of input 0 from the `count` of output 1, in place; returns how many they are, or 0 where there are
     // none. NULL: the columns of the two have nothing to do with each other, unless keeps_cols says that they are equal.

@@ -112,17 +112,31 @@ graph_value *build_add(graph *g, graph_value *a, graph_value *b, double alpha, d
     return n->out[0];
 }
 
+graph_value *build_scaled(graph *g, graph_value *x, graph_value *factor)
+{
+    if (factor->param < 0 || !g->param[factor->param].constant || graph_value_count(factor) != 1)
+        graph_misuse(g, "scaled: the factor must be a constant parameter of one number");
+    graph_node *n = graph_new_node(g, OP_ADD);
+    n->in[0] = x, n->in[2] = factor;
+    n->attr.u.add.alpha = 1;
+    if (factor->param >= 0) graph_note_use(g, factor, 0);
+    graph_set_output(n, 0, graph_new_like(g, "scaled", x));
+    return n->out[0];
+}
+
 static void add_launch(const graph_run *run, const graph_node *n)
 {
+    const graph_value *other = n->in[1] ? n->in[1] : n->in[2];
     kernel_call c = {.kind = K_ADD};
     c.u.add = (kernel_add_args){.count = graph_value_count(n->in[0]),
                                 .a = graph_run_ptr(run, n->in[0]),
                                 .b = graph_run_ptr(run, n->in[1]),
                                 .y = graph_run_ptr(run, n->out[0]),
+                                .factor = graph_run_ptr(run, n->in[2]),
                                 .alpha = n->attr.u.add.alpha,
                                 .beta = n->attr.u.add.beta,
-                                .type = n->in[1] ? n->in[1]->type : n->in[0]->type,
-                                .residual_fp32 = n->in[1] && n->in[0]->type != n->in[1]->type};
+                                .type = other ? other->type : n->in[0]->type,
+                                .residual_fp32 = other && n->in[0]->type != other->type};
     graph_launch(run, n, &c);
 }
 
@@ -137,12 +151,12 @@ static graph_value *grad_as_type(graph *g, const graph_node *n, graph_value *dy,
     return d->out[0];
 }
 
-// factor * dy, which is dy itself where the factor is 1.
+// factor * dy, with the node's factor in memory, too; dy itself where the factor is 1.
 static graph_value *grad_scaled(graph *g, const graph_node *n, graph_value *dy, float factor)
 {
-    if (factor == 1) return dy; // both operands then share the value as their gradient
+    if (factor == 1 && !n->in[2]) return dy; // both operands then share the value as their gradient
     graph_node *d = graph_new_grad_node(g, OP_ADD, n);
-    d->in[0] = dy;
+    d->in[0] = dy, d->in[2] = n->in[2];
     d->attr.u.add.alpha = factor;
     graph_set_output(d, 0, graph_new_like(g, "scaled gradient", dy));
     return d->out[0];

@@ -10,6 +10,7 @@
     OP(NORM, norm)                                                                                 \
     OP(ADD_NORM, add_norm)                                                                         \
     OP(QK_NORM, qk_norm)                                                                           \
+    OP(VALUE_NORM, value_norm)                                                                     \
     OP(ROPE, rope)                                                                                 \
     OP(ATTENTION, attention)                                                                       \
     OP(CAUSAL_CONV, causal_conv)                                                                   \
@@ -37,6 +38,7 @@
     OP(LINEAR_GRAD_WEIGHT, linear_grad_weight)                                                     \
     OP(NORM_GRAD, norm_grad)                                                                       \
     OP(QK_NORM_GRAD, qk_norm_grad)                                                                 \
+    OP(VALUE_NORM_GRAD, value_norm_grad)                                                           \
     OP(ATTENTION_GRAD, attention_grad)                                                             \
     OP(CAUSAL_CONV_GRAD, causal_conv_grad)                                                         \
     OP(DELTA_GATES_GRAD, delta_gates_grad)                                                         \

@@ -184,6 +184,7 @@ void graph_sections(graph *g, const graph_value *x, const char *op_name, int cou
     const graph_node *n = x->producer;
     for (; n && count > 0; n = n->in[0]->producer) {
         const graph_op_info *o = graph_op_find(n->op);
+        if (o->sets_sections) return;
         if (o->weight_by_column) set_weight_sections(g, n, count, local);
         if (o->input_sections)
             count = o->input_sections(n, count, local);

@@ -17,7 +17,8 @@ typedef enum model_rope {
     ROPE_DYNAMIC,
     ROPE_YARN,
     ROPE_LONGROPE,
-    ROPE_LLAMA3
+    ROPE_LLAMA3,
+    ROPE_PROPORTIONAL
 } model_rope;
 
 enum {
@@ -87,6 +88,10 @@ typedef union model_number {
 typedef struct model_config {
     const model_family *family;
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, max_seq;
+    // Of the layers in `wide`; 0: as the others.
+    int64_t full_head_dim, full_kv_heads;
+    bool keys_are_values; // in those layers, values are the norms of the keys
+    model_layer_set wide;
     kernel_activation act;
     double norm_eps, init_std;
     bool tie_embeddings;

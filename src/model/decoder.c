@@ -37,9 +37,10 @@ int decoder_key(const void *config, int block)
     if (block == 0) return KEY_EMBED;
     if (block == c->layers + 1) return KEY_HEAD;
     const int layer = block - 1;
-    const int kind = 4 * model_layer_has(&c->attending, layer) +
+    const int kind = 8 * model_layer_has(&c->wide, layer) +
+                     4 * model_layer_has(&c->attending, layer) +
                      2 * model_layer_has(&c->sliding, layer) + model_layer_has(&c->rotating, layer);
-    return KEY_LAYER + kind + 8 * (c->scale_by_layer ? layer : first_alike(c, layer));
+    return KEY_LAYER + kind + 16 * (c->scale_by_layer ? layer : first_alike(c, layer));
 }
 
 // Declares a parameter of pieces with `rows` rows each; cols 0: a vector.
@@ -53,7 +54,7 @@ static graph_value *declare(graph *g, const decoder_tensor *t, const char *kind,
     snprintf(name, sizeof name, "%s.%s", t->name, kind);
     graph_value *w = build_weight(g, name, all, cols, init, std);
     if (!t->piece[0] && run && run[0]) build_turns(g, w, run);
-    for (int i = 0; i < DECODER_PIECES && t->piece[i]; i++) {
+    for (int i = 0; i < DECODER_PIECES && t->piece[i] && rows[i]; i++) {
         snprintf(name, sizeof name, "%s.%s", t->piece[i], kind);
         build_piece(g, w, name, rows[i]);
         if (i == 0 && run && run[0]) build_turns(g, w, run);
@@ -130,38 +131,54 @@ static double attention_scale(const model_config *c, int layer)
     return c->scale_by_layer ? scale / (layer + 1) : scale;
 }
 
-static graph_value *qk_gain(graph *g, const char *name, int64_t heads, const model_config *c)
+// The numbers of a layer's heads.
+typedef struct decoder_heads {
+    int64_t heads, kv_heads, head_dim;
+    bool of_keys; // the values are those of the keys
+} decoder_heads;
+
+static decoder_heads heads_of(const model_config *c, int layer)
+{
+    return (decoder_heads){.heads = c->heads,
+                           .kv_heads = model_kv_heads(c, layer),
+                           .head_dim = model_head_dim(c, layer),
+                           .of_keys = c->keys_are_values && !model_layer_has(&c->sliding, layer)};
+}
+
+static graph_value *qk_gain(graph *g, const char *name, int64_t heads, int64_t head_dim,
+                            const model_config *c)
 {
     const decoder_form *form = c->family->decoder;
     const decoder_qk_norm kind = form->qk_norm;
     const bool matrix = kind == QK_NORM_OWN_GAINS;
-    const int64_t all = heads * c->head_dim, rows = matrix                 ? heads
-                                                    : kind == QK_NORM_HEAD ? c->head_dim
-                                                                           : all;
+    const int64_t all = heads * head_dim, rows = matrix                 ? heads
+                                                 : kind == QK_NORM_HEAD ? head_dim
+                                                                        : all;
     char piece[PARAM_NAME_BYTES];
     graph_value *w =
         declare(g, &(decoder_tensor){name, {NULL}}, "weight", (int64_t[DECODER_PIECES]){rows},
-                matrix ? c->head_dim : 0, gain_init(form), 0);
+                matrix ? head_dim : 0, gain_init(form), 0);
     for (int i = 0; kind == QK_NORM_OWN_TENSORS && i < heads; i++) {
         snprintf(piece, sizeof piece, "%s.%d.weight", name, i);
-        build_piece(g, w, piece, c->head_dim);
+        build_piece(g, w, piece, head_dim);
     }
     if (kind != QK_NORM_HEAD) build_roles(g, w, ROLE_HEADS, ROLE_NONE);
     return w;
 }
 
-static graph_value *qk_norm(graph *g, graph_value *qkv, const model_config *c)
+static graph_value *qk_norm(graph *g, graph_value *qkv, const model_config *c, int layer)
 {
+    const decoder_heads h = heads_of(c, layer);
     const decoder_form *form = c->family->decoder;
-    graph_qk_norm how = {.heads = c->heads,
-                         .kv_heads = c->kv_heads,
-                         .head_dim = c->head_dim,
+    graph_qk_norm how = {.heads = h.heads,
+                         .kv_heads = h.kv_heads,
+                         .head_dim = h.head_dim,
                          .eps = c->norm_eps,
                          .full_width = form->qk_norm == QK_NORM_FULL,
                          .layer_norm = form->qk_norm >= QK_NORM_OWN_GAINS,
                          .unit_offset = form->unit_offset};
-    how.q_gain = qk_gain(g, form->names.query_norm, c->heads, c);
-    how.k_gain = qk_gain(g, form->names.key_norm, c->kv_heads, c);
+    how.q_gain = qk_gain(g, form->names.query_norm, h.heads, h.head_dim, c);
+    how.k_gain = qk_gain(g, form->names.key_norm, h.kv_heads, h.head_dim, c);
     return build_qk_norm(g, qkv, &how);
 }
 
@@ -171,9 +188,20 @@ static graph_value *prepare(graph *g, graph_value *qkv, const model_config *c, i
     const decoder_form *form = c->family->decoder;
     const bool rotates = !form->names.positions && model_layer_has(&c->rotating, layer),
                norms = c->qk_norm && form->qk_norm != QK_NORM_NONE;
-    if (norms && !form->qk_norm_after_rope) qkv = qk_norm(g, qkv, c);
+    if (norms && !form->qk_norm_after_rope) qkv = qk_norm(g, qkv, c, layer);
     if (rotates) qkv = model_rope_build(g, qkv, c, layer);
-    return norms && form->qk_norm_after_rope ? qk_norm(g, qkv, c) : qkv;
+    return norms && form->qk_norm_after_rope ? qk_norm(g, qkv, c, layer) : qkv;
+}
+
+static graph_value *value_norm(graph *g, graph_value *qkv, const model_config *c, int layer)
+{
+    const decoder_heads h = heads_of(c, layer);
+    const graph_value_norm how = {.heads = h.heads,
+                                  .kv_heads = h.kv_heads,
+                                  .head_dim = h.head_dim,
+                                  .eps = c->norm_eps,
+                                  .of_keys = h.of_keys};
+    return c->family->decoder->norms_values ? build_value_norm(g, qkv, &how) : qkv;
 }
 
 static graph_value *sinks(graph *g, const model_config *c)
@@ -187,21 +215,22 @@ static graph_value *sinks(graph *g, const model_config *c)
 
 // Queries, keys and values. *gates gets the gates of attention's output; NULL: it has none.
 static graph_value *project_qkv(graph *g, graph_value *x, const model_config *c,
-                                graph_value **gates)
+                                const decoder_heads *heads, graph_value **gates)
 {
     const decoder_form *form = c->family->decoder;
-    const int64_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim,
-                  gate = form->output_gate ? c->head_dim : 0;
-    const decoder_linear in = {
-        .tensor = &form->names.qkv,
-        .rows = {form->output_gate ? 2 * q : q, kv, kv},
-        .heads = {form->output_gate ? 0 : c->heads, c->kv_heads, c->kv_heads},
-        .in = c->hidden,
-        .out_role = ROLE_HEADS,
-        .in_role = ROLE_EMBED,
-        .bias = c->attention_bias,
-        .run = {gate, gate},
-        .std = c->init_std};
+    const int64_t d = heads->head_dim, q = heads->heads * d, kv = heads->kv_heads * d,
+                  gate = form->output_gate ? d : 0;
+    decoder_linear in = {.tensor = &form->names.qkv,
+                         .rows = {form->output_gate ? 2 * q : q, kv, heads->of_keys ? 0 : kv},
+                         .run = {gate, gate},
+                         .in = c->hidden,
+                         .out_role = ROLE_HEADS,
+                         .in_role = ROLE_EMBED,
+                         .bias = c->attention_bias,
+                         .std = c->init_std};
+    // Ranks may share heads of keys where attention reads the columns of this product.
+    if (!form->output_gate && !form->norms_values)
+        in.heads[0] = heads->heads, in.heads[1] = in.heads[2] = heads->kv_heads;
     graph_value *h = linear(g, x, &in, form), *qkv = h;
     *gates = form->output_gate ? build_take_columns(g, h, q, q, &qkv) : NULL;
     return qkv;
@@ -210,7 +239,8 @@ static graph_value *project_qkv(graph *g, graph_value *x, const model_config *c,
 static graph_value *attention(graph *g, graph_value *x, const model_config *c, int layer)
 {
     const decoder_form *form = c->family->decoder;
-    const int64_t q = c->heads * c->head_dim;
+    const decoder_heads heads = heads_of(c, layer);
+    const int64_t q = heads.heads * heads.head_dim;
     const decoder_linear out = {.tensor = &form->names.output,
                                 .rows = {c->hidden},
                                 .in = q,
@@ -219,15 +249,16 @@ static graph_value *attention(graph *g, graph_value *x, const model_config *c, i
                                 .bias = form->output_bias ? c->attention_bias : c->output_bias,
                                 .std = output_std(c)};
     const bool has_window = model_layer_has(&c->sliding, layer);
-    const graph_attention how = {.heads = c->heads,
-                                 .kv_heads = c->kv_heads,
-                                 .head_dim = c->head_dim,
+    const graph_attention how = {.heads = heads.heads,
+                                 .kv_heads = heads.kv_heads,
+                                 .head_dim = heads.head_dim,
                                  .scale = attention_scale(c, layer),
                                  .dropout = c->dropout.attention,
                                  .window = has_window ? c->window : 0,
                                  .softcap = c->attention_softcap,
                                  .sinks = sinks(g, c)};
-    graph_value *gates, *h = prepare(g, project_qkv(g, x, c, &gates), c, layer);
+    graph_value *gates, *h = project_qkv(g, x, c, &heads, &gates);
+    h = prepare(g, value_norm(g, h, c, layer), c, layer);
     h = build_attention(g, h, &how);
     if (gates) h = build_gate(g, h, gates, &(graph_gate){.gain = NULL});
     return linear(g, h, &out, form);
@@ -432,6 +463,11 @@ static void trace_layer(graph *g, const model_config *c, int layer)
     x = add(g, x, norm(g, mix(g, read, c, layer), name[AFTER_ATTENTION], c), c);
     if (!c->parallel) read = norm(g, x, name[BEFORE_MLP], c);
     x = add(g, x, norm(g, mlp(g, read, c), name[AFTER_MLP], c), c);
+    if (form->names.scalar) {
+        graph_value *factor = number(g, form->names.scalar, "layer_scalar", 1);
+        build_constant(g, factor);
+        x = build_scaled(g, x, factor);
+    }
     build_output(g, x);
 }
 

@@ -40,7 +40,9 @@ typedef struct decoder_names {
     const char *taps;        // of a convolution
     decoder_delta delta;
     decoder_tensor up, down; // of the MLP; with a gate, `up` is gate and up
-    const char *xielu;       // its activation's numbers, NAME.alpha_p and so on; NULL: none
+    const char *
+        scalar; // a factor of the layer's result that is not trained, NAME.layer_scalar; NULL: none
+    const char *xielu; // its activation's numbers, NAME.alpha_p and so on; NULL: none
 } decoder_names;
 
 typedef enum decoder_qk_norm {
@@ -62,6 +64,7 @@ struct decoder_form {
         output_gate; // attention's output has gates; a file holds a head's queries and then its gates
     decoder_qk_norm qk_norm;
     bool qk_norm_after_rope;
+    bool norms_values;        // values are normed, without a gain
     bool first_sees_all;      // of window_pattern layers the first has no window; else the last
     bool rotates_with_window; // where some layers have a window, only these rotate
     bool local_rope;  // layers with a window rotate by a table of their own, which is not stretched

@@ -96,7 +96,7 @@
 #define USE_CACHE .file = {"use_cache"}, .type = FIELD_FIXED, .flags = FIELD_WRITTEN, .json = "true"
 
 // The object of rotary positions and the fields in it.
-#define ROPE_SCALED (1u << ROPE_LINEAR | 1u << ROPE_DYNAMIC | 1u << ROPE_YARN | 1u << ROPE_LONGROPE | 1u << ROPE_LLAMA3)
+#define ROPE_SCALED (1u << ROPE_LINEAR | 1u << ROPE_DYNAMIC | 1u << ROPE_YARN | 1u << ROPE_LONGROPE | 1u << ROPE_LLAMA3 | 1u << ROPE_PROPORTIONAL)
 #define OF_ROPE(word) .file = {word}, .flags = FIELD_OF_ROPE
 #define OF_KIND(kind) .kinds = 1u << ROPE_##kind
 #define ROPE_ROWS \

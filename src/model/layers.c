@@ -99,6 +99,67 @@ void model_layers_add(const model_field *f, const model_layer_set *s, bool json,
     text_add(out, "]");
 }
 
+int64_t model_head_dim(const model_config *c, int64_t layer)
+{
+    return c->full_head_dim && model_layer_has(&c->wide, layer) ? c->full_head_dim : c->head_dim;
+}
+
+int64_t model_kv_heads(const model_config *c, int64_t layer)
+{
+    return c->full_kv_heads && model_layer_has(&c->wide, layer) ? c->full_kv_heads : c->kv_heads;
+}
+
+// Sets one number of the layers in `wide`, which all have the same; NULL: not given.
+static status set_wide_number(const char *name, const char *layer, const json_t *value,
+                              int64_t *number, err *e)
+{
+    char shown[SHOWN_BYTES];
+    const int64_t found = json_integer_value(value);
+    if (!value) return OK;
+    if (!json_is_integer(value) || found < 1 || found > 1 << 16 || (*number && *number != found))
+        return err_set(e, E_USAGE, "%s: layer %s: found %s, valid is one number for all layers",
+                       name, layer, model_show_value(value, shown));
+    *number = found;
+    return OK;
+}
+
+status model_wide_set(model_config *c, const char *name, const json_t *value, err *e)
+{
+    status result = OK;
+    char shown[SHOWN_BYTES];
+    const char *layer;
+    json_t *part;
+    c->full_head_dim = c->full_kv_heads = 0;
+    c->wide = (model_layer_set){.count = MODEL_LAYERS};
+    if (!json_is_object(value))
+        FAIL(E_USAGE, "%s: found %s, valid are objects", name, model_show_value(value, shown));
+    json_object_foreach((json_t *)value, layer, part)
+    {
+        int64_t number = -1;
+        if (!text_to_count(layer, &number) || number < 0 || number >= MODEL_LAYERS)
+            FAIL(E_USAGE, "%s: found layer %s, valid are numbers of layers from 0", name, layer);
+        TRY(set_wide_number(name, layer, json_object_get(part, "head_dim"), &c->full_head_dim, e));
+        TRY(set_wide_number(name, layer, json_object_get(part, "num_key_value_heads"),
+                            &c->full_kv_heads, e));
+        put(&c->wide, number, true);
+    }
+done:
+    return result;
+}
+
+void model_wide_add(const model_config *c, text *out)
+{
+    const char *before = "{";
+    for (int64_t i = 0; i < c->layers; i++) {
+        if (!model_layer_has(&c->wide, i)) continue;
+        text_addf(out, "%s\"%" PRId64 "\": {\"head_dim\": %" PRId64, before, i,
+                  model_head_dim(c, i));
+        text_addf(out, ", \"num_key_value_heads\": %" PRId64 "}", model_kv_heads(c, i));
+        before = ", ";
+    }
+    text_add(out, *before == '{' ? "{}" : "}");
+}
+
 static status check_count(int64_t count, const char *name, int64_t layers, err *e)
 {
     if (count == 0 || count == layers) return OK;
@@ -162,6 +223,11 @@ status model_layers_finish(model_config *c, err *e)
     if (!c->window) c->sliding = (model_layer_set){.count = c->layers};
     if (!c->sliding.count) fill_sliding(c);
     if (!c->rotating.count) fill_rotating(c);
+    if (c->full_kv_heads && c->heads % c->full_kv_heads)
+        FAIL(E_USAGE, "full_kv_heads: found %" PRId64 ", valid are divisors of heads (%" PRId64 ")",
+             c->full_kv_heads, c->heads);
+    for (int64_t i = 0; !c->wide.count && i < c->layers; i++)
+        put(&c->wide, i, !model_layer_has(&c->sliding, i));
 done:
     return result;
 }

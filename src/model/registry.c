@@ -11,6 +11,7 @@
     F(ministral3)                                                                                  \
     F(gemma2)                                                                                      \
     F(gemma3)                                                                                      \
+    F(gemma4)                                                                                      \
     F(smollm3)                                                                                     \
     F(phi3)                                                                                        \
     F(granite)                                                                                     \

@@ -9,14 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-const model_words MODEL_ROPE_WORDS = {"default, linear, dynamic, yarn, longrope and llama3",
-                                      {{"default", ROPE_DEFAULT},
-                                       {"linear", ROPE_LINEAR},
-                                       {"dynamic", ROPE_DYNAMIC},
-                                       {"yarn", ROPE_YARN},
-                                       {"longrope", ROPE_LONGROPE},
-                                       {"llama3", ROPE_LLAMA3},
-                                       {"su", ROPE_LONGROPE}}};
+const model_words MODEL_ROPE_WORDS = {
+    "default, linear, dynamic, yarn, longrope, llama3 and proportional",
+    {{"default", ROPE_DEFAULT},
+     {"linear", ROPE_LINEAR},
+     {"dynamic", ROPE_DYNAMIC},
+     {"yarn", ROPE_YARN},
+     {"longrope", ROPE_LONGROPE},
+     {"llama3", ROPE_LLAMA3},
+     {"proportional", ROPE_PROPORTIONAL},
+     {"su", ROPE_LONGROPE}}};
 
 static const char FULL[] = "full_attention", SLIDING[] = "sliding_attention";
 
@@ -203,6 +205,8 @@ void model_rope_write(const model_config *c, const model_field *f, text *out)
         add_local(c, out);
         text_add(out, "}");
     }
+    // Version 4 does not have this kind, and version 5 takes a rope_scaling of null for rope_parameters.
+    if (c->rope.kind == ROPE_PROPORTIONAL) return;
     text_addf(out, ",\n  \"%s\": ", f->file[1]);
     // Version 5 prefers rope_scaling where it is not null, and then reads rope_theta from beside it.
     if (c->rope.kind == ROPE_DEFAULT)
@@ -222,14 +226,21 @@ typedef struct rope_layer {
     const model_rope_config *numbers; // of its kind
     model_rope kind;
     double theta;
-    int64_t pairs;
+    int64_t pairs, turning; // pairs of the table, and how many of them turn
     int64_t max_seq;
     int64_t tokens; // of the longest sequence
 } rope_layer;
 
-static int64_t pairs_of(const model_config *c)
+// The pairs of a head that rotate.
+static int64_t rotating_pairs(const model_config *c, int64_t head_dim)
 {
-    return (int64_t)((double)c->head_dim * c->rope.partial) / 2;
+    return (int64_t)((double)head_dim * c->rope.partial) / 2;
+}
+
+// The pairs of a head that the table has. Proportional ones are those of the whole head, of which some do not turn.
+static int64_t pairs_of(const model_config *c, int64_t head_dim)
+{
+    return c->rope.kind == ROPE_PROPORTIONAL ? head_dim / 2 : rotating_pairs(c, head_dim);
 }
 
 status model_rope_finish(model_config *c, err *e)
@@ -237,20 +248,21 @@ status model_rope_finish(model_config *c, err *e)
     status result = OK;
     const model_rope_config *r = &c->rope;
     if (r->original == 0) c->rope.original = c->max_seq;
-    if (pairs_of(c) < 1 || (int64_t)((double)c->head_dim * r->partial) % 2)
+    const int64_t pairs = pairs_of(c, c->head_dim);
+    if (pairs < 1 ||
+        (r->kind != ROPE_PROPORTIONAL && (int64_t)((double)c->head_dim * r->partial) % 2))
         FAIL(E_USAGE, "rope_partial: found %g, valid are those that give an even number of columns",
              r->partial);
     // As transformers: yarn and longrope stretch the model to max_seq where no factor is given.
     if (r->factor == 0 && (r->kind == ROPE_YARN || r->kind == ROPE_LONGROPE))
         c->rope.factor = (double)c->max_seq / (double)c->rope.original;
-    if (r->factor == 0 && r->kind != ROPE_DEFAULT)
+    if (r->factor == 0 && r->kind != ROPE_DEFAULT && r->kind != ROPE_PROPORTIONAL)
         FAIL(E_USAGE, "rope_factor: not given, but model.rope needs it");
     if (r->kind == ROPE_LLAMA3 && r->high <= r->low)
         FAIL(E_USAGE, "rope_high: found %g, valid is more than rope_low (%g)", r->high, r->low);
-    if (r->kind == ROPE_LONGROPE &&
-        (r->shorter.count != pairs_of(c) || r->longer.count != pairs_of(c)))
+    if (r->kind == ROPE_LONGROPE && (r->shorter.count != pairs || r->longer.count != pairs))
         FAIL(E_USAGE, "rope_short: found %d and %d factors, valid is one for each of the %d pairs",
-             r->shorter.count, r->longer.count, (int)pairs_of(c));
+             r->shorter.count, r->longer.count, (int)pairs);
 done:
     return result;
 }
@@ -310,6 +322,7 @@ static float frequency_of(const rope_layer *l, int64_t i)
     const model_rope_config *r = l->numbers;
     const float columns = (float)(2 * l->pairs);
     const float power = powf((float)theta_of(l), (float)(2 * i) / columns);
+    if (i >= l->turning) return 0;
     switch (l->kind) {
     case ROPE_LINEAR:
         return 1.0f / power / (float)r->factor;
@@ -319,6 +332,8 @@ static float frequency_of(const rope_layer *l, int64_t i)
         return 1.0f / ((l->tokens > r->original ? r->longer : r->shorter).number[i] * power);
     case ROPE_LLAMA3:
         return llama3(r, 1.0f / power);
+    case ROPE_PROPORTIONAL:
+        return 1.0f / power / (r->factor > 0 ? (float)r->factor : 1);
     default:
         return 1.0f / power;
     }
@@ -345,16 +360,19 @@ static double attention_factor(const rope_layer *l)
 
 static rope_layer layer_of(const graph *g, const model_config *c, int layer)
 {
+    const int64_t head_dim = model_head_dim(c, layer);
     rope_layer l = {.numbers = &c->rope,
                     .kind = c->rope.kind,
                     .theta = c->rope.theta,
-                    .pairs = pairs_of(c),
+                    .pairs = pairs_of(c, head_dim),
+                    .turning = rotating_pairs(c, head_dim),
                     .max_seq = c->max_seq,
                     .tokens = g->mode == GRAPH_DECODE ? g->sequences.cache_rows
                                                       : g->sequences.tokens.full_seq};
     if (c->rope.layer_theta.count) l.theta = c->rope.layer_theta.number[layer];
     if (!c->family->decoder->local_rope || !model_layer_has(&c->sliding, layer)) return l;
     l.kind = ROPE_DEFAULT;
+    if (c->rope.kind == ROPE_PROPORTIONAL) l.turning = l.pairs;
     if (c->rope.local_theta > 0) l.theta = c->rope.local_theta;
     return l;
 }
@@ -374,8 +392,8 @@ graph_value *model_rope_build(graph *g, graph_value *qkv, const model_config *c,
                               .queries = c->heads,
                               .growth = c->rope.query_growth,
                               .period = c->rope.original};
-    graph_value *y = build_rope(g, qkv, c->heads + c->kv_heads, c->head_dim, &table,
-                                c->family->decoder->interleaved);
+    graph_value *y = build_rope(g, qkv, c->heads + model_kv_heads(c, layer),
+                                model_head_dim(c, layer), &table, c->family->decoder->interleaved);
     free(frequency);
     return y;
 }

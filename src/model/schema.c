@@ -285,6 +285,8 @@ status model_field_set(model_config *c, const model_field *f, const char *name, 
         return model_layers_set_numbers(f, name, member, value, e);
     case FIELD_NUMBERS:
         return set_numbers(f, name, member, value, e);
+    case FIELD_WIDE:
+        return model_wide_set(c, name, value, e);
     case FIELD_ROPE:
         return model_rope_set(c, name, value, e);
     default:
@@ -449,6 +451,9 @@ void model_field_add(const model_config *c, const model_field *f, bool json, tex
         break;
     case FIELD_NUMBERS:
         add_numbers(member, json, out);
+        break;
+    case FIELD_WIDE:
+        model_wide_add(c, out);
         break;
     default:
         text_add(out, f->json);

@@ -16,6 +16,7 @@ typedef enum model_field_type {
     FIELD_LAYERS, // model_layer_set: a list with a word of `words` for each layer; value 1 is in the set
     FIELD_LAYER_NUMBERS, // model_layer_set: the numbers of its layers
     FIELD_NUMBERS,       // model_numbers
+    FIELD_WIDE,          // the layers of `wide` and their numbers of heads: an object by layer
     FIELD_ROPE,          // all members of rope: the object of the rows with FIELD_OF_ROPE
     // In config.json only:
     FIELD_FIXED,  // it is `value` (NAN: 0), null, false, or an empty list or object
@@ -130,6 +131,12 @@ status model_layers_set_numbers(const model_field *f, const char *name, model_la
                                 const json_t *value, err *e);
 // Appends the list, with a word for each layer, or the numbers of the layers.
 void model_layers_add(const model_field *f, const model_layer_set *s, bool json, text *out);
+// Reads and writes per_layer_config: the layers whose heads are not those of the others.
+status model_wide_set(model_config *c, const char *name, const json_t *value, err *e);
+void model_wide_add(const model_config *c, text *out);
+// The numbers of a layer.
+int64_t model_head_dim(const model_config *c, int64_t layer);
+int64_t model_kv_heads(const model_config *c, int64_t layer);
 // Fills the sets that are not given, and checks the length of those that are.
 status model_layers_finish(model_config *c, err *e);
 

@@ -80,7 +80,7 @@ bad_job 'bad.yaml:1: found a list' '[1, 2]\n'
 bad_job 'bad.yaml:1: train: found 3; valid: a section' 'train: 3\n'
 bad_job 'bad.yaml:2: .*given twice' 'train: {steps: 3,\n steps: 4}\n'
 bad_job 'bad.yaml:1: optimiser: unknown key; did you mean optimizer' 'optimiser: {lr: 1}\n'
-bad_job 'bad.yaml:1: model.family: found gpt3; valid: gpt2, llama, qwen2, qwen3, mistral, ministral3, gemma2, gemma3, smollm3, phi3, granite, granite_swa, olmo2, olmo3, exaone4, glm, glm4, cohere, cohere2, ernie4_5, hunyuan_v1_dense, seed_oss, starcoder2, stablelm, arcee, apertus, lfm2, qwen3_5, qwen3_next, mlp; did you mean gpt2' 'model: {family: gpt3}\n'
+bad_job 'bad.yaml:1: model.family: found gpt3; valid: gpt2, llama, qwen2, qwen3, mistral, ministral3, gemma2, gemma3, gemma4, smollm3, phi3, granite, granite_swa, olmo2, olmo3, exaone4, glm, glm4, cohere, cohere2, ernie4_5, hunyuan_v1_dense, seed_oss, starcoder2, stablelm, arcee, apertus, lfm2, qwen3_5, qwen3_next, mlp; did you mean gpt2' 'model: {family: gpt3}\n'
 bad_job 'bad.yaml:1: model.layers: found "one"' 'model: {family: gpt2, layers: one}\n'
 bad_job 'data.train: not given' 'model: {family: gpt2}\n'
 head -c 100000 /dev/zero | tr '\0' '[' >bad.yaml

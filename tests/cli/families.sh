@@ -43,6 +43,7 @@ lfm2
 lfm2_numbers
 qwen3_5
 qwen3_next
+gemma4_text
 '
 
 # NAME, the run with the same order of sums, how near another run is, and the arguments.
@@ -121,6 +122,7 @@ check_folder() { # NAME, in a folder of its own
     local name like near how from
     while read -r name like near how; do
         [ -n "$name" ] || continue
+        [ "$1 $name" != 'gemma4_text tp2' ] || continue # its layers without a window have one key-value head
         train --model.path "$models/$1" --train.out "$name" $how
         expect_steps "$name" 2
         case $near in

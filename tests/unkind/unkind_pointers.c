@@ -21,6 +21,8 @@ _Static_assert(KERNEL_REDUCE_RANKS == 16, "RANKS has all of them");
         AT(qk_norm.rstd), AT(qk_norm.sums), AT(qk_norm.dq_gain), AT(qk_norm.dk_gain),              \
         AT(qk_norm.mean))
 
+#define VALUE_NORM ROW(AT(value_norm.x), AT(value_norm.dy), AT(value_norm.y), AT(value_norm.rstd))
+
 #define XIELU                                                                                      \
     ROW(AT(xielu.x), AT(xielu.dy), AT(xielu.alpha_p), AT(xielu.alpha_n), AT(xielu.beta),           \
         AT(xielu.eps), AT(xielu.y), AT(xielu.d_alpha_p), AT(xielu.d_alpha_n))
@@ -50,6 +52,8 @@ static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
     [K_QK_NORM] = QK_NORM,
     [K_QK_NORM_SUMS] = QK_NORM,
     [K_QK_NORM_GRAD] = QK_NORM,
+    [K_VALUE_NORM] = VALUE_NORM,
+    [K_VALUE_NORM_GRAD] = VALUE_NORM,
     [K_ROPE] = ROW(AT(rope.x), AT(rope.table), AT(rope.row_tokens.documents)),
     [K_ATTENTION] =
         ROW(AT(attention.q), AT(attention.k), AT(attention.v), AT(attention.o), AT(attention.lse),
@@ -83,7 +87,7 @@ static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
     [K_GLU_GRAD] = ROW(AT(glu.x), AT(glu.dy), AT(glu.y)),
     [K_XIELU] = XIELU,
     [K_XIELU_GRAD] = XIELU,
-    [K_ADD] = ROW(AT(add.a), AT(add.b), AT(add.y)),
+    [K_ADD] = ROW(AT(add.a), AT(add.b), AT(add.y), AT(add.factor)),
     [K_DROPOUT] = ROW(AT(dropout.x), AT(dropout.residual), AT(dropout.y), AT(dropout.draw.step),
                       AT(dropout.row_tokens.documents)),
     [K_INIT] = ROW(AT(init.y)),

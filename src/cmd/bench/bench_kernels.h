@@ -95,6 +95,7 @@ void bench_qk_norm(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_rope(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_activation(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_glu(bench_arena *m, const bench_sizes *q, bench_call *c);
+void bench_value_norm(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_xielu(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_add(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_dropout(bench_arena *m, const bench_sizes *q, bench_call *c);

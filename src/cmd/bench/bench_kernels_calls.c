@@ -272,6 +272,26 @@ void bench_qk_norm(bench_arena *m, const bench_sizes *q, bench_call *c)
     bench_set_shape(c, q->tokens, cols);
 }
 
+void bench_value_norm(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    const bench_model *x = q->model;
+    const bool gradient = c->call.kind == K_VALUE_NORM_GRAD;
+    const int64_t cols = (x->heads + 2 * x->kv_heads) * x->head_dim, count = q->tokens * cols;
+    c->call.u.value_norm =
+        (kernel_value_norm_args){.rows = q->tokens,
+                                 .heads = x->heads,
+                                 .kv_heads = x->kv_heads,
+                                 .head_dim = x->head_dim,
+                                 .x = bench_array(m, count, q->type),
+                                 .dy = gradient ? bench_array(m, count, q->type) : NULL,
+                                 .y = bench_array(m, count, q->type),
+                                 .rstd = bench_array(m, q->tokens * x->kv_heads, F32),
+                                 .eps = 1e-5f,
+                                 .type = q->type};
+    c->bytes = bench_bytes(count, q->type) * 2;
+    bench_set_shape(c, q->tokens, cols);
+}
+
 void bench_rope(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
     const bench_model *x = q->model;

@@ -277,6 +277,8 @@ const bench_kernel_row BENCH_ROWS[] = {
     {K_QK_NORM, bench_qk_norm, false, true},
     {K_QK_NORM_SUMS, bench_qk_norm, false, true},
     {K_QK_NORM_GRAD, bench_qk_norm, false, true},
+    {K_VALUE_NORM, bench_value_norm, false, true},
+    {K_VALUE_NORM_GRAD, bench_value_norm, false, true},
     {K_ROPE, bench_rope, false, true},
     {K_ATTENTION, describe_attention, true, true},
     {K_ATTENTION, describe_decode, true, true},

@@ -414,6 +414,8 @@ void VEC(activation)(const cpu_context *x, const void *args);
 void VEC(activation_grad)(const cpu_context *x, const void *args);
 void VEC(glu)(const cpu_context *x, const void *args);
 void VEC(glu_grad)(const cpu_context *x, const void *args);
+void VEC(value_norm)(const cpu_context *x, const void *args);
+void VEC(value_norm_grad)(const cpu_context *x, const void *args);
 void VEC(xielu)(const cpu_context *x, const void *args);
 void VEC(xielu_grad)(const cpu_context *x, const void *args);
 void VEC(add)(const cpu_context *x, const void *args);

@@ -8,7 +8,9 @@
 VEC_INLINE void vec_add_range(const kernel_add_args *p, int64_t first, int64_t last, dtype type,
                               dtype residual)
 {
-    vf alpha = v_set(p->alpha), beta = v_set(p->beta);
+    float factor = 1;
+    if (p->factor) dtype_convert(&factor, F32, p->factor, p->type, 1);
+    vf alpha = v_set(factor * p->alpha), beta = v_set(factor * p->beta);
 #define SUM(i, n)                                                                                  \
     v_store_n(p->y, i, n, residual,                                                                \
               v_fma(alpha, v_load_n(p->a, i, n, residual), beta *v_load_n(p->b, i, n, type)))

@@ -15,6 +15,8 @@ void VEC(kernels_fill)(cpu_kernels *k)
     run[K_QK_NORM] = VEC(qk_norm);
     run[K_QK_NORM_SUMS] = VEC(qk_norm_sums);
     run[K_QK_NORM_GRAD] = VEC(qk_norm_grad);
+    run[K_VALUE_NORM] = VEC(value_norm);
+    run[K_VALUE_NORM_GRAD] = VEC(value_norm_grad);
     run[K_ROPE] = VEC(rope);
     run[K_ATTENTION] = VEC(attention);
     run[K_ATTENTION_GRAD] = VEC(attention_grad);

@@ -1,8 +1,8 @@
 // vec_qk_norm.c -- vector form of the RMS norms of queries and keys, with their gradients. Rows are independent, and
 // so are the groups of a row. The gradients of the gains are sums over rows, taken in chunks of rows that
 // depend on the shape only, and then added in order, so they do not depend on the number of threads.
-#include "device/cpu/ref/ref.h"
 #include "device/cpu/vec_qk_norm.h"
+#include "device/cpu/ref/ref.h"
 
 #include <math.h>
 

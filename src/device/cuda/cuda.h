@@ -69,6 +69,8 @@ void cuda_qk_norm(const cuda_context *x, const void *args);
 void cuda_qk_norm_sums(const cuda_context *x, const void *args);
 void cuda_qk_norm_grad(const cuda_context *x, const void *args);
 size_t cuda_qk_norm_grad_workspace(const void *args);
+void cuda_value_norm(const cuda_context *x, const void *args);
+void cuda_value_norm_grad(const cuda_context *x, const void *args);
 void cuda_rope(const cuda_context *x, const void *args);
 void cuda_attention(const cuda_context *x, const void *args);
 void cuda_attention_grad(const cuda_context *x, const void *args);

@@ -45,6 +45,17 @@ template <typename T, typename R> struct add_op {
     }
 };
 
+// The same with a factor in device memory, which each thread reads once.
+template <typename T, typename R> struct scaled_add_op : add_op<T, R> {
+    const T *factor;
+
+    __device__ void begin()
+    {
+        const float f = gpu_to_float(*factor);
+        this->alpha = gpu_mul(f, this->alpha), this->beta = gpu_mul(f, this->beta);
+    }
+};
+
 extern "C" void cuda_add(const cuda_context *x, const void *args)
 {
     const kernel_add_args *p = (const kernel_add_args *)args;
@@ -53,7 +64,11 @@ extern "C" void cuda_add(const cuda_context *x, const void *args)
         using T = decltype(type);
         using R = decltype(residual);
         const add_op<T, R> op = {(const R *)p->a, (const T *)p->b, (R *)p->y, p->alpha, p->beta};
-        each_launch(x, "add", op, p->count, aligned);
+        const scaled_add_op<T, R> scaled = {op, (const T *)p->factor};
+        if (p->factor)
+            each_launch(x, "add", scaled, p->count, aligned);
+        else
+            each_launch(x, "add", op, p->count, aligned);
     });
 }
 

@@ -2,8 +2,8 @@
 #include "job_fixture.h"
 
 #define FAMILIES                                                                                   \
-    "gpt2, llama, qwen2, qwen3, mistral, ministral3, gemma2, gemma3, smollm3, phi3, granite, "     \
-    "granite_swa, olmo2, olmo3, exaone4, glm, glm4, cohere, cohere2, ernie4_5, "                   \
+    "gpt2, llama, qwen2, qwen3, mistral, ministral3, gemma2, gemma3, gemma4, smollm3, phi3, "      \
+    "granite, granite_swa, olmo2, olmo3, exaone4, glm, glm4, cohere, cohere2, ernie4_5, "          \
     "hunyuan_v1_dense, seed_oss, starcoder2, stablelm, arcee, apertus, "                           \
     "lfm2, qwen3_5, qwen3_next or mlp"
 

@@ -471,17 +471,22 @@ static inline rig_options rig_llama(void)
 }
 
 // Families with ops of their own: xIELU; layer norms of queries and keys, with one tensor and with a tensor of each
-// head; sinks and a rotary base of each layer.
-enum { RIG_FAMILIES = 4 };
+// head; sinks and a rotary base of each layer; values that are the norms of keys.
+enum { RIG_FAMILIES = 5 };
 static inline rig_options rig_family(int i)
 {
-    static const char *const names[RIG_FAMILIES] = {"apertus", "cohere", "stablelm", "granite_swa"};
+    static const char *const names[RIG_FAMILIES] = {"apertus", "cohere", "stablelm", "granite_swa",
+                                                    "gemma4"};
     rig_options o = rig_gpt2();
     model_config *c = &o.config;
     model_config_defaults(model_family_find(names[i]), c);
     c->layers = 2, c->hidden = 16, c->heads = 4, c->kv_heads = 2, c->head_dim = 8, c->ffn = 22;
     c->vocab = 41, c->max_seq = 16, c->dropout.attention = 0.2, c->qk_norm = true;
     if (i == 3) c->window = 5, c->rope.layer_theta = (model_numbers){2, {0, 20}};
+    if (i == 4) { // layer 0 has a window, layer 1 wide heads
+        c->window = 5, c->window_pattern = 2, c->full_head_dim = 12, c->full_kv_heads = 2;
+        c->keys_are_values = true, c->own[0].integer = 0;
+    }
     if (model_config_finish(c, NULL) != OK) abort();
     return o;
 }

@@ -223,6 +223,13 @@ static void values_that_would_change_arithmetic_are_refused_by_name(void **state
            "{\"rope_type\":\"yarn\"}}}",
            "sliding_attention: rope_type: found \"yarn\", valid is default");
     refuse("{" LLAMA ",\"use_qk_norm\":true}", "use_qk_norm: found true");
+    refuse("{\"model_type\":\"gemma4_text\"}",
+           "hidden_size_per_layer_input: found 256, valid is 0");
+    refuse("{\"model_type\":\"gemma4_text\",\"num_kv_shared_layers\":2}",
+           "num_kv_shared_layers: found 2, which changes the model");
+    refuse("{\"model_type\":\"gemma4_text\",\"hidden_size_per_layer_input\":0,"
+           "\"per_layer_config\":{\"1\":{\"head_dim\":8},\"2\":{\"head_dim\":12}}}",
+           "per_layer_config: layer 2: found 12, valid is one number for all layers");
     refuse("{\"model_type\":\"apertus\",\"hidden_act\":\"silu\"}",
            "hidden_act: found \"silu\", valid are xielu");
     refuse("{\"model_type\":\"granite_swa\",\"num_hidden_layers\":2,\"layer_rope_theta\":[0]}",
@@ -533,7 +540,8 @@ static void the_golden_folders_are_read_and_written(void **state)
                                         "lfm2",
                                         "lfm2_numbers",
                                         "qwen3_5",
-                                        "qwen3_next"};
+                                        "qwen3_next",
+                                        "gemma4_text"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char path[512], *json;
         model_config c, back;

@@ -44,6 +44,7 @@ static const char *const folders[] = {
     "lfm2_numbers",
     "qwen3_5",
     "qwen3_next",
+    "gemma4_text",
 };
 enum { FOLDERS = sizeof folders / sizeof folders[0] };
 

@@ -120,6 +120,8 @@ void ref_norm_grad(const cpu_context *x, const void *args);
 void ref_qk_norm(const cpu_context *x, const void *args);
 void ref_qk_norm_sums(const cpu_context *x, const void *args);
 void ref_qk_norm_grad(const cpu_context *x, const void *args);
+void ref_value_norm(const cpu_context *x, const void *args);
+void ref_value_norm_grad(const cpu_context *x, const void *args);
 void ref_rope(const cpu_context *x, const void *args);
 void ref_attention(const cpu_context *x, const void *args);
 void ref_attention_grad(const cpu_context *x, const void *args);

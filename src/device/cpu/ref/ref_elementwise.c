@@ -9,9 +9,10 @@ void ref_add(const cpu_context *x, const void *args)
     (void)x;
     const kernel_add_args *p = args;
     dtype residual = kernel_residual_type(p->type, p->residual_fp32);
+    const ref_real factor = p->factor ? ref_load(p->factor, 0, p->type) : 1;
     for (int64_t i = 0; i < p->count; i++) {
-        ref_real y = p->alpha * ref_load(p->a, i, residual);
-        if (p->b) y += p->beta * ref_load(p->b, i, p->type);
+        ref_real y = factor * p->alpha * ref_load(p->a, i, residual);
+        if (p->b) y += factor * p->beta * ref_load(p->b, i, p->type);
         ref_store(p->y, i, residual, y);
     }
 }

@@ -15,6 +15,8 @@ void ref_kernels_fill(cpu_kernels *k)
                            [K_QK_NORM] = ref_qk_norm,
                            [K_QK_NORM_SUMS] = ref_qk_norm_sums,
                            [K_QK_NORM_GRAD] = ref_qk_norm_grad,
+                           [K_VALUE_NORM] = ref_value_norm,
+                           [K_VALUE_NORM_GRAD] = ref_value_norm_grad,
                            [K_ROPE] = ref_rope,
                            [K_ATTENTION] = ref_attention,
                            [K_ATTENTION_GRAD] = ref_attention_grad,
