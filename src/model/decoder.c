@@ -1,6 +1,6 @@
 // decoder.c -- builds the blocks of a decoder from its records: the embedding, the layers, the head. Called through
 // model_family by every family of text models. Does not know the families.
-#include "model/decoder.h"
+#include "model/decoder_layer.h"
 
 #include "graph/mixers.h"
 #include "model/fields.h"
@@ -62,28 +62,15 @@ static graph_value *declare(graph *g, const decoder_tensor *t, const char *kind,
     return w;
 }
 
-static graph_value *vector(graph *g, const char *name, const char *kind, int64_t rows,
-                           graph_init init)
+graph_value *decoder_build_vector(graph *g, const char *name, const char *kind, int64_t rows,
+                                  graph_init init)
 {
     return declare(g, &(decoder_tensor){name, {NULL}}, kind, (int64_t[DECODER_PIECES]){rows}, 0,
                    init, 0, NULL);
 }
 
-// A linear layer from `in` columns to the rows of its pieces.
-typedef struct decoder_linear {
-    const decoder_tensor *tensor;
-    int64_t rows[DECODER_PIECES], in;
-    // The first piece is parts, of which files hold so many rows in turn; 0: it is not
-    int64_t run[PARAM_SECTIONS];
-    int64_t
-        heads[DECODER_PIECES]; // of the rows of each; 0: they are none, or are not known by piece
-    graph_role out_role, in_role;
-    bool bias;
-    double std;
-} decoder_linear;
-
-static graph_value *linear(graph *g, graph_value *x, const decoder_linear *l,
-                           const decoder_form *form)
+graph_value *decoder_build_linear(graph *g, graph_value *x, const decoder_linear *l,
+                                  const decoder_form *form)
 {
     graph_value *w = declare(g, l->tensor, "weight", l->rows, l->in, INIT_NORMAL, l->std, l->run),
                 *b = NULL;
@@ -110,13 +97,13 @@ static graph_value *norm(graph *g, graph_value *x, const char *name, const model
     const graph_norm how = {
         .eps = c->norm_eps, .is_rms = !form->layer_norm, .unit_offset = form->unit_offset};
     if (!name) return x;
-    graph_value *gain = vector(g, name, "weight", c->hidden, gain_init(form)), *bias = NULL;
-    if (form->norm_bias) bias = vector(g, name, "bias", c->hidden, INIT_ZEROS);
+    graph_value *gain = decoder_build_vector(g, name, "weight", c->hidden, gain_init(form)),
+                *bias = NULL;
+    if (form->norm_bias) bias = decoder_build_vector(g, name, "bias", c->hidden, INIT_ZEROS);
     return build_norm(g, x, gain, bias, &how);
 }
 
-// The deviation of the initial weights of a projection to the residual (Radford et al. 2019).
-static double output_std(const model_config *c)
+double decoder_output_std(const model_config *c)
 {
     return c->family->decoder->scaled_init ? c->init_std / sqrt(2.0 * (double)c->layers)
                                            : c->init_std;
@@ -157,7 +144,7 @@ static graph_value *qk_gain(graph *g, const char *name, int64_t heads, int64_t h
     char piece[PARAM_NAME_BYTES];
     graph_value *w =
         declare(g, &(decoder_tensor){name, {NULL}}, "weight", (int64_t[DECODER_PIECES]){rows},
-                matrix ? head_dim : 0, gain_init(form), 0);
+                matrix ? head_dim : 0, gain_init(form), 0, NULL);
     for (int i = 0; kind == QK_NORM_OWN_TENSORS && i < heads; i++) {
         snprintf(piece, sizeof piece, "%s.%d.weight", name, i);
         build_piece(g, w, piece, head_dim);
@@ -208,7 +195,7 @@ static graph_value *sinks(graph *g, const model_config *c)
 {
     const char *name = c->family->decoder->names.sinks;
     if (!name) return NULL;
-    graph_value *w = vector(g, name, "sinks", c->heads, INIT_ZEROS);
+    graph_value *w = decoder_build_vector(g, name, "sinks", c->heads, INIT_ZEROS);
     build_roles(g, w, ROLE_HEADS, ROLE_NONE);
     return w;
 }
@@ -231,7 +218,7 @@ static graph_value *project_qkv(graph *g, graph_value *x, const model_config *c,
     // Ranks may share heads of keys where attention reads the columns of this product.
     if (!form->output_gate && !form->norms_values)
         in.heads[0] = heads->heads, in.heads[1] = in.heads[2] = heads->kv_heads;
-    graph_value *h = linear(g, x, &in, form), *qkv = h;
+    graph_value *h = decoder_build_linear(g, x, &in, form), *qkv = h;
     *gates = form->output_gate ? build_take_columns(g, h, q, q, &qkv) : NULL;
     return qkv;
 }
@@ -247,7 +234,7 @@ static graph_value *attention(graph *g, graph_value *x, const model_config *c, i
                                 .out_role = ROLE_EMBED,
                                 .in_role = ROLE_HEADS,
                                 .bias = form->output_bias ? c->attention_bias : c->output_bias,
-                                .std = output_std(c)};
+                                .std = decoder_output_std(c)};
     const bool has_window = model_layer_has(&c->sliding, layer);
     const graph_attention how = {.heads = heads.heads,
                                  .kv_heads = heads.kv_heads,
@@ -261,7 +248,7 @@ static graph_value *attention(graph *g, graph_value *x, const model_config *c, i
     h = prepare(g, value_norm(g, h, c, layer), c, layer);
     h = build_attention(g, h, &how);
     if (gates) h = build_gate(g, h, gates, &(graph_gate){.gain = NULL});
-    return linear(g, h, &out, form);
+    return decoder_build_linear(g, h, &out, form);
 }
 
 // A number of a layer. The values are those with which transformers starts.
@@ -290,135 +277,13 @@ static graph_value *xielu(graph *g, graph_value *x, const char *name)
     return build_xielu(g, x, &numbers);
 }
 
-// The taps of a convolution of `cols` columns.
-static graph_value *taps(graph *g, const model_config *c, int64_t cols, graph_role role)
-{
-    char name[PARAM_NAME_BYTES];
-    snprintf(name, sizeof name, "%s.weight", c->family->decoder->names.taps);
-    graph_value *w = build_weight(g, name, cols, c->conv_width, INIT_NORMAL, c->init_std);
-    build_roles(g, w, role, ROLE_NONE);
-    build_conv_weight(g, w);
-    return w;
-}
-
-// after * conv(before * x), between two projections.
-static graph_value *short_conv(graph *g, graph_value *x, const model_config *c, int layer)
-{
-    (void)layer;
-    const decoder_form *form = c->family->decoder;
-    const decoder_linear in = {.tensor = &form->names.conv_in,
-                               .rows = {c->hidden, c->hidden, c->hidden},
-                               .in = c->hidden,
-                               .out_role = ROLE_MLP,
-                               .in_role = ROLE_EMBED,
-                               .bias = c->conv_bias,
-                               .std = c->init_std};
-    const decoder_linear out = {.tensor = &form->names.conv_out,
-                                .rows = {c->hidden},
-                                .in = c->hidden,
-                                .out_role = ROLE_EMBED,
-                                .in_role = ROLE_MLP,
-                                .bias = c->conv_bias,
-                                .std = output_std(c)};
-    graph_value *h = linear(g, x, &in, form), *bias = NULL;
-    if (c->conv_bias) {
-        bias = vector(g, form->names.taps, "bias", c->hidden, INIT_ZEROS);
-        build_roles(g, bias, ROLE_MLP, ROLE_NONE);
-    }
-    h = build_causal_conv(
-        g, h, &(graph_conv){.w = taps(g, c, c->hidden, ROLE_MLP), .bias = bias, .gated = true});
-    return linear(g, h, &out, form);
-}
-
-// A parameter with a number for each head, under its full name.
-static graph_value *head_numbers(graph *g, const char *name, int64_t heads)
-{
-    graph_value *w = build_weight(g, name, heads, 0, INIT_ONES, 0);
-    build_roles(g, w, ROLE_HEADS, ROLE_NONE);
-    return w;
-}
-
-// A projection of a gated delta rule from the residual.
-static graph_value *delta_in(graph *g, graph_value *x, const model_config *c,
-                             const decoder_linear *l)
-{
-    decoder_linear in = *l;
-    in.in = c->hidden, in.std = c->init_std;
-    in.out_role = ROLE_HEADS, in.in_role = ROLE_EMBED;
-    return linear(g, x, &in, c->family->decoder);
-}
-
-// Queries, keys and values; *z gets the gates of the output. Files have them apart, or as one tensor, key head by key
-// head.
-static graph_value *delta_qkv(graph *g, graph_value *x, const model_config *c, graph_value **z)
-{
-    const decoder_delta *names = &c->family->decoder->names.delta;
-    const model_delta_config *d = &c->delta;
-    const int64_t keys = d->key_heads * d->key_dim, values = d->heads * d->head_dim,
-                  group = values / d->key_heads, qkv = 2 * keys + values;
-    graph_value *rest;
-    if (names->gate.name) {
-        *z = delta_in(g, x, c, &(decoder_linear){.tensor = &names->gate, .rows = {values}});
-        return delta_in(g, x, c, &(decoder_linear){.tensor = &names->qkv, .rows = {qkv}});
-    }
-    const decoder_linear all = {.tensor = &names->qkv,
-                                .rows = {qkv + values},
-                                .run = {d->key_dim, d->key_dim, group, group}};
-    *z = build_take_columns(g, delta_in(g, x, c, &all), qkv, values, &rest);
-    return rest;
-}
-
-// The gates of the rule.
-static graph_value *delta_gates(graph *g, graph_value *x, const model_config *c)
-{
-    const decoder_delta *names = &c->family->decoder->names.delta;
-    const int64_t heads = c->delta.heads, group = heads / c->delta.key_heads;
-    const bool apart = names->ba.piece[0] != NULL;
-    const decoder_linear apart_in = {.tensor = &names->ba, .rows = {heads, heads}},
-                         in = {.tensor = &names->ba, .rows = {2 * heads}, .run = {group, group}};
-    return build_delta_gates(g, delta_in(g, x, c, apart ? &apart_in : &in),
-                             head_numbers(g, names->log_decay, heads),
-                             head_numbers(g, names->a_bias, heads));
-}
-
-// A gated delta rule behind a convolution of its queries, keys and values; its output is normed and gated.
-static graph_value *delta(graph *g, graph_value *x, const model_config *c, int layer)
-{
-    (void)layer;
-    const decoder_form *form = c->family->decoder;
-    const decoder_delta *names = &form->names.delta;
-    const model_delta_config *d = &c->delta;
-    const int64_t values = d->heads * d->head_dim;
-    const graph_delta rule = {.heads = d->heads,
-                              .key_heads = d->key_heads,
-                              .key_dim = d->key_dim,
-                              .value_dim = d->head_dim,
-                              .eps = 1e-6};
-    const decoder_linear out = {.tensor = &names->output,
-                                .rows = {c->hidden},
-                                .in = values,
-                                .out_role = ROLE_EMBED,
-                                .in_role = ROLE_HEADS,
-                                .std = output_std(c)};
-    graph_value *z, *qkv = delta_qkv(g, x, c, &z), *gates = delta_gates(g, x, c);
-    qkv = build_causal_conv(
-        g, qkv,
-        &(graph_conv){.w = taps(g, c, 2 * d->key_heads * d->key_dim + values, ROLE_HEADS),
-                      .silu = true});
-    graph_value *h = build_delta_rule(g, qkv, gates, &rule);
-    const graph_gate how = {.gain = vector(g, names->norm, "weight", d->head_dim, INIT_ONES),
-                            .head_dim = d->head_dim,
-                            .eps = c->norm_eps,
-                            .silu = true};
-    return linear(g, build_gate(g, h, z, &how), &out, form);
-}
-
 // Mixes the tokens of a layer.
 static graph_value *mix(graph *g, graph_value *x, const model_config *c, int layer)
 {
     static graph_value *(*const mixers[MIXERS])(graph *, graph_value *, const model_config *,
-                                                int) = {
-        [MIXER_ATTENTION] = attention, [MIXER_CONV] = short_conv, [MIXER_DELTA] = delta};
+                                                int) = {[MIXER_ATTENTION] = attention,
+                                                        [MIXER_CONV] = decoder_short_conv,
+                                                        [MIXER_DELTA] = decoder_delta_rule};
     const bool attends = model_layer_has(&c->attending, layer);
     return mixers[attends ? MIXER_ATTENTION : c->family->decoder->mixer](g, x, c, layer);
 }
@@ -440,12 +305,12 @@ static graph_value *mlp(graph *g, graph_value *x, const model_config *c)
                                  .out_role = ROLE_EMBED,
                                  .in_role = ROLE_MLP,
                                  .bias = bias,
-                                 .std = output_std(c)};
-    graph_value *h = linear(g, x, &up, form);
+                                 .std = decoder_output_std(c)};
+    graph_value *h = decoder_build_linear(g, x, &up, form);
     h = form->gated         ? build_glu(g, h, c->act)
         : form->names.xielu ? xielu(g, h, form->names.xielu)
                             : build_activation(g, h, c->act);
-    return linear(g, h, &down, form);
+    return decoder_build_linear(g, h, &down, form);
 }
 
 static graph_value *add(graph *g, graph_value *x, graph_value *h, const model_config *c)

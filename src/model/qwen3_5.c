@@ -10,8 +10,6 @@ static const model_field FIELDS[] = {
     TOKENS(-1, -1, -1),
     PLAIN_TIE(false),
     PLAIN_ROWS(248320, 4096, 12288, 32, 16, 4, 32768),
-    PLAIN_INIT(0.02),
-    PLAIN_DROPOUT(0),
     PLAIN_HEAD_DIM(256),
     {.file = {"hidden_act"}, .type = FIELD_WORD, .words = &SILU, AT(act), .value = ACT_SILU},
     PLAIN_EPS(1e-6),

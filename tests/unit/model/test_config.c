@@ -1,5 +1,6 @@
 // test_config.c -- config.json is read as HuggingFace reads it, unsupported values are refused by name,
 // and a written config.json reads back as the same model.
+// LONG: the names of the golden folders stand in lines of their own
 #include "base/file.h"
 #include "model/model.h"
 #include "model/schema.h"

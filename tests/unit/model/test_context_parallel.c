@@ -64,9 +64,7 @@ static const model_family windows_family = {.name = "windows",
 static rig_options config_of(int i)
 {
     // llama: shared key-value heads
-    rig_options o = i == 0                    ? rig_gpt2()
-                    : i == 1 || i == WINDOWED ? rig_llama()
-                                              : rig_family(i - 2);
+    rig_options o = i == 0 ? rig_gpt2() : i == 1 || i == WINDOWED ? rig_llama() : rig_family(i - 2);
     o.config.max_seq = SEQ;
     if (i == WINDOWED) {
         o.config.family = &windows_family;
@@ -296,7 +294,7 @@ static void test_of_a_window_only_tokens_that_are_seen_are_sent(void **state)
 {
     (void)state;
     static const double given[2] = {3 + 4, 3 + 4 + 2};
-    rig_options o = config_of(2);
+    rig_options o = config_of(WINDOWED);
     rig_result r;
     o.cp = 2;
     rig(&o, &r);
