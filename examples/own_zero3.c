@@ -64,7 +64,8 @@ int main(void)
     };
     const int layers = 3;
     const trm_family family = {.name = "waves", .blocks = blocks, .trace = trace};
-    const trm_dataset waves = {4096, 1, INPUTS, INPUTS, read_wave, NULL, NULL};
+    const trm_dataset waves = {
+        .samples = 4096, .positions = 1, .features = INPUTS, .targets = INPUTS, .read = read_wave};
     trm_job *job;
     trm_error error;
     trm_status status = trm_job_open(NULL, &job, &error);
