@@ -120,6 +120,24 @@ train --model.path "$models/mistral" --train.out mistral --train.steps 3 --optim
 train --model.path small3 --train.out small3_out --train.steps 3 --optimizer.lr 1e-1
 expect_same_losses mistral small3_out
 
+# ---- The other models of several parts, as transformers 5 writes them
+
+for row in 'qwen3_5 Qwen3_5ForConditionalGeneration qwen3_5' 'gemma4 Gemma4ForConditionalGeneration gemma4_text' \
+    'mistral3 Mistral3ForConditionalGeneration ministral3'; do
+    read -r outer class text <<<"$row"
+    copy_model "$text" "of_$text"
+    { printf '{"architectures": ["%s"], "model_type": "%s", "text_config": ' "$class" "$outer" &&
+        cat "$models/$text/config.json" && printf '}'; } >"of_$text/config.json"
+    rename_tensors "of_$text/model.safetensors" 's/"model\./"model.language_model./g'
+    add_tensor "of_$text/model.safetensors" model.vision_tower.patch.weight BF16 '[3]' '\x11\x12\x13\x14\x15\x16'
+    train --model.path "of_$text" --train.out "of_${text}_back"
+    expect_same "of_$text/model.safetensors" "of_${text}_back/checkpoints/latest/model.safetensors"
+    expect_same "of_$text/config.json" "of_${text}_back/checkpoints/latest/config.json"
+    train --model.path "$models/$text" --train.out "alone_$text" --train.steps 3 --optimizer.lr 1e-1
+    train --model.path "of_$text" --train.out "of_${text}_out" --train.steps 3 --optimizer.lr 1e-1
+    expect_same_losses "alone_$text" "of_${text}_out"
+done
+
 # ---- Tensors that transformers ignores
 
 copy_model qwen3 mtp

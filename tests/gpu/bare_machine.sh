@@ -48,7 +48,7 @@ cd /trireme
 ./check-gpu --build --limit $1 || { tail -n 60 build-gpu/build.log; exit 1; }
 . tools/packages.sh
 packages_unpack build-packages
-build-gpu/trireme explain --launch.device cuda
+build-gpu/trireme explain --launch.device cuda --model.family gpt2 --data.train mock
 code=$?
 echo "exit code $code"
 [ $code = 2 ]
