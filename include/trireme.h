@@ -8,11 +8,9 @@
 // called by every rank, in the same order, with the same arguments.
 //
 // Functions that can fail return a trm_status and fill a trm_error (NULL allowed). They print
-// nothing, never end the process, and change none of its signal handlers. Two signals follow from
-// that:
+// nothing, never end the process, and change none of its signal handlers. Two signals follow:
 //
-//   SIGXFSZ  A program that limits the size of files should ignore it, so that a write fails
-//            instead.
+//   SIGXFSZ  A program that limits the size of files should ignore it, so that a write fails.
 //   SIGBUS   It is raised when another program truncates a data file in use. A rank that is a
 //            process ends, and the error of trm_run names the file. A rank that is a thread raises
 //            it in your process.
@@ -123,24 +121,21 @@ typedef struct trm_dataset {
     // < ranks. Ranks that share a batch (of tensor parallelism, or stages of a pipeline) have the
     // same `rank` and must read the same contents. Indices rise by 1, from 0 or from the first one
     // that a resumed run has not read. TRM_END: the rank has no sample of this or a later index.
-    //
     // Ranks may run out of data in different steps. A rank without data takes part in the step with
     // padding rows, which are not counted. Loss and gradients are always means over the samples
     // that were read. When no rank has data, the run has ended.
     trm_status (*read_own)(void *context, int rank, int ranks, uint64_t index, void *inputs,
                            void *labels, trm_error *error);
-    // A sample is several documents of token ids, one after the other (packing). No document sees
-    // another, and its positions count from its first token. `inputs` is int32_t [2, positions]: the
-    // ids, and then for each position the one at which its document begins. The label of the position
-    // before such a start is ignored, whatever `labels` says.
+    // A sample is several documents, which do not see each other, one after the other. `inputs` is
+    // int32_t [2, positions]: ids, and then for each position the one at which its document begins,
+    // from which its positions count. The label of the position before a start is ignored.
     bool packed;
 } trm_dataset;
 
 typedef enum trm_part { TRM_TRAIN, TRM_VALID } trm_part;
 
 // Makes the job read `data`, which is copied; its context is borrowed until trm_job_close.
-// TRM_USAGE for impossible shapes. If the job also names files for the same part, trm_run returns
-// TRM_USAGE.
+// TRM_USAGE for impossible shapes, and of trm_run if the job also names files for the same part.
 TRM_API trm_status trm_job_use_data(trm_job *job, trm_part part, const trm_dataset *data,
                                     trm_error *error);
 
@@ -317,9 +312,8 @@ typedef enum trm_prediction {
 TRM_API int64_t trm_trainer_width(const trm_trainer *t, trm_prediction what);
 // Predicts for the caller's samples. The inputs have the layout of trm_dataset.read: float
 // [samples, positions, features], or int32_t [samples, positions], or [samples, 2, positions] where
-// the training data are packed. All ranks pass the same inputs;
-// each computes some of the samples. `out` belongs to the caller and receives, in the order of the
-// samples,
+// the training data are packed. All ranks pass the same inputs; each computes some of the samples.
+// `out` belongs to the caller and receives, in the order of the samples,
 //   [samples, positions, width]
 //   [samples, width]             with last_only, for the last position of each sample
 // on every rank that does not pass NULL. `count` must be that product. TRM_USAGE for another count,
