@@ -4,7 +4,8 @@
 #include "rig.h"
 #include "sinks_family.h"
 
-enum { FAMILIES = 4, SEQ = 16, DOCUMENTS = 4 };
+// Those with attention alone come first.
+enum { ATTENTION_FAMILIES = 4, DELTA = 5, FAMILIES, SEQ = 16, DOCUMENTS = 4 };
 
 static rig_options rig_gemma2(void)
 {
@@ -17,10 +18,30 @@ static rig_options rig_gemma2(void)
     return o;
 }
 
-// Learned positions; rotary ones; a window in every other layer and caps; a window, a cap and sinks.
+// A layer with another mixer, and one with attention.
+static rig_options rig_mixers(const char *family)
+{
+    rig_options o = rig_llama();
+    model_config *c = &o.config;
+    model_config_defaults(model_family_find(family), c);
+    c->layers = 2, c->hidden = 16, c->heads = 4, c->kv_heads = 2, c->head_dim = 8, c->ffn = 22;
+    c->vocab = 41, c->max_seq = 16, c->attention_pattern = 2, c->conv_width = 4;
+    c->delta = (model_delta_config){.key_heads = 2, .heads = 4, .key_dim = 4, .head_dim = 6};
+    c->own[0].flag = false; // the width of LFM2's MLP is as given
+    c->attending = (model_layer_set){.count = 2, .bits = {2}};
+    if (model_config_finish(c, NULL) != OK) abort();
+    return o;
+}
+
+// Learned positions; rotary ones; a window in every other layer and caps; a window, a cap and sinks; a convolution; a
+// convolution and a gated delta rule.
 static rig_options config_of(int i)
 {
-    rig_options o = i == 0 ? rig_gpt2() : i == 2 ? rig_gemma2() : rig_llama();
+    rig_options o = i == 0       ? rig_gpt2()
+                    : i == 2     ? rig_gemma2()
+                    : i == DELTA ? rig_mixers("qwen3_5")
+                    : i == 4     ? rig_mixers("lfm2")
+                                 : rig_llama();
     if (i == 3) o.config.family = &sinks_family, o.config.vocab = 37;
     o.config.max_seq = SEQ;
     o.config.dropout.attention = 0; // its random numbers are keyed by the position of a key
@@ -68,7 +89,7 @@ static void test_documents_of_equal_length_have_the_bits_of_sequences(void **sta
 {
     (void)state;
     static const int32_t starts[] = {0, 0, 0, 0, 0, 5, 5, 5, 5, 5, 10, 10, 10, 10, 10};
-    for (int i = 0; i < FAMILIES; i++)
+    for (int i = 0; i < ATTENTION_FAMILIES; i++)
         for (int k = 0; k < 2 * RECOMPUTES; k++) {
             rig_options o = config_of(i);
             rig_result apart, packed;
@@ -158,7 +179,7 @@ static void compare_ranks(rig_options o, const rig_result *one, int cp, int tp, 
 static void test_ranks_of_a_packed_sequence_equal_one_rank(void **state)
 {
     (void)state;
-    for (int i = 0; i < FAMILIES; i++) {
+    for (int i = 0; i < DELTA; i++) {
         rig_options o = packed_of(i == 0 ? rig_gpt2() : config_of(i));
         rig_result one;
         o.config.max_seq = SEQ, o.model.batch = 2, o.model.seq = SEQ;
@@ -175,6 +196,22 @@ static void test_ranks_of_a_packed_sequence_equal_one_rank(void **state)
         compare_ranks(o, &one, 2, 1, false);
         rig_clear(&one);
     }
+}
+
+// Context-parallel ranks do not know the documents of each other's tokens, which a gated delta rule needs.
+static void test_a_delta_rule_takes_documents_on_tensor_parallel_ranks_only(void **state)
+{
+    (void)state;
+    rig_options o = packed_of(config_of(DELTA));
+    rig_result one;
+    model *m = NULL;
+    err e;
+    rig(&o, &one);
+    compare_ranks(o, &one, 1, 2, false);
+    rig_clear(&one);
+    o.model.position.mesh.size[AXIS_CP] = 2;
+    assert_int_equal(model_open(o.config.family, &o.config, &o.model, &m, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "delta_rule: packed documents over context-parallel ranks"));
 }
 
 // The negative control: with other documents, every family gives another loss and other gradients.
@@ -238,6 +275,7 @@ int main(void)
         cmocka_unit_test(test_documents_of_any_length_equal_documents_apart),
         cmocka_unit_test(test_the_loss_of_each_token_is_that_of_its_document),
         cmocka_unit_test(test_ranks_of_a_packed_sequence_equal_one_rank),
+        cmocka_unit_test(test_a_delta_rule_takes_documents_on_tensor_parallel_ranks_only),
         cmocka_unit_test(test_other_documents_differ),
         cmocka_unit_test(test_one_document_has_the_bits_of_a_sequence),
         cmocka_unit_test(test_a_decoder_takes_no_documents),
