@@ -6,7 +6,7 @@
 // of its own in shared memory, so that these bytes are under way while it computes. The sums of each block go to the workspace, and
 // a second kernel adds them in the order of the blocks. How rows are divided depends on the shape only.
 #include "base/size.h"
-#include "device/cuda/gpu_norm.h"
+#include "device/cuda/norm/gpu_norm.h"
 
 constexpr int GRAD_PACKS = 2;                                     // of a thread
 constexpr int GRAD_WARP_COLS = GRAD_PACKS * NORM_PACK * GPU_WARP; // columns of a warp

@@ -1,7 +1,6 @@
 // gpu_norm.h -- how the norm kernels of the cuda device read and write rows. A thread has packs of 8
 // consecutive columns. Which columns it has does not depend on addresses, so rows at odd addresses give the
-// bits of aligned ones. cuda_norm.cu, cuda_norm_grad.cu and cuda_qk_norm.cu
-// include it.
+// bits of aligned ones. All files of this folder include it.
 #ifndef TRIREME_DEVICE_CUDA_GPU_NORM_H
 #define TRIREME_DEVICE_CUDA_GPU_NORM_H
 

@@ -1,7 +1,7 @@
 // cuda_value_norm.cu -- the norms of values of the cuda device, with their gradient. cuda_kernels.c calls the host sides.
 // Some lanes of a warp have a head of a row: one of values, or one of queries or keys, which they copy. With values of
 // keys, the lanes of a head of keys write both.
-#include "device/cuda/gpu_norm.h"
+#include "device/cuda/norm/gpu_norm.h"
 
 constexpr int VALUE_THREADS = 256; // of a block
 

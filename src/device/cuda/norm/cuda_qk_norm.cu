@@ -6,7 +6,7 @@
 // dx may lie over dy: blocks sum the columns of some rows each, and a second kernel adds these sums in the
 // order of the blocks. How rows are divided depends on the shape only. Layer norms have a kernel of their own.
 #include "base/size.h"
-#include "device/cuda/gpu_norm.h"
+#include "device/cuda/norm/gpu_norm.h"
 
 constexpr int QK_THREADS = 256;                    // of a block whose groups have a warp at most
 constexpr int QK_MOST_THREADS = 1024;              // of a group

@@ -1,7 +1,7 @@
 // cuda_norm.cu -- layer norm and RMS norm of the cuda device, also of a sum that the same launch computes.
 // cuda_kernels.c calls the host side. 1 to 32 warps have a row, and keep it in registers between the
 // sums over it. Rows that are wider are read once more for each sum.
-#include "device/cuda/gpu_norm.h"
+#include "device/cuda/norm/gpu_norm.h"
 
 constexpr int NORM_PACKS = 2;                                     // of a thread
 constexpr int NORM_WARP_COLS = NORM_PACKS * NORM_PACK * GPU_WARP; // columns of a warp
