@@ -40,9 +40,9 @@ typedef struct decoder_names {
     const char *taps;        // of a convolution
     decoder_delta delta;
     decoder_tensor up, down; // of the MLP; with a gate, `up` is gate and up
-    const char *
-        scalar; // a factor of the layer's result that is not trained, NAME.layer_scalar; NULL: none
-    const char *xielu; // its activation's numbers, NAME.alpha_p and so on; NULL: none
+    // A factor of the layer's result that is not trained, NAME.layer_scalar; NULL: none
+    const char *scalar;
+    const char *xielu; // the activation's activation's numbers, NAME.alpha_p and so on; NULL: none
 } decoder_names;
 
 typedef enum decoder_qk_norm {
@@ -60,8 +60,8 @@ struct decoder_form {
     bool norm_bias;      // norms have a bias
     bool unit_offset;    // the gain of a norm is 1 + its weight
     decoder_mixer mixer; // of the layers without attention
-    bool
-        output_gate; // attention's output has gates; a file holds a head's queries and then its gates
+    // Attention's output has gates; a file holds a head's queries and then its gates.
+    bool output_gate;
     decoder_qk_norm qk_norm;
     bool qk_norm_after_rope;
     bool norms_values;        // values are normed, without a gain
@@ -73,8 +73,8 @@ struct decoder_form {
     bool mlp_has_same_bias; // the MLP's projections have biases where attention's have
     bool gated;             // the MLP is act(gate) * up
     bool transposed;        // files hold the transpose of the layers' matrices (Conv1D of GPT-2)
-    bool
-        scaled_init; // projections to the residual start with a deviation of init_std / sqrt(2 layers)
+    // Projections to the residual start with a deviation of init_std / sqrt(2 layers).
+    bool scaled_init;
     bool scales_embedding; // embeddings are multiplied by sqrt(hidden)
     bool divides_logits;   // logits are divided by scales.logits, not multiplied
 };
