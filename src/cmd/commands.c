@@ -48,6 +48,7 @@ static const command *const COMMANDS[] = {
     &command_train,
     &command_explain,
     &command_plan,
+    &command_translate,
     &command_data,
     &command_generate,
     &command_eval,

@@ -7,10 +7,21 @@
 
 #include <math.h>
 
-// The smallest number of sequences in one forward pass of all ranks.
+enum { MOST_BATCH = 1 << 30 }; // of train.global_batch
+
+// The smallest number of sequences that fills the micro-batches of all ranks.
 static int64_t unit_of(const job *j, int64_t data_ranks)
 {
-    return data_ranks * (j->train.micro_batch ? j->train.micro_batch : 1);
+    const uint64_t each = j->train.micro_batch ? (uint64_t)j->train.micro_batch : 1;
+    const uint64_t times = j->train.accumulation ? (uint64_t)j->train.accumulation : 1;
+    const uint64_t all = size_mul(each * times, (uint64_t)data_ranks);
+    return all > MOST_BATCH ? MOST_BATCH + (int64_t)1 : (int64_t)all;
+}
+
+// Returns whether the keys give no global batch, which then follows from the ranks.
+static bool follows_ranks(const job *j)
+{
+    return j->train.accumulation && !setting_is_given(settings_of(j->values, "train.global_batch"));
 }
 
 int batch_auto_ranks(const job *j, int cores)
@@ -20,6 +31,7 @@ int batch_auto_ranks(const job *j, int cores)
     for (int a = 0; a < AXES; a++)
         if (!(AXES_DATA & MESH_AXIS(a))) model *= j->parallel.size[a];
     if (j->parallel.size[AXIS_DP_SHARD]) return least;
+    if (follows_ranks(j)) return cores < least ? least : cores / least * least;
     for (int ranks = cores / least * least; ranks > least; ranks -= least)
         if (j->train.global_batch % unit_of(j, ranks / model) == 0) return ranks;
     return least;
@@ -90,6 +102,38 @@ status batch_check(const job *j, const mesh *m, err *e)
 {
     int64_t unit = unit_of(j, mesh_data_ranks(m));
     return j->train.global_batch % unit == 0 ? OK : refuse(j, m, e);
+}
+
+status batch_take_accumulation(job *j, const mesh *m, err *e)
+{
+    status result = OK;
+    setting *global = &j->values->rows[key_index("train.global_batch")];
+    const int64_t unit = unit_of(j, mesh_data_ranks(m));
+    if (!j->train.accumulation) return OK;
+    if (follows_ranks(j)) {
+        if (!j->train.micro_batch)
+            KEY_ERROR("train.accumulation",
+                      "found %lld without a batch; valid: with train.micro_batch, or with "
+                      "train.global_batch",
+                      (long long)j->train.accumulation);
+        if (unit > MOST_BATCH)
+            KEY_ERROR("train.accumulation", "found %lld: a step has more than %d sequences",
+                      (long long)j->train.accumulation, MOST_BATCH);
+        j->train.global_batch = unit;
+        global->note = "train.micro_batch x train.accumulation x data-parallel ranks";
+    } else {
+        TRY(batch_check(j, m, e));
+        if (j->train.micro_batch && j->train.global_batch != unit)
+            KEY_ERROR(
+                "train.accumulation",
+                "found %lld, but train.global_batch %lld is %lld micro-batches of each rank%s",
+                (long long)j->train.accumulation, (long long)j->train.global_batch,
+                (long long)(j->train.global_batch / (unit / j->train.accumulation)), RULE);
+        if (!j->train.micro_batch) j->train.micro_batch = j->train.global_batch / unit;
+    }
+    j->train.accumulation = 0;
+done:
+    return result;
 }
 
 // Returns whether so many micro-batches fill the pipeline. The interleaved schedule takes them in groups of pp.

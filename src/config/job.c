@@ -65,7 +65,7 @@ void optimizer_set_defaults(optim_config *c)
 
 // Sets every key from its setting or its default. optimizer.name and lr_schedule.name come first, because
 // defaults of other keys depend on them.
-static status set_all(job *j, err *e)
+status job_set_all(job *j, err *e)
 {
     status result = OK;
     lr_defaults(&j->lr);
@@ -81,7 +81,7 @@ done:
     return result;
 }
 
-static status job_start(const char *file, const job_own *own, job **out, err *e)
+status job_start(const char *file, const job_own *own, job **out, err *e)
 {
     status result = OK;
     job *j = NULL;
@@ -102,7 +102,7 @@ status job_new(const char *file, job **out, err *e)
     status result = OK;
     job *j = NULL;
     TRY(job_start(file, &(job_own){.model = false}, &j, e));
-    TRY(set_all(j, e));
+    TRY(job_set_all(j, e));
     *out = j;
     j = NULL;
 done:
@@ -144,6 +144,14 @@ done:
     return result;
 }
 
+// What configurations of other systems ask for, and has no equal.
+static void warn_of_lost(job *j)
+{
+    const translation *t = &j->values->theirs;
+    for (size_t i = 0; i < t->remarks; i++)
+        if (t->remark[i].lost) text_addf(&j->warnings, "%s\n", t->remark[i].text);
+}
+
 status job_open_own(const char *path, int argc, char *const *argv, const job_own *own, job **out,
                     err *e)
 {
@@ -152,12 +160,16 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
     setting_flags flags = {.resume = NULL};
     TRY(job_start(path, own, &j, e));
     TRY(environment_read(j->values, e));
+    TRY(settings_read_dialects(j->values, argc, argv, e));
+    TRY(settings_take_dialects(j->values, true, e));
     if (path) TRY(settings_read_file(j->values, e));
+    TRY(settings_take_dialects(j->values, false, e));
     TRY(settings_read_args(j->values, argc, argv, &flags, e));
     TRY(read_calls(j, own->call, own->calls, e));
-    TRY(set_all(j, e));
+    TRY(job_set_all(j, e));
     TRY(job_read_model(j, e));
     TRY(job_check(j, e));
+    warn_of_lost(j);
     TRY(set_resume(j, flags.resume, e));
     j->quiet = flags.quiet;
     j->overwrite = flags.overwrite;
@@ -176,7 +188,7 @@ status job_check_settings(const char *path, const job_call *call, int calls, err
     TRY(job_start(path, &(job_own){.by_calls = true}, &j, e));
     if (path) TRY(settings_read_file(j->values, e));
     TRY(read_calls(j, call, calls, e));
-    TRY(set_all(j, e));
+    TRY(job_set_all(j, e));
 done:
     job_close(j);
     return result;

@@ -88,6 +88,7 @@ typedef struct job {
         double epochs;                     // 0: not given
         int64_t tokens;                    // 0: not given
         int64_t global_batch, micro_batch; // sequences; micro_batch 0: auto, until job_solve_batch
+        int64_t accumulation;              // micro-batches; 0: not given, or solved
         uint64_t seed;
         train_precision precision; // job_dtype is the type that it means
         bool deterministic;        // two runs of the job give the same bits
@@ -210,6 +211,13 @@ void job_write_yaml(const job *j, text *out);
 // Appends every effective value with its origin: default, default (auto), file:line, command line,
 // config.json. With `json`, one object of {"value", "origin"} by dotted path.
 void job_explain(const job *j, bool json, text *out);
+
+// Appends the job file that configurations of another system mean: file[files] of `dialect` (deepspeed, accelerate, …),
+// under the keys of argv. Each line says where it comes from; comments say what has no equal. The job is checked as a whole
+// where it names a model and data. `json`: one object {"settings", "remarks", "effective"}, in which `effective` has their
+// own value of every key. E_USAGE with one line as job_open's.
+status job_translate(const char *dialect, int files, char *const *file, int argc, char *const *argv,
+                     bool json, text *out, err *e);
 
 // The description of a key that help prints. Strings are borrowed from the table of keys.
 typedef struct key_help {

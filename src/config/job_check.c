@@ -56,6 +56,10 @@ static status check_applies(const job *j, err *e)
     for (int i = 0; i < JOB_KEY_COUNT; i++) {
         const job_key *k = &JOB_KEYS[i];
         if (!given(j, k->path) || key_applies(k, j)) continue;
+        if (settings_of(j->values, k->path)->from == ORIGIN_DIALECT) {
+            setting_drop(&j->values->rows[i]); // other systems' files hold sections that are off
+            continue;
+        }
         if (k->schedules)
             KEY_ERROR(k->path, "not a parameter of the schedule %s (lr_schedule.name)",
                       LR_LABELS[j->lr.name]);
@@ -220,10 +224,6 @@ static status resolve_launch(job *j, err *e)
     device_description about;
     TRY(resolve_device(j, e));
     TRY(describe_device(j, &about, e));
-    if (j->train.micro_batch > j->train.global_batch)
-        KEY_ERROR("train.micro_batch",
-                  "found %lld; valid: at most train.global_batch, which is %lld",
-                  (long long)j->train.micro_batch, (long long)j->train.global_batch);
     TRY(check_launcher(j, e));
     if (!j->launch.ranks) j->launch.ranks = j->own.ranks;
     if (!j->launch.ranks)
@@ -241,6 +241,11 @@ static status resolve_launch(job *j, err *e)
     result = job_solve_mesh(j, j->launch.ranks, &m, e);
     if (result != OK) setting_place(j->values, settings_of(j->values, "launch.ranks"), e);
     if (result != OK) goto done;
+    TRY(batch_take_accumulation(j, &m, e));
+    if (j->train.micro_batch > j->train.global_batch)
+        KEY_ERROR("train.micro_batch",
+                  "found %lld; valid: at most train.global_batch, which is %lld",
+                  (long long)j->train.micro_batch, (long long)j->train.global_batch);
     result = batch_check(j, &m, e);
     if (result != OK) setting_place(j->values, settings_of(j->values, "train.global_batch"), e);
     if (result != OK) goto done;

@@ -9,6 +9,10 @@
 // A job that holds every default; help prints it.
 status job_new(const char *file, job **out, err *e);
 
+// A job without values, and each key's value from its setting or its default.
+status job_start(const char *file, const job_own *own, job **out, err *e);
+status job_set_all(job *j, err *e);
+
 // Fills job.model from its settings and config.json. E_USAGE with file, line and key.
 status job_read_model(job *j, err *e);
 
@@ -54,6 +58,8 @@ int64_t mesh_least_ranks(const job *j);
 // The largest number of ranks up to `cores` that the mesh and the global batch allow, or else as
 // many as the mesh needs.
 int batch_auto_ranks(const job *j, int cores);
+// Solves train.accumulation, which becomes 0: it gives the global batch or the micro-batch, or must agree with both.
+status batch_take_accumulation(job *j, const mesh *m, err *e);
 // E_USAGE where the global batch breaks the batch rule on this mesh.
 status batch_check(const job *j, const mesh *m, err *e);
 

@@ -29,6 +29,7 @@ void settings_free(job_values *v)
     for (int i = 0; v->rows && i < JOB_KEY_COUNT; i++) free(v->rows[i].path);
     for (int i = 0; i < v->models; i++) free(v->model[i].path);
     for (int i = 0; i < v->trees_count; i++) yaml_node_free(v->trees[i]);
+    translation_clear(&v->theirs);
     free(v->rows);
     free(v->model);
     free(v->trees);
@@ -74,7 +75,7 @@ void setting_place(const job_values *v, const setting *s, err *e)
         err_prefix(e, "%s:%d: ", YAML_NAME, s->line);
     else if (s->from == ORIGIN_COMMAND_LINE)
         err_prefix(e, "%s", dashes(v));
-    else if (s->from == ORIGIN_OTHER)
+    else if ((s->from == ORIGIN_OTHER || s->from == ORIGIN_DIALECT) && s->who)
         err_prefix(e, "%s: ", s->who);
     else if (v->file)
         err_prefix(e, "%s: ", v->file);
@@ -92,7 +93,7 @@ void setting_describe(const job_values *v, const setting *s, text *out)
         text_addf(out, "%s:%d", v->file, s->line);
     else if (s->yaml)
         text_addf(out, "%s:%d", YAML_NAME, s->line);
-    else if (s->from == ORIGIN_OTHER)
+    else if (s->from == ORIGIN_OTHER || s->from == ORIGIN_DIALECT)
         text_add(out, s->who);
     else
         text_add(out, s->from != ORIGIN_COMMAND_LINE ? "default"
@@ -156,6 +157,7 @@ static status set_value(const job_values *v, setting *s, const yaml_node *n, set
     s->line = n->line;
     s->yaml = now.yaml;
     s->appended = 0;
+    s->note = NULL;
     return OK;
 }
 
@@ -372,6 +374,58 @@ static status find_value(const job_values *v, const char *path, const char *equa
     return OK;
 }
 
+static status take_dialect(job_values *v, const dialect_setting *x, err *e)
+{
+    status result = OK;
+    yaml_node *n = NULL;
+    setting *s = NULL;
+    TRY(yaml_node_parse(x->from, x->value, strlen(x->value), &n, e));
+    TRY(keep_tree(v, n, e));
+    TRY(take(v, x->key, n, ORIGIN_DIALECT, e));
+    TRY(find_setting(v, x->key, &s, e));
+    s->who = x->from;
+    s->note = x->note;
+done:
+    return result;
+}
+
+status settings_take_dialects(job_values *v, bool defaults, err *e)
+{
+    status result = OK;
+    for (size_t i = 0; i < v->theirs.settings; i++)
+        if (v->theirs.setting[i].is_default == defaults)
+            TRY(take_dialect(v, &v->theirs.setting[i], e));
+done:
+    return result;
+}
+
+// The dialect whose file the option argv[i] names, and the file; NULL: none.
+static const dialect *dialect_of(int argc, char *const *argv, int i, const char **file)
+{
+    const char *name = strncmp(argv[i], "--", 2) == 0 ? argv[i] + 2 : "";
+    const char *equals = strchr(name, '=');
+    const size_t bytes = equals ? (size_t)(equals - name) : strlen(name);
+    *file = equals ? equals + 1 : i + 1 < argc ? argv[i + 1] : NULL;
+    for (int d = 0; DIALECTS[d]; d++)
+        if (strlen(DIALECTS[d]->name) == bytes && strncmp(DIALECTS[d]->name, name, bytes) == 0)
+            return DIALECTS[d];
+    return NULL;
+}
+
+status settings_read_dialects(job_values *v, int argc, char *const *argv, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < argc; i++) {
+        const char *file;
+        const dialect *d = dialect_of(argc, argv, i, &file);
+        if (!d) continue;
+        if (!file || !*file) FAIL(E_USAGE, "--%s: needs a file of %s", d->name, d->system);
+        TRY(dialect_read_file(d, file, &v->theirs, e));
+    }
+done:
+    return result;
+}
+
 // The switch of --quiet, --overwrite or --json; NULL for another name.
 static bool *find_switch(setting_flags *flags, const char *name)
 {
@@ -388,7 +442,11 @@ status settings_read_args(job_values *v, int argc, char *const *argv, setting_fl
         if (strncmp(argv[i], "--", 2) != 0 || !argv[i][2])
             FAIL(E_USAGE, "found argument %.*s; valid: --key value or --key=value",
                  TEXT_CUT(argv[i], 200));
-        const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL;
+        const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL, *file;
+        if (dialect_of(argc, argv, i, &file)) { // settings_read_dialects has read it
+            i += equals ? 0 : 1;
+            continue;
+        }
         text_clear(&path);
         text_add_bytes(&path, name, equals ? (size_t)(equals - name) : strlen(name));
         TRY(text_check(&path, e));

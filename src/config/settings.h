@@ -3,12 +3,14 @@
 #ifndef TRIREME_CONFIG_SETTINGS_H
 #define TRIREME_CONFIG_SETTINGS_H
 
+#include "config/dialect/dialect.h"
 #include "config/keys.h"
 #include "config/yaml_node.h"
 
 typedef enum setting_origin {
     ORIGIN_DEFAULT,
     ORIGIN_FILE,
+    ORIGIN_DIALECT,      // a configuration of another system
     ORIGIN_COMMAND_LINE, // or calls of a program
     ORIGIN_OTHER
 } setting_origin;
@@ -17,10 +19,11 @@ typedef struct setting {
     char *path;
     const yaml_node *value; // borrowed from a tree; NULL: not given
     setting_origin from;
-    int line;         // in the file or in a program's YAML text
-    int yaml;         // ORIGIN_COMMAND_LINE: number of a program's YAML text; 0: none
-    const char *who;  // ORIGIN_OTHER: the name that explain prints; a literal
-    const char *note; // why the effective value is another one; a literal, or NULL
+    int line; // in the file or in a program's YAML text
+    int yaml; // ORIGIN_COMMAND_LINE: number of a program's YAML text; 0: none
+    const char *
+        who; // ORIGIN_OTHER: the name that explain prints, a literal; ORIGIN_DIALECT: file, line and key
+    const char *note; // why the effective value is another one, or NULL; a literal, or of `theirs`
     int appended;     // items at the end of a list that calls of a program appended to it
 } setting;
 
@@ -36,6 +39,7 @@ struct job_values {
     int reading; // number of the YAML text that is being read; 0: none
     yaml_node **trees;
     int trees_count;
+    translation theirs; // of configurations of other systems
 };
 
 typedef struct job_values job_values;
@@ -52,6 +56,11 @@ typedef struct setting_flags {
 // Read the file, or the arguments, and override earlier values.
 status settings_read_file(job_values *v, err *e);
 status settings_read_args(job_values *v, int argc, char *const *argv, setting_flags *flags, err *e);
+
+// Reads the configurations of other systems that "--deepspeed FILE" and its like name, into v->theirs.
+status settings_read_dialects(job_values *v, int argc, char *const *argv, err *e);
+// Takes from v->theirs what the files give, or else what their systems take by default.
+status settings_take_dialects(job_values *v, bool defaults, err *e);
 
 // Reads YAML from a program's memory, which overrides earlier values. It counts as the command
 // line; errors name it "yaml:LINE".

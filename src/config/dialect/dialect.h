@@ -1,0 +1,142 @@
+// dialect.h -- a configuration of another system, as a table of its keys: the key of Trireme that each means, or what
+// becomes of it. A function adds what several keys decide together. Reading a file gives settings of Trireme's keys,
+// each with the file, line and key that it comes from, and remarks about what has no equal. job.c lays them over a
+// job; `trireme translate` prints them. Nothing below config/ knows a dialect.
+//
+// A dialect is one file of this folder and one line of registry.c (docs/adding-a-dialect.md).
+#ifndef TRIREME_CONFIG_DIALECT_DIALECT_H
+#define TRIREME_CONFIG_DIALECT_DIALECT_H
+
+#include "config/yaml_node.h"
+
+#include <stdint.h>
+
+// The type of a value in their file.
+typedef enum dialect_type {
+    DIALECT_BOOL,    // true or false, also as text
+    DIALECT_WHOLE,   // a whole number, also 5e8
+    DIALECT_NUMBER,  // any number
+    DIALECT_WORD,    // one of the row's words; case does not count
+    DIALECT_TEXT,    // any text or number
+    DIALECT_LIST,    // a list
+    DIALECT_SECTION, // a map whose keys have rows, or nothing
+    DIALECT_ANY,     // anything; nothing below it is read by rows
+} dialect_type;
+
+// What a value does.
+typedef enum dialect_effect {
+    EFFECT_SETS,    // sets the key `ours`
+    EFFECT_READ,    // is read by the dialect's `finish`
+    EFFECT_NOTHING, // needs no setting; `note` says why
+    EFFECT_LOST, // has no equal: the run goes without, with a warning; `note` says what that changes
+    EFFECT_REFUSED, // has no equal, and without it the run would be another one; `note` says why
+} dialect_effect;
+
+typedef struct dialect dialect;
+typedef struct dialect_row dialect_row;
+
+// A file while it is read.
+typedef struct dialect_reader {
+    const dialect *of;
+    const char *file;      // for messages; NULL: arguments of a command line
+    const yaml_node *root; // what was read
+    struct translation *out;
+    int depth; // of files that name files
+} dialect_reader;
+
+// Appends our value of theirs as flow YAML. An empty text sets nothing.
+typedef status dialect_convert(const dialect_reader *r, const dialect_row *row, const yaml_node *n,
+                               text *out, err *e);
+
+struct dialect_row {
+    const char *theirs; // dotted path; "*" stands for any one word
+    dialect_type type;
+    const char *fallback; // their default as text; NULL: none
+    dialect_effect effect;
+    const char *ours; // EFFECT_SETS: our key
+    const char *note; // a sentence; NULL: none
+    // DIALECT_WORD: their words and ours, ended by NULL. Ours NULL: the word has no equal and is refused.
+    const char *const (*words)[2];
+    dialect_convert *convert; // NULL: the value is the same text
+    const char
+        *same;  // EFFECT_LOST and EFFECT_REFUSED: the value that loses nothing; NULL: their default
+    double low; // the smallest valid number
+    bool states;        // their default is a setting of ours, too, where the row's section is given
+    bool ignores_other; // DIALECT_SECTION: their reader ignores unknown keys in it
+};
+
+struct dialect {
+    const char *name; // of the option and of `translate`: deepspeed
+    const char *system;
+    bool is_json;       // with the comments that hjson allows; else YAML
+    bool ignores_other; // their reader ignores unknown keys at the top
+    bool is_arguments;  // a file holds arguments of a command line, as a shell has them
+    const dialect_row *rows;
+    int row_count;
+    const char *const (*renamed)[2]; // old and new names of sections, ended by NULL; NULL: none
+    status (*finish)(const dialect_reader *r, err *e); // NULL: nothing
+    const char *
+        dtypes; // of their master weights, gradients and reductions beside ours, for people who move
+};
+
+// A setting of ours.
+typedef struct dialect_setting {
+    char *key, *value; // a dotted path, and flow YAML
+    char *from;        // "ds.json:12: zero_optimization.stage"
+    char *note;        // NULL: none
+    bool is_default;   // their default, which the file does not give; a job file overrides it
+} dialect_setting;
+
+typedef struct dialect_remark {
+    char *text; // "ds.json:12: amp.enabled: …"
+    bool lost;  // a warning: the run is another one in some way
+} dialect_remark;
+
+// What a file means. Start with {0}; the owner calls translation_clear.
+typedef struct translation {
+    dialect_setting *setting; // [settings] in the order of reading
+    size_t settings, setting_room;
+    dialect_remark *remark; // [remarks]
+    size_t remarks, remark_room;
+    json_t *effective; // their value of every key with a value or a default, by dotted path
+} translation;
+
+void translation_clear(translation *t);
+
+const dialect *dialect_find(const char *name); // NULL: unknown
+// The dialects in order; NULL ends them.
+extern const dialect *const DIALECTS[];
+
+// Read a file, or arguments. Settings and remarks are added to *out. E_USAGE with one line
+// "file:line: key: found …; valid: …".
+status dialect_read_file(const dialect *d, const char *path, translation *out, err *e);
+status dialect_read_args(const dialect *d, int argc, char *const *argv, translation *out, err *e);
+
+// ---- For the files of dialects
+
+// The value at a dotted path; NULL where it is not given, is null, or is "auto".
+const yaml_node *dialect_value(const dialect_reader *r, const char *theirs);
+// Its text, or else their default; NULL: neither, or not a scalar.
+const char *dialect_text(const dialect_reader *r, const char *theirs);
+bool dialect_is_on(const dialect_reader *r,
+                   const char *theirs); // a truth value, or else their default
+bool dialect_count(const dialect_reader *r, const char *theirs, int64_t *out);
+bool dialect_number(const dialect_reader *r, const char *theirs, double *out);
+// Sets our key to flow YAML. The origin is their key, which need not be given. A later setting of a key replaces an
+// earlier one.
+status dialect_set(const dialect_reader *r, const char *key, const char *value, const char *theirs,
+                   const char *note, err *e);
+// Adds a remark at their key.
+status dialect_remark_on(const dialect_reader *r, const char *theirs, bool lost, err *e,
+                         const char *format, ...) __attribute__((format(printf, 5, 6)));
+// Always E_USAGE: "file:line: theirs: …".
+status dialect_refuse(const dialect_reader *r, const char *theirs, err *e, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+// Reads a file that a value names; a relative path begins at the folder of the file that names it.
+status dialect_include(const dialect_reader *r, const dialect *d, const char *theirs, err *e);
+
+// Reads JSON with the comments, bare keys, bare text and commas that hjson allows (hjson.github.io/syntax.html).
+// E_USAGE "name:line: …" for broken text and for a key that is given twice.
+status dialect_parse_json(const char *name, const char *s, size_t bytes, yaml_node **out, err *e);
+
+#endif

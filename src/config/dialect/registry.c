@@ -1,0 +1,15 @@
+// registry.c -- the dialects by name. See dialect.h.
+#include "config/dialect/dialect.h"
+
+#include <string.h>
+
+extern const dialect dialect_deepspeed;
+
+const dialect *const DIALECTS[] = {&dialect_deepspeed, NULL};
+
+const dialect *dialect_find(const char *name)
+{
+    for (int i = 0; DIALECTS[i]; i++)
+        if (strcmp(DIALECTS[i]->name, name) == 0) return DIALECTS[i];
+    return NULL;
+}
