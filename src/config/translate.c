@@ -141,6 +141,24 @@ static void add_json(const job_values *v, text *out)
     json_decref(root);
 }
 
+void job_explain_remarks(const job *j, bool json, text *out)
+{
+    const translation *t = &j->values->theirs;
+    text_add(out, json ? ",\"other_systems\":[" : t->remarks ? "\n" : "");
+    for (size_t i = 0; i < t->remarks; i++) {
+        const dialect_remark *x = &t->remark[i];
+        text_add(out, !json ? x->lost ? "no equal: " : "no setting needed: "
+                      : i   ? ",{\"text\":"
+                            : "{\"text\":");
+        if (json)
+            text_add_json(out, x->text);
+        else
+            text_add(out, x->text);
+        text_add(out, !json ? "\n" : x->lost ? ",\"lost\":true}" : ",\"lost\":false}");
+    }
+    if (json) text_add(out, "]");
+}
+
 static status no_dialect(const char *name, err *e)
 {
     text valid = {0};
