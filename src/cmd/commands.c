@@ -63,7 +63,7 @@ static const command *const COMMANDS[] = {
     &command_torchrun,
     &command_launch,
     &command_deepspeed,
-    PLANNED("accelerate launch", "Starts ranks as HuggingFace Accelerate does."),
+    &command_accelerate,
     PLANNED("ilab model train", "Trains as InstructLab's command does."),
     PLANNED("doctor", "Checks the machine and a job before a run."),
     PLANNED("env", "Prints the versions of the program, the system and the libraries."),
