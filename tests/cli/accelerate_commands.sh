@@ -145,7 +145,7 @@ for name in *; do
     expect_exit 0
     head -n -1 stdout >table
     same table "models/$name/table.txt"
-    expect_line "^Activations are not counted; \`trireme plan --model.path $name\`" stdout
+    expect_line "^Activations are not counted; \`trireme plan --model.path $name --data.train mock\`" stdout
 done
 run "$trireme" accelerate estimate-memory tiny --dtypes int8 float32
 expect_line '^│  int8 │' stdout

@@ -227,8 +227,8 @@ static status estimate(const char *folder, const flag_texts *dtypes, err *e)
     TRY(text_check(&out, e));
     console_print(out.chars, out.bytes);
     console_line(
-        "Activations are not counted; `trireme plan --model.path %s` counts them, for each "
-        "strategy.",
+        "Activations are not counted; `trireme plan --model.path %s --data.train mock` counts "
+        "them, for each strategy.",
         folder);
 done:
     text_clear(&out);
