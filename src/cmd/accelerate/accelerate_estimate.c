@@ -1,6 +1,7 @@
 // accelerate_estimate.c -- `trireme accelerate estimate-memory`: Accelerate's table of the memory that a model takes. It
 // counts what Accelerate counts: the base model of transformers (without its output layer) and its rotary tables, and
-// no activations. `trireme plan` counts a whole job.
+// no activations. It leaves out buffers of some tens of bytes that a few families have (the scale of an embedding).
+// `trireme plan` counts a whole job.
 #include "cmd/accelerate/accelerate.h"
 
 #include "base/file.h"
