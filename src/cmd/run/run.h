@@ -1,5 +1,5 @@
-// run.h -- the flags of `trireme run`, as they were given. Private to run.c, run_options.c, run_outputs.c and
-// deepspeed.c, which fills a request of its own.
+// run.h -- the flags of `trireme run`, as they were given. Private to cmd/: deepspeed.c and check/check_original.c fill a
+// request of their own.
 #ifndef TRIREME_CMD_RUN_H
 #define TRIREME_CMD_RUN_H
 
