@@ -75,7 +75,7 @@ void setting_place(const job_values *v, const setting *s, err *e)
         err_prefix(e, "%s:%d: ", YAML_NAME, s->line);
     else if (s->from == ORIGIN_COMMAND_LINE)
         err_prefix(e, "%s", dashes(v));
-    else if ((s->from == ORIGIN_OTHER || s->from == ORIGIN_DIALECT) && s->who)
+    else if (s->who && (s->from == ORIGIN_OTHER || s->from == ORIGIN_DIALECT))
         err_prefix(e, "%s: ", s->who);
     else if (v->file)
         err_prefix(e, "%s: ", v->file);
@@ -231,6 +231,13 @@ static status take_text(job_values *v, const char *name, const char *content, si
     for (const yaml_node *c = root->first; c; c = c->next) TRY(take(v, c->key, c, from, e));
 done:
     return result;
+}
+
+bool setting_is_their_default(const job_values *v, const setting *s)
+{
+    for (size_t i = 0; s->from == ORIGIN_DIALECT && i < v->theirs.settings; i++)
+        if (strcmp(v->theirs.setting[i].key, s->path) == 0) return v->theirs.setting[i].is_default;
+    return false;
 }
 
 status settings_read_file(job_values *v, err *e)

@@ -38,6 +38,8 @@
         .theirs = (path), .type = DIALECT_SECTION, .effect = EFFECT_READ, .ignores_other = true    \
     }
 
+// Appends the text that URL-safe base64 means. Returns false for what is no base64 of a JSON object.
+bool dialect_decode_base64(const char *s, text *out);
 const dialect_row *dialect_row_of(const dialect *d, const char *theirs); // NULL: unknown
 // Make a tree of arguments: "--num-layers 2" and "--num_layers=2" become the key num_layers. A row that is a truth value
 // takes no argument, a list takes all up to the next option. line[argc] are the arguments' lines in a file; NULL: none.
