@@ -191,6 +191,7 @@ status job_translate(const char *name, int files, char *const *file, int argc, c
     TRY(settings_take_dialects(j->values, false, e));
     TRY(settings_read_args(j->values, argc, argv, &flags, e));
     TRY(job_set_all(j, e));
+    TRY(job_check_applies(j, e));
     if (names_model(j) && is_given(j, "data.train")) {
         TRY(job_read_model(j, e));
         TRY(job_check(j, e));
