@@ -23,6 +23,7 @@ void translation_clear(translation *t)
     for (size_t i = 0; i < t->remarks; i++) free(t->remark[i].text);
     free(t->setting);
     free(t->remark);
+    text_clear(&t->autos);
     json_decref(t->effective);
     *t = (translation){.setting = NULL};
 }
@@ -428,7 +429,8 @@ static status take(const dialect_reader *r, const char *path, const dialect_row 
     bool known = true;
     if (yaml_node_is_null(n)) goto done;
     if (is_auto(n) && row->type != DIALECT_TEXT && row->type != DIALECT_ANY) {
-        TRY(add_remark(r, n->line, path, false, "auto: the job's own value holds", e));
+        text_addf(&r->out->autos, "%s%s", r->out->autos.bytes ? ", " : "", path);
+        TRY(text_check(&r->out->autos, e));
         goto done;
     }
     const bool is_old_form = row->type == DIALECT_SECTION && row->convert;

@@ -116,6 +116,7 @@ typedef struct translation {
     size_t settings, setting_room;
     dialect_remark *remark; // [remarks]
     size_t remarks, remark_room;
+    text autos; // their keys that are "auto", a comma between two: the job's own values hold
     // Their value of every key with a value or a default, by dotted path; true for a section with keys.
     json_t *effective;
 } translation;
