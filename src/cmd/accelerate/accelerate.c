@@ -1,5 +1,5 @@
 // accelerate.c -- `trireme accelerate`: the subcommands of HuggingFace Accelerate's program, by the same names.
-#include "cmd/accelerate/accelerate.h"
+#include "cmd/command.h"
 
 #include <stddef.h>
 
