@@ -374,53 +374,20 @@ static status find_value(const job_values *v, const char *path, const char *equa
     return OK;
 }
 
-static status take_dialect(job_values *v, const dialect_setting *x, err *e)
-{
-    status result = OK;
-    yaml_node *n = NULL;
-    setting *s = NULL;
-    TRY(yaml_node_parse(x->from, x->value, strlen(x->value), &n, e));
-    TRY(keep_tree(v, n, e));
-    TRY(take(v, x->key, n, ORIGIN_DIALECT, e));
-    TRY(find_setting(v, x->key, &s, e));
-    s->who = x->from;
-    s->note = x->note;
-done:
-    return result;
-}
-
 status settings_take_dialects(job_values *v, bool defaults, err *e)
 {
     status result = OK;
-    for (size_t i = 0; i < v->theirs.settings; i++)
-        if (v->theirs.setting[i].is_default == defaults)
-            TRY(take_dialect(v, &v->theirs.setting[i], e));
-done:
-    return result;
-}
-
-// The dialect whose file the option argv[i] names, and the file; NULL: none.
-static const dialect *dialect_of(int argc, char *const *argv, int i, const char **file)
-{
-    const char *name = strncmp(argv[i], "--", 2) == 0 ? argv[i] + 2 : "";
-    const char *equals = strchr(name, '=');
-    const size_t bytes = equals ? (size_t)(equals - name) : strlen(name);
-    *file = equals ? equals + 1 : i + 1 < argc ? argv[i + 1] : NULL;
-    for (int d = 0; DIALECTS[d]; d++)
-        if (strlen(DIALECTS[d]->name) == bytes && strncmp(DIALECTS[d]->name, name, bytes) == 0)
-            return DIALECTS[d];
-    return NULL;
-}
-
-status settings_read_dialects(job_values *v, int argc, char *const *argv, err *e)
-{
-    status result = OK;
-    for (int i = 0; i < argc; i++) {
-        const char *file;
-        const dialect *d = dialect_of(argc, argv, i, &file);
-        if (!d) continue;
-        if (!file || !*file) FAIL(E_USAGE, "--%s: needs a file of %s", d->name, d->system);
-        TRY(dialect_read_file(d, file, &v->theirs, e));
+    for (size_t i = 0; i < v->theirs.settings; i++) {
+        const dialect_setting *x = &v->theirs.setting[i];
+        yaml_node *n = NULL;
+        setting *s = NULL;
+        if (x->is_default != defaults) continue;
+        TRY(yaml_node_parse(x->from, x->value, strlen(x->value), &n, e));
+        TRY(keep_tree(v, n, e));
+        TRY(take(v, x->key, n, ORIGIN_DIALECT, e));
+        TRY(find_setting(v, x->key, &s, e));
+        s->who = x->from;
+        s->note = x->note;
     }
 done:
     return result;
@@ -442,8 +409,8 @@ status settings_read_args(job_values *v, int argc, char *const *argv, setting_fl
         if (strncmp(argv[i], "--", 2) != 0 || !argv[i][2])
             FAIL(E_USAGE, "found argument %.*s; valid: --key value or --key=value",
                  TEXT_CUT(argv[i], 200));
-        const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL, *file;
-        if (dialect_of(argc, argv, i, &file)) { // settings_read_dialects has read it
+        const char *name = argv[i] + 2, *equals = strchr(name, '='), *value = NULL;
+        if (settings_is_theirs(argv[i])) { // settings_read_dialects has read it
             i += equals ? 0 : 1;
             continue;
         }

@@ -57,8 +57,13 @@ typedef struct setting_flags {
 status settings_read_file(job_values *v, err *e);
 status settings_read_args(job_values *v, int argc, char *const *argv, setting_flags *flags, err *e);
 
-// Reads the configurations of other systems that "--deepspeed FILE" and its like name, into v->theirs.
+// Reads the configurations of other systems that "--deepspeed FILE" and its like name, into v->theirs. The option
+// "--deepspeed.gradient_clipping 1.0" gives a value of theirs, which wins over that of the file.
 status settings_read_dialects(job_values *v, int argc, char *const *argv, err *e);
+// Reads a file of one system, or NULL, with the values of theirs that options give.
+status settings_read_dialect(job_values *v, const dialect *d, const char *file, int argc,
+                             char *const *argv, err *e);
+bool settings_is_theirs(const char *argument); // an option of another system's configuration
 // Takes from v->theirs what the files give, or else what their systems take by default.
 status settings_take_dialects(job_values *v, bool defaults, err *e);
 

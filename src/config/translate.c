@@ -167,7 +167,8 @@ status job_translate(const char *name, int files, char *const *file, int argc, c
     const dialect *d = dialect_find(name);
     if (!d) return no_dialect(name, e);
     TRY(job_start(NULL, &(job_own){.model = false}, &j, e));
-    for (int i = 0; i < files; i++) TRY(dialect_read_file(d, file[i], &j->values->theirs, e));
+    for (int i = 0; i < files; i++)
+        TRY(settings_read_dialect(j->values, d, file[i], i ? 0 : argc, argv, e));
     TRY(settings_take_dialects(j->values, true, e));
     TRY(settings_take_dialects(j->values, false, e));
     TRY(settings_read_args(j->values, argc, argv, &flags, e));

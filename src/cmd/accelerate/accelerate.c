@@ -1,9 +1,10 @@
-// accelerate.c -- `trireme accelerate`: the subcommands of HuggingFace Accelerate's program, by the same names.
+// accelerate.c -- the rows of `trireme accelerate`: the commands of HuggingFace Accelerate, by the same names.
 #include "cmd/command.h"
 
 #include <stddef.h>
 
-static const command *const SUBCOMMANDS[] = {
+static const command *const COMMANDS[] = {
+    &command_accelerate_launch,
     &command_accelerate_config,
     &command_accelerate_env,
     &command_accelerate_estimate,
@@ -15,5 +16,5 @@ static const command *const SUBCOMMANDS[] = {
 const command command_accelerate = {
     .name = "accelerate",
     .help = "Does what HuggingFace Accelerate's command does, without Python.",
-    .subcommands = SUBCOMMANDS,
+    .subcommands = COMMANDS,
 };

@@ -1,5 +1,5 @@
-// run.h -- the flags of `trireme run`, as they were given. Private to run.c, run_options.c, run_outputs.c and
-// deepspeed.c, which fills a request of its own.
+// run.h -- the flags of `trireme run`, as they were given. Private to run*.c, and to deepspeed.c and
+// accelerate/launch.c, which fill a request of their own.
 #ifndef TRIREME_CMD_RUN_H
 #define TRIREME_CMD_RUN_H
 
@@ -65,6 +65,7 @@ void run_events_end(run_events *x, const agent_result *r, status result, const e
 int run_start(const run_request *q, char **rest, int count);
 // Returns how many workers this host has room for: one for each GPU that a program may use, else one for each core.
 int run_auto_workers(void);
+int run_usable_gpus(void); // 0: none
 // The path of this program.
 void run_find_self(char *out, size_t bytes);
 // `rest` [count] is the program with its arguments, borrowed. E_USAGE names the flag. The caller closes *out also

@@ -203,7 +203,7 @@ done:
 
 // ---- workers ----
 
-static int usable_gpus(void)
+int run_usable_gpus(void)
 {
     device_description d;
     return device_describe("cuda", NULL, &d, NULL) == OK ? d.count : 0;
@@ -211,7 +211,7 @@ static int usable_gpus(void)
 
 int run_auto_workers(void)
 {
-    const int gpus = usable_gpus();
+    const int gpus = run_usable_gpus();
     return gpus > 0 ? gpus : proc_usable_cores();
 }
 
@@ -228,7 +228,7 @@ static status read_workers(const char *given, int *out, err *e)
     if (strcmp(given, "cpu") == 0) return *out = proc_usable_cores(), OK;
     if (strcmp(given, "auto") == 0) return *out = run_auto_workers(), OK;
     if (strcmp(given, "gpu") == 0) {
-        *out = usable_gpus();
+        *out = run_usable_gpus();
         if (*out > 0) return OK;
         return err_set(e, E_USAGE,
                        "--nproc-per-node gpu: this host has no GPU that a program may use");

@@ -153,11 +153,14 @@ static int line_of(const dialect_reader *r, const char *theirs)
 // Appends "ds.json:12: zero_optimization.stage", or "--zero_stage" for arguments.
 static void add_place(const dialect_reader *r, int line, const char *theirs, text *out)
 {
-    if (r->file && line)
+    const bool is_option = line == LINE_OPTION;
+    if (is_option)
+        text_addf(out, "--%s.", r->of->name);
+    else if (r->file && line)
         text_addf(out, "%s:%d: ", r->file, line);
     else if (r->file)
         text_addf(out, "%s: ", r->file);
-    text_addf(out, "%s%s", r->of->is_arguments || !r->file ? "--" : "", theirs);
+    text_addf(out, "%s%s", !is_option && (r->of->is_arguments || !r->file) ? "--" : "", theirs);
 }
 
 static status refuse_at(const dialect_reader *r, int line, const char *theirs, err *e)
@@ -270,7 +273,7 @@ done:
 status dialect_set(const dialect_reader *r, const char *key, const char *value, const char *theirs,
                    const char *note, err *e)
 {
-    return set(r, key, value, theirs, note, !find_node(r->root, theirs), e);
+    return set(r, key, value, theirs, note, !dialect_value(r, theirs), e);
 }
 
 // ---- one value ----
@@ -403,8 +406,10 @@ static status take(const dialect_reader *r, const char *path, const dialect_row 
         goto done;
     }
     if (!is_of_type(row, n)) return refuse_value(r, path, row, n, "", e);
-    if (row->words && n->kind == NODE_SCALAR && !find_word(row, n->scalar, &known))
+    if (row->words && n->kind == NODE_SCALAR && !find_word(row, n->scalar, &known) &&
+        !(known && r->values_only))
         return refuse_value(r, path, row, n, known ? ", which has no equal here" : "", e);
+    if (r->values_only) goto done;
     if (row->effect == EFFECT_SETS) {
         TRY(convert(r, row, n, &ours, e));
         if (ours.bytes) TRY(set(r, row->ours, ours.chars, path, row->note, is_default, e));
@@ -517,7 +522,9 @@ static status note_effective(const dialect_reader *r, err *e)
     for (const dialect_row *row = r->of->rows; row < r->of->rows + r->of->row_count; row++) {
         const yaml_node *n = dialect_value(r, row->theirs);
         json_t *value = NULL;
-        if (n && n->kind != NODE_SCALAR && row->type != DIALECT_SECTION)
+        if (n && row->type == DIALECT_SECTION)
+            value = n->kind == NODE_MAP && n->first ? json_true() : NULL;
+        else if (n && n->kind != NODE_SCALAR)
             value = yaml_node_json(n);
         else if (row->type != DIALECT_SECTION && (n || row->fallback))
             value = typed_json(row, n ? n->scalar : row->fallback);
@@ -553,39 +560,65 @@ static status take_tree(const dialect_reader *r, yaml_node *root, err *e)
         return err_set(e, E_USAGE, "%s: found a %s; valid: the keys of %s", r->file,
                        root->kind == NODE_LIST ? "list" : "word", r->of->system);
     TRY(rename_sections(r, root, e));
+    TRY(dialect_add_begun(r->of, root, e));
+    if (r->of->begin) TRY(r->of->begin(r, root, e));
     TRY(walk(r, root, "", r->of->ignores_other, e));
     TRY(take_defaults(r, e));
-    if (r->of->finish) TRY(r->of->finish(r, e));
+    if (r->of->finish && !r->values_only) TRY(r->of->finish(r, e));
     TRY(note_effective(r, e));
 done:
     return result;
 }
 
-static status read_file(const dialect *d, const char *path, int depth, translation *out, err *e)
+// Parses the file; path NULL: a map without keys.
+static status parse_file(const dialect *d, const char *path, yaml_node **out, err *e)
 {
     status result = OK;
     char *content = NULL;
-    yaml_node *root = NULL;
-    size_t bytes;
+    size_t bytes = 0;
+    if (!path) return yaml_node_parse("", "", 0, out, e);
     TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
     if (d->is_arguments)
-        TRY(dialect_parse_shell(d, path, content, bytes, &root, e));
+        TRY(dialect_parse_shell(d, path, content, bytes, out, e));
     else if (d->is_json)
-        TRY(dialect_parse_json(path, content, bytes, &root, e));
+        TRY(dialect_parse_json(path, content, bytes, out, e));
     else
-        TRY(yaml_node_parse(path, content, bytes, &root, e));
-    TRY(take_tree(
-        &(dialect_reader){.of = d, .file = path, .root = root, .out = out, .depth = depth}, root,
-        e));
+        TRY(yaml_node_parse(path, content, bytes, out, e));
+done:
+    free(content);
+    return result;
+}
+
+// Reads the file of a reader with given values.
+static status read_file(dialect_reader r, const dialect_given *given, size_t count, err *e)
+{
+    status result = OK;
+    yaml_node *root = NULL;
+    TRY(parse_file(r.of, r.file, &root, e));
+    if (root->kind == NODE_MAP) TRY(dialect_put_given(root, given, count, e));
+    r.root = root;
+    TRY(take_tree(&r, root, e));
 done:
     yaml_node_free(root);
-    free(content);
     return result;
 }
 
 status dialect_read_file(const dialect *d, const char *path, translation *out, err *e)
 {
-    return read_file(d, path, 0, out, e);
+    return dialect_read_given(d, path, NULL, 0, out, e);
+}
+
+status dialect_read_given(const dialect *d, const char *path, const dialect_given *given,
+                          size_t count, translation *out, err *e)
+{
+    return read_file((dialect_reader){.of = d, .file = path, .out = out}, given, count, e);
+}
+
+status dialect_read_values(const dialect *d, const char *path, const dialect_given *given,
+                           size_t count, translation *out, err *e)
+{
+    const dialect_reader r = {.of = d, .file = path, .out = out, .values_only = true};
+    return read_file(r, given, count, e);
 }
 
 status dialect_read_args(const dialect *d, int argc, char *const *argv, translation *out, err *e)
@@ -601,6 +634,12 @@ done:
 
 status dialect_include(const dialect_reader *r, const dialect *d, const char *theirs, err *e)
 {
+    return dialect_include_given(r, d, theirs, NULL, 0, e);
+}
+
+status dialect_include_given(const dialect_reader *r, const dialect *d, const char *theirs,
+                             const dialect_given *given, size_t count, err *e)
+{
     status result = OK;
     const char *name = dialect_text(r, theirs);
     const char *slash = r->file ? strrchr(r->file, '/') : NULL;
@@ -609,10 +648,13 @@ status dialect_include(const dialect_reader *r, const dialect *d, const char *th
     if (r->depth == INCLUDES_MAX)
         return dialect_refuse(r, theirs, e, "found %.*s; valid: at most %d files that name files",
                               TEXT_CUT(name, 200), INCLUDES_MAX);
-    if (*name != '/' && slash) text_add_bytes(&path, r->file, (size_t)(slash - r->file) + 1);
+    if (*name != '/' && slash && !file_exists(name))
+        text_add_bytes(&path, r->file, (size_t)(slash - r->file) + 1);
     text_add(&path, name);
     TRY(text_check(&path, e));
-    result = read_file(d, path.chars, r->depth + 1, r->out, e);
+    const dialect_reader below = {
+        .of = d, .file = path.chars, .out = r->out, .depth = r->depth + 1};
+    result = read_file(below, given, count, e);
     if (result != OK) refuse_at(r, line_of(r, theirs), theirs, e);
 done:
     text_clear(&path);

@@ -42,7 +42,18 @@ typedef struct dialect_reader {
     const yaml_node *root; // what was read
     struct translation *out;
     int depth; // of files that name files
+    bool values_only;
 } dialect_reader;
+
+// A value of theirs from elsewhere than their file.
+typedef struct dialect_given {
+    const char *theirs, *value; // dotted path, and a word
+    enum {
+        GIVEN_WINS,       // over the file, as an option of the command line
+        GIVEN_FILLS,      // stands for "auto" and for nothing
+        GIVEN_FILLS_AUTO, // stands for "auto" alone
+    } kind;
+} dialect_given;
 
 // Appends our value of theirs as flow YAML. An empty text sets nothing.
 typedef status dialect_convert(const dialect_reader *r, const dialect_row *row, const yaml_node *n,
@@ -74,6 +85,10 @@ struct dialect {
     const dialect_row *rows;
     int row_count;
     const char *const (*renamed)[2]; // old and new names of sections, ended by NULL; NULL: none
+    // Sections, and the beginning that the names of their keys may lack, ended by NULL; NULL: none.
+    const char *const (*begun)[2];
+    // Refuses what their own reader refuses, and brings old spellings up to date, before any row is read. NULL: nothing.
+    status (*begin)(const dialect_reader *r, yaml_node *root, err *e);
     status (*finish)(const dialect_reader *r, err *e); // NULL: nothing
     const char *
         dtypes; // of their master weights, gradients and reductions beside ours, for people who move
@@ -98,7 +113,8 @@ typedef struct translation {
     size_t settings, setting_room;
     dialect_remark *remark; // [remarks]
     size_t remarks, remark_room;
-    json_t *effective; // their value of every key with a value or a default, by dotted path
+    // Their value of every key with a value or a default, by dotted path; true for a section with keys.
+    json_t *effective;
 } translation;
 
 void translation_clear(translation *t);
@@ -111,6 +127,13 @@ extern const dialect *const DIALECTS[];
 // "file:line: key: found …; valid: …".
 status dialect_read_file(const dialect *d, const char *path, translation *out, err *e);
 status dialect_read_args(const dialect *d, int argc, char *const *argv, translation *out, err *e);
+// The same with values [count] that win over those of the file. Path NULL: with these alone. A remark or an error at
+// such a value names it as the option --accelerate.num_processes.
+status dialect_read_given(const dialect *d, const char *path, const dialect_given *given,
+                          size_t count, translation *out, err *e);
+// Reads their values alone, into out->effective: nothing becomes ours, and nothing is refused for having no equal.
+status dialect_read_values(const dialect *d, const char *path, const dialect_given *given,
+                           size_t count, translation *out, err *e);
 
 // ---- For the files of dialects
 
@@ -132,8 +155,11 @@ status dialect_remark_on(const dialect_reader *r, const char *theirs, bool lost,
 // Always E_USAGE: "file:line: theirs: …".
 status dialect_refuse(const dialect_reader *r, const char *theirs, err *e, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-// Reads a file that a value names; a relative path begins at the folder of the file that names it.
+// Reads a file that a value names. A relative path begins here, or else at the folder of the file that names it.
 status dialect_include(const dialect_reader *r, const dialect *d, const char *theirs, err *e);
+// The same with values [count] that stand for "auto", or win.
+status dialect_include_given(const dialect_reader *r, const dialect *d, const char *theirs,
+                             const dialect_given *given, size_t count, err *e);
 
 // Reads JSON with the comments, bare keys, bare text and commas that hjson allows (hjson.github.io/syntax.html).
 // E_USAGE "name:line: …" for broken text and for a key that is given twice.

@@ -38,6 +38,14 @@
         .theirs = (path), .type = DIALECT_SECTION, .effect = EFFECT_READ, .ignores_other = true    \
     }
 
+enum { LINE_OPTION = -1 }; // the line of a value that an option gives
+
+// Puts given values [count] into a tree. Their line is LINE_OPTION, or that of the "auto" which they stand for.
+status dialect_put_given(yaml_node *root, const dialect_given *given, size_t count, err *e);
+// Replaces what stands at a path, whose line stays; "null" leaves it out. Does nothing where nothing stands there.
+status dialect_replace(yaml_node *root, const char *theirs, const char *value, err *e);
+// Gives keys of sections the beginning that their names lack.
+status dialect_add_begun(const dialect *d, yaml_node *root, err *e);
 const dialect_row *dialect_row_of(const dialect *d, const char *theirs); // NULL: unknown
 // Make a tree of arguments: "--num-layers 2" and "--num_layers=2" become the key num_layers. A row that is a truth value
 // takes no argument, a list takes all up to the next option. line[argc] are the arguments' lines in a file; NULL: none.

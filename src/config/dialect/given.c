@@ -1,0 +1,116 @@
+// given.c -- changes a tree before its rows are read: puts values into it that do not stand in the file, and completes
+// names of keys. dialect.c calls it. See private.h. It knows no system's keys.
+#include "config/dialect/private.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+// The entry of a map of that name [bytes]; NULL: none.
+static yaml_node *find_entry(const yaml_node *map, const char *name, size_t bytes)
+{
+    for (yaml_node *n = map->first; n; n = n->next)
+        if (strlen(n->key) == bytes && strncmp(n->key, name, bytes) == 0) return n;
+    return NULL;
+}
+
+static status add_entry(yaml_node *map, const char *name, size_t bytes, int line, yaml_node **out,
+                        err *e)
+{
+    status result = OK;
+    yaml_node *n = NULL;
+    text key = {0};
+    text_add_bytes(&key, name, bytes);
+    TRY(text_check(&key, e));
+    TRY(yaml_node_scalar("null", line, &n, e));
+    TRY(text_take(&key, &n->key, e));
+    yaml_node_append(map, n);
+    *out = n;
+    n = NULL;
+done:
+    yaml_node_free(n);
+    text_clear(&key);
+    return result;
+}
+
+// Makes a node a scalar, and keeps its key.
+static status become(yaml_node *n, const char *value, err *e)
+{
+    char *copy = NULL;
+    const status result = text_copy(value, &copy, e);
+    if (result != OK) return result;
+    yaml_node_free(n->first);
+    free(n->scalar);
+    n->kind = NODE_SCALAR;
+    n->scalar = copy;
+    n->quoted = false;
+    n->first = n->last = NULL;
+    return OK;
+}
+
+static status put(yaml_node *map, const char *path, const dialect_given *g, err *e)
+{
+    status result = OK;
+    const size_t bytes = strcspn(path, ".");
+    const bool wins = g->kind == GIVEN_WINS;
+    yaml_node *n = find_entry(map, path, bytes);
+    if (!n && g->kind == GIVEN_FILLS_AUTO) return OK;
+    if (!n) TRY(add_entry(map, path, bytes, wins ? LINE_OPTION : 0, &n, e));
+    const bool is_null = yaml_node_is_null(n);
+    if (path[bytes] == '.') {
+        if (n->kind != NODE_MAP && !is_null) return OK; // the row of the section refuses it
+        n->kind = NODE_MAP;
+        return put(n, path + bytes + 1, g, e);
+    }
+    const bool is_auto = n->kind == NODE_SCALAR && strcasecmp(n->scalar, "auto") == 0;
+    if (!wins && !is_auto && !(is_null && g->kind == GIVEN_FILLS)) return OK;
+    if (wins) n->line = LINE_OPTION;
+    TRY(become(n, g->value, e));
+done:
+    return result;
+}
+
+status dialect_put_given(yaml_node *root, const dialect_given *given, size_t count, err *e)
+{
+    status result = OK;
+    for (size_t i = 0; i < count; i++) TRY(put(root, given[i].theirs, &given[i], e));
+done:
+    return result;
+}
+
+status dialect_replace(yaml_node *root, const char *theirs, const char *value, err *e)
+{
+    const size_t bytes = strcspn(theirs, ".");
+    yaml_node *n = find_entry(root, theirs, bytes);
+    if (!n || (theirs[bytes] && n->kind != NODE_MAP)) return OK;
+    return theirs[bytes] ? dialect_replace(n, theirs + bytes + 1, value, e) : become(n, value, e);
+}
+
+static status begin_key(yaml_node *n, const char *begin, err *e)
+{
+    text name = {0};
+    if (strncmp(n->key, begin, strcspn(begin, "_")) == 0) return OK;
+    text_addf(&name, "%s%s", begin, n->key);
+    status result = text_check(&name, e);
+    if (result == OK) {
+        free(n->key);
+        n->key = NULL;
+        result = text_take(&name, &n->key, e);
+    }
+    text_clear(&name);
+    return result;
+}
+
+status dialect_add_begun(const dialect *d, yaml_node *root, err *e)
+{
+    status result = OK;
+    for (int i = 0; d->begun && d->begun[i][0]; i++) {
+        yaml_node *section = find_entry(root, d->begun[i][0], strlen(d->begun[i][0]));
+        if (!section || section->kind != NODE_MAP) continue;
+        for (yaml_node *n = section->first; n; n = n->next) TRY(begin_key(n, d->begun[i][1], e));
+    }
+done:
+    return result;
+}
