@@ -9,6 +9,7 @@ static const command *const COMMANDS[] = {
     &command_accelerate_env,
     &command_accelerate_estimate,
     &command_accelerate_merge,
+    &command_accelerate_test,
     &command_accelerate_to_fsdp2,
     NULL, // the end
 };
