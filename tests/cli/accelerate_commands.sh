@@ -1,4 +1,4 @@
-# accelerate_commands.sh -- `trireme accelerate config`, env, estimate-memory, merge-weights and to-fsdp2. The files that
+# accelerate_commands.sh -- `trireme accelerate config`, env, estimate-memory, merge-weights, test and to-fsdp2. The files that
 # they write and the tables that they print are those of Accelerate (tests/golden/make_accelerate.py).
 golden=$(cd "${0%/*}/../golden/accelerate" && pwd)
 . "${0%/*}/lib.sh" "$1"
@@ -207,4 +207,31 @@ expect_line 'writes no pickles'
 run "$trireme" accelerate merge-weights missing merged/missing
 expect_exit 2
 expect_line 'found missing, which is not a folder'
+
+# ---- test: a tiny job on the ranks of the file.
+mkdir tmp
+export TMPDIR=$scratch/tmp
+succeeds() { # FILE
+    run "$trireme" accelerate test --config_file "$1"
+    expect_exit 0
+    expect_line '^Test is a success! You are ready for your distributed training!$' stdout
+}
+printf 'distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\nnum_processes: 2\nmixed_precision: bf16\nuse_cpu: true\n' >ranks.yaml
+succeeds ranks.yaml
+printf 'distributed_type: DEEPSPEED\ndeepspeed_config: {zero_stage: 2, gradient_accumulation_steps: 3}\nnum_processes: 2\n' >ranks.yaml
+succeeds ranks.yaml
+succeeds "$golden/config_megatron.yaml"
+printf "distributed_type: MULTI_CPU\nnum_machines: 2\nmachine_rank: 0\nmain_process_ip: n0\nmain_process_port: 29500\nnum_processes: 2\nuse_cpu: true\n" >ranks.yaml
+succeeds ranks.yaml
+expect_line 'ranks.yaml: num_machines: found 2; the test starts all ranks on this machine'
+run "$trireme" accelerate test
+expect_exit 0
+printf 'distributed_type: FSDP\nnum_processes: 2\nmixed_precision: fp8\n' >ranks.yaml
+for file in ranks.yaml missing.yaml; do
+    run "$trireme" accelerate test --config_file $file
+    expect_exit 1
+    expect_line "accelerate test: the run failed as $file asks for it"
+    expect_no_line success stdout
+done
+[ -z "$(ls -A tmp)" ] || fail "left behind: $(ls -A tmp)"
 finish

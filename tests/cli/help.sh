@@ -48,7 +48,7 @@ while read -r name; do
     cp stdout long
     for ways in "help $name" "$name -h" "$name somewhere -h" "$name --json --help"; do
         # What follows the name of a program is the program's own.
-        case $ways in 'run somewhere -h' | 'torchrun somewhere -h' | 'launch somewhere -h' | 'deepspeed somewhere -h') continue ;; esac
+        case $ways in 'run somewhere -h' | 'torchrun somewhere -h' | 'launch somewhere -h' | 'deepspeed somewhere -h' | 'accelerate launch somewhere -h') continue ;; esac
         ok "$trireme" $ways
         expect_same stdout long
     done

@@ -1,6 +1,6 @@
 // accelerate_ask.c -- asks the questions of `accelerate config` that come up, and makes the configuration file of the
 // answers. `trireme accelerate config` calls it. accelerate_questions.c has the questions.
-#include "cmd/accelerate/accelerate.h"
+#include "cmd/accelerate/accelerate_file.h"
 #include "cmd/accelerate/accelerate_questions.h"
 #include "cmd/console.h"
 

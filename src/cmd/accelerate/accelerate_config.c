@@ -1,6 +1,6 @@
 // accelerate_config.c -- `trireme accelerate config`: writes the configuration file of HuggingFace Accelerate, from the
 // answers of a user, from this machine alone (default), or from an older file (update).
-#include "cmd/accelerate/accelerate.h"
+#include "cmd/accelerate/accelerate_file.h"
 
 #include "base/file.h"
 #include "cmd/cmd.h"

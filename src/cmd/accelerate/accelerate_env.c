@@ -1,6 +1,6 @@
 // accelerate_env.c -- `trireme accelerate env`: the facts of the program, the system and a configuration file, in the lines
 // of `accelerate env`.
-#include "cmd/accelerate/accelerate.h"
+#include "cmd/accelerate/accelerate_file.h"
 
 #include "base/file.h"
 #include "base/proc.h"

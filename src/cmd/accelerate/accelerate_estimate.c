@@ -2,7 +2,7 @@
 // counts what Accelerate counts: the base model of transformers (without its output layer) and its rotary tables, and
 // no activations. It leaves out buffers of some tens of bytes that a few families have (the scale of an embedding).
 // `trireme plan` counts a whole job.
-#include "cmd/accelerate/accelerate.h"
+#include "cmd/accelerate/accelerate_file.h"
 
 #include "base/file.h"
 #include "base/json.h"

@@ -1,6 +1,6 @@
 // accelerate_merge.c -- `trireme accelerate merge-weights`: writes the weights of a checkpoint, or of a model folder with
 // shards, as one model.safetensors. It reads no pickle, so folders of torch.distributed.checkpoint are refused.
-#include "cmd/accelerate/accelerate.h"
+#include "cmd/accelerate/accelerate_file.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

@@ -1,6 +1,6 @@
 // accelerate_to_fsdp2.c -- `trireme accelerate to-fsdp2`: turns the fsdp_config of a file of Accelerate from version 1 into
 // version 2. All other keys stay.
-#include "cmd/accelerate/accelerate.h"
+#include "cmd/accelerate/accelerate_file.h"
 
 #include "base/file.h"
 #include "cmd/cmd.h"

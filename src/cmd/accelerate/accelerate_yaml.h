@@ -2,7 +2,7 @@
 #ifndef TRIREME_CMD_ACCELERATE_ACCELERATE_YAML_H
 #define TRIREME_CMD_ACCELERATE_ACCELERATE_YAML_H
 
-#include "cmd/accelerate/accelerate.h"
+#include "cmd/accelerate/accelerate_file.h"
 #include "config/yaml_node.h"
 
 // A node as JSON. An unquoted scalar has the type that PyYAML gives it, but for dates and sexagesimal numbers, which stay

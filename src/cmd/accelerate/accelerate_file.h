@@ -1,16 +1,13 @@
-// accelerate.h -- the configuration file of HuggingFace Accelerate as its own reader and writer treat it, for the
+// accelerate_file.h -- the configuration file of HuggingFace Accelerate as its own reader and writer treat it, for the
 // subcommands of `trireme accelerate` that show, write and change it. The objects are JSON; a file is YAML, or JSON
 // where its name ends with ".json". This folder does not know what a key means to a run: config/dialect/ does.
-#ifndef TRIREME_CMD_ACCELERATE_ACCELERATE_H
-#define TRIREME_CMD_ACCELERATE_ACCELERATE_H
+#ifndef TRIREME_CMD_ACCELERATE_ACCELERATE_FILE_H
+#define TRIREME_CMD_ACCELERATE_ACCELERATE_FILE_H
 
 #include "base/text.h"
 #include "cmd/command.h"
 
 #include <jansson.h>
-
-extern const command command_accelerate_launch, command_accelerate_config, command_accelerate_env,
-    command_accelerate_estimate, command_accelerate_merge, command_accelerate_to_fsdp2;
 
 // Returns the path that Accelerate uses without --config_file: accelerate/default_config.yaml in $HF_HOME, in
 // $XDG_CACHE_HOME/huggingface or in ~/.cache/huggingface. The caller frees *out.
