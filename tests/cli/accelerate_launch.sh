@@ -1,6 +1,6 @@
-# accelerate.sh -- `trireme accelerate launch`, and what files of HuggingFace Accelerate mean (translate accelerate).
-# golden/accelerate/expected has the environment that the real `accelerate launch` gives its workers.
-golden=$(cd "$(dirname "$0")/../golden/accelerate" && pwd)
+# accelerate_launch.sh -- `trireme accelerate launch`, and what files of HuggingFace Accelerate mean (translate accelerate).
+# golden/accelerate_launch/expected has the environment that the real `accelerate launch` gives its workers.
+golden=$(cd "$(dirname "$0")/../golden/accelerate_launch" && pwd)
 . "${0%/*}/lib.sh" "$1"
 unset RANK WORLD_SIZE LOCAL_RANK MASTER_ADDR MASTER_PORT OMP_NUM_THREADS TRIREME_SECRET_FILE XDG_CACHE_HOME
 export HF_HOME=$PWD/hub

@@ -1,7 +1,7 @@
-"""Writes tests/golden/accelerate/expected: the number of ranks and the environment that `accelerate launch` gives its
-workers, for each line of accelerate/cases. Neither a script nor torchrun is started.
+"""Writes tests/golden/accelerate_launch/expected: the number of ranks and the environment that `accelerate launch` gives its
+workers, for each line of accelerate_launch/cases. Neither a script nor torchrun is started.
 
-    python tests/golden/make_accelerate.py        # accelerate 1.15, PyTorch; DeepSpeed is not needed
+    python tests/golden/make_accelerate_launch.py        # accelerate 1.15, PyTorch; DeepSpeed is not needed
 """
 import contextlib
 import io
@@ -20,7 +20,7 @@ for name in ("deepspeed", "deepspeed.launcher", "deepspeed.launcher.runner"):
     sys.modules[name] = types.ModuleType(name)
 sys.modules["deepspeed.launcher.runner"].DEEPSPEED_ENVIRONMENT_NAME = os.devnull
 
-FOLDER = pathlib.Path(__file__).resolve().parent / "accelerate"
+FOLDER = pathlib.Path(__file__).resolve().parent / "accelerate_launch"
 LEFT_OUT = ("PYTHONPATH", "ACCELERATE_CONFIG_DS_FIELDS")  # a folder, and what serves a check of the worker alone
 
 
