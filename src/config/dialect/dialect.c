@@ -590,7 +590,6 @@ static status take_tree(const dialect_reader *r, yaml_node *root, err *e)
         return err_set(e, E_USAGE, "%s: found a %s; valid: the keys of %s",
                        r->file ? r->file : "arguments", root->kind == NODE_LIST ? "list" : "word",
                        r->of->system);
-    TRY(dialect_add_begun(r->of, root, e));
     if (r->of->begin) TRY(r->of->begin(r, root, e));
     TRY(rename_keys(r, root, e));
     TRY(walk(r, root, "", r->of->ignores_other, e));
@@ -610,7 +609,7 @@ static status parse(const dialect *d, const char *path, const char *content, siz
                          content[strspn(content, " \t\r\n")] != '{';
     if (d->is_arguments) return dialect_parse_shell(d, path, content, bytes, out, e);
     if (d->is_json && !is_yaml) return dialect_parse_json(path, content, bytes, out, e);
-    return yaml_node_parse(path, content, bytes, out, e);
+    return yaml_node_parse_repeats(path, content, bytes, out, e);
 }
 
 // Parses the file of a reader, which NULL makes a map without keys. Base64 in place of a path renames it.
@@ -640,8 +639,12 @@ static status read_file(dialect_reader r, const dialect_given *given, size_t cou
     status result = OK;
     yaml_node *root = NULL;
     TRY(parse_file(&r, &root, e));
-    if (root->kind == NODE_MAP) TRY(dialect_put_given(root, given, count, e));
     r.root = root;
+    if (root->kind == NODE_MAP) {
+        TRY(dialect_keep_last(&r, root, e));
+        TRY(dialect_add_begun(r.of, root, e));
+        TRY(dialect_put_given(root, given, count, e));
+    }
     TRY(take_tree(&r, root, e));
 done:
     yaml_node_free(root);
