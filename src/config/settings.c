@@ -75,7 +75,7 @@ void setting_place(const job_values *v, const setting *s, err *e)
         err_prefix(e, "%s:%d: ", YAML_NAME, s->line);
     else if (s->from == ORIGIN_COMMAND_LINE)
         err_prefix(e, "%s", dashes(v));
-    else if ((s->from == ORIGIN_OTHER || s->from == ORIGIN_DIALECT) && s->who)
+    else if (s->who && (s->from == ORIGIN_OTHER || s->from == ORIGIN_DIALECT))
         err_prefix(e, "%s: ", s->who);
     else if (v->file)
         err_prefix(e, "%s: ", v->file);

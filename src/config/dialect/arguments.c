@@ -59,8 +59,7 @@ done:
     return result;
 }
 
-// Puts a value at its key in place of an earlier one, as argparse does.
-static void put(yaml_node *map, yaml_node *n)
+void dialect_put(yaml_node *map, yaml_node *n)
 {
     yaml_node *last = NULL;
     for (yaml_node *c = map->first; c; last = c, c = c->next) {
@@ -92,9 +91,9 @@ status dialect_parse_arguments(const dialect *d, int argc, char *const *argv, co
                  TEXT_CUT(argv[i], 200));
         const char *name = argv[i] + strspn(argv[i], "-"), *equals = strchr(name, '=');
         TRY(key_of(name, equals ? (size_t)(equals - name) : strlen(name), &key, e));
-        TRY(take_option(dialect_row_of(d, key.chars), equals, argc, argv, &i, at, &n, e));
+        TRY(take_option(dialect_row_of_option(d, key.chars), equals, argc, argv, &i, at, &n, e));
         TRY(text_take(&key, &n->key, e));
-        put(map, n);
+        dialect_put(map, n);
         n = NULL;
     }
     *out = map;

@@ -150,10 +150,25 @@ static int line_of(const dialect_reader *r, const char *theirs)
     return line;
 }
 
+void dialect_add_option(const char *option, text *out)
+{
+    text_add(out, "--");
+    for (; *option; option++) text_add_bytes(out, *option == '_' ? "-" : option, 1);
+}
+
 // Appends "ds.json:12: zero_optimization.stage", or "--zero_stage" for arguments.
 static void add_place(const dialect_reader *r, int line, const char *theirs, text *out)
 {
-    if (r->file && line)
+    const dialect_row *row = find_row(r->of, theirs);
+    if (line == DIALECT_OPTION_LINE && row && row->option) {
+        dialect_add_option(row->option, out);
+        return;
+    }
+    if (r->runs && !r->file) {
+        text_addf(out, "%s's %s", r->of->system, theirs);
+        return;
+    }
+    if (r->file && line > 0)
         text_addf(out, "%s:%d: ", r->file, line);
     else if (r->file)
         text_addf(out, "%s: ", r->file);
@@ -223,6 +238,14 @@ static void setting_clear(dialect_setting *s)
     *s = (dialect_setting){.key = NULL};
 }
 
+// Returns whether a file gives the key, and no default of a system does.
+static bool is_given(const translation *t, const char *key)
+{
+    for (size_t i = 0; i < t->settings; i++)
+        if (strcmp(t->setting[i].key, key) == 0) return !t->setting[i].is_default;
+    return false;
+}
+
 // The setting of a key, empty; a new one where there is none.
 static status setting_for(translation *t, const char *key, dialect_setting **out, err *e)
 {
@@ -249,6 +272,7 @@ static status set(const dialect_reader *r, const char *key, const char *value, c
     status result = OK;
     dialect_setting *s = NULL;
     text from = {0};
+    if (is_default && is_given(r->out, key)) return OK;
     TRY(setting_for(r->out, key, &s, e));
     s->is_default = is_default;
     if (is_default)
@@ -545,8 +569,7 @@ done:
     return result;
 }
 
-// Takes all of a tree, which is read.
-static status take_tree(const dialect_reader *r, yaml_node *root, err *e)
+status dialect_take_tree(const dialect_reader *r, yaml_node *root, err *e)
 {
     status result = OK;
     if (root->kind != NODE_MAP)
@@ -561,25 +584,33 @@ done:
     return result;
 }
 
-static status read_file(const dialect *d, const char *path, int depth, translation *out, err *e)
+status dialect_parse_file(const dialect *d, const char *path, yaml_node **out, err *e)
 {
     status result = OK;
     char *content = NULL;
-    yaml_node *root = NULL;
     size_t bytes;
     TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
     if (d->is_arguments)
-        TRY(dialect_parse_shell(d, path, content, bytes, &root, e));
+        TRY(dialect_parse_shell(d, path, content, bytes, out, e));
     else if (d->is_json)
-        TRY(dialect_parse_json(path, content, bytes, &root, e));
+        TRY(dialect_parse_json(path, content, bytes, out, e));
     else
-        TRY(yaml_node_parse(path, content, bytes, &root, e));
-    TRY(take_tree(
+        TRY(yaml_node_parse(path, content, bytes, out, e));
+done:
+    free(content);
+    return result;
+}
+
+static status read_file(const dialect *d, const char *path, int depth, translation *out, err *e)
+{
+    status result = OK;
+    yaml_node *root = NULL;
+    TRY(dialect_parse_file(d, path, &root, e));
+    TRY(dialect_take_tree(
         &(dialect_reader){.of = d, .file = path, .root = root, .out = out, .depth = depth}, root,
         e));
 done:
     yaml_node_free(root);
-    free(content);
     return result;
 }
 
@@ -593,7 +624,7 @@ status dialect_read_args(const dialect *d, int argc, char *const *argv, translat
     status result = OK;
     yaml_node *root = NULL;
     TRY(dialect_parse_arguments(d, argc, argv, NULL, &root, e));
-    TRY(take_tree(&(dialect_reader){.of = d, .root = root, .out = out}, root, e));
+    TRY(dialect_take_tree(&(dialect_reader){.of = d, .root = root, .out = out}, root, e));
 done:
     yaml_node_free(root);
     return result;
@@ -603,14 +634,19 @@ status dialect_include(const dialect_reader *r, const dialect *d, const char *th
 {
     status result = OK;
     const char *name = dialect_text(r, theirs);
-    const char *slash = r->file ? strrchr(r->file, '/') : NULL;
+    const bool is_beside = r->file && line_of(r, theirs) != DIALECT_OPTION_LINE;
+    const char *slash = is_beside ? strrchr(r->file, '/') : NULL, *home = getenv("HOME");
     text path = {0};
     if (!name) return OK;
     if (r->depth == INCLUDES_MAX)
         return dialect_refuse(r, theirs, e, "found %.*s; valid: at most %d files that name files",
                               TEXT_CUT(name, 200), INCLUDES_MAX);
-    if (*name != '/' && slash) text_add_bytes(&path, r->file, (size_t)(slash - r->file) + 1);
-    text_add(&path, name);
+    const bool in_home = strncmp(name, "~/", 2) == 0 && home;
+    if (in_home)
+        text_add(&path, home);
+    else if (*name != '/' && slash)
+        text_add_bytes(&path, r->file, (size_t)(slash - r->file) + 1);
+    text_add(&path, in_home ? name + 1 : name);
     TRY(text_check(&path, e));
     result = read_file(d, path.chars, r->depth + 1, r->out, e);
     if (result != OK) refuse_at(r, line_of(r, theirs), theirs, e);
@@ -619,7 +655,14 @@ done:
     return result;
 }
 
-const dialect_row *dialect_row_of(const dialect *d, const char *theirs)
+const dialect_row *dialect_row_of_key(const dialect *d, const char *theirs)
 {
     return find_row(d, theirs);
+}
+
+const dialect_row *dialect_row_of_option(const dialect *d, const char *option)
+{
+    for (const dialect_row *x = d->rows; x < d->rows + d->row_count; x++)
+        if (x->option && strcmp(x->option, option) == 0) return x;
+    return d->is_arguments ? find_row(d, option) : NULL;
 }

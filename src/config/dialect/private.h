@@ -25,6 +25,14 @@
         .theirs = (path), .type = (kind), .fallback = (default), .effect = (what), .note = (why),  \
         .low = -1e300                                                                              \
     }
+// The same of a value that an option gives, too.
+#define OPTION(option_name, path, kind, default, what, why)                                        \
+    OPTION_WITH(option_name, path, kind, default, what, why, .low = -1e300)
+#define OPTION_WITH(option_name, path, kind, default, what, why, ...)                              \
+    {                                                                                              \
+        .theirs = (path), .option = (option_name), .type = (kind), .fallback = (default),          \
+        .effect = (what), .note = (why), __VA_ARGS__                                               \
+    }
 #define NOTHING(path, kind, default, why) UNEQUAL(path, kind, default, EFFECT_NOTHING, why)
 #define LOST(path, kind, default, why)    UNEQUAL(path, kind, default, EFFECT_LOST, why)
 #define REFUSED(path, kind, default, why) UNEQUAL(path, kind, default, EFFECT_REFUSED, why)
@@ -38,7 +46,19 @@
         .theirs = (path), .type = DIALECT_SECTION, .effect = EFFECT_READ, .ignores_other = true    \
     }
 
-const dialect_row *dialect_row_of(const dialect *d, const char *theirs); // NULL: unknown
+const dialect_row *dialect_row_of_key(const dialect *d, const char *theirs); // NULL: unknown
+// The row of an option of a command line, named without its dashes; NULL: unknown. In a dialect of arguments alone, the
+// keys are the options.
+const dialect_row *dialect_row_of_option(const dialect *d, const char *option);
+enum { DIALECT_OPTION_LINE = -1 }; // the line of a value that an option gives
+
+void dialect_add_option(const char *option, text *out); // "data_path" as --data-path
+// Parses a file as its dialect says.
+status dialect_parse_file(const dialect *d, const char *path, yaml_node **out, err *e);
+// Takes all of a tree, which r->root is.
+status dialect_take_tree(const dialect_reader *r, yaml_node *root, err *e);
+// Puts a value at its key in place of an earlier one, as argparse does.
+void dialect_put(yaml_node *map, yaml_node *n);
 // Make a tree of arguments: "--num-layers 2" and "--num_layers=2" become the key num_layers. A row that is a truth value
 // takes no argument, a list takes all up to the next option. line[argc] are the arguments' lines in a file; NULL: none.
 status dialect_parse_arguments(const dialect *d, int argc, char *const *argv, const int *line,
