@@ -3,9 +3,10 @@
 
 #include <string.h>
 
-extern const dialect dialect_deepspeed, dialect_instructlab, dialect_torch;
+extern const dialect dialect_deepspeed, dialect_instructlab, dialect_tensorflow, dialect_torch;
 
-const dialect *const DIALECTS[] = {&dialect_deepspeed, &dialect_instructlab, &dialect_torch, NULL};
+const dialect *const DIALECTS[] = {&dialect_deepspeed, &dialect_instructlab, &dialect_tensorflow,
+                                   &dialect_torch, NULL};
 
 const dialect *dialect_find(const char *name)
 {
