@@ -32,7 +32,7 @@ status cmd_open_job_own(int argc, char **argv, const job_own *own, job **out, er
 {
     const char *path = cmd_job_path(argc, argv);
     int skip = path ? 2 : 1;
-    if (argc < 2)
+    if (argc < 2 && !own->theirs)
         return err_set(e, E_USAGE, "%s: the job file is missing: trireme %s JOB.yaml", argv[0],
                        argv[0]);
     const status result = job_open_own(path, argc - skip, argv + skip, own, out, e);

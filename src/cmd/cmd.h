@@ -9,6 +9,7 @@
 struct comm;
 struct job;
 struct job_own;
+struct job_theirs;
 struct session_join;
 struct session_run;
 
@@ -28,6 +29,8 @@ const char *cmd_job_path(int argc, char **argv);
 status cmd_open_job(int argc, char **argv, struct job **out, err *e);
 // The same with what the command decides by itself.
 status cmd_open_job_own(int argc, char **argv, const struct job_own *own, struct job **out, err *e);
+// `trireme train`, with the command line of another system's trainer in place of a job file, or below one; NULL: none.
+int cmd_train_with(int argc, char **argv, const struct job_theirs *theirs);
 // Opens the job of "JOB.yaml [--key value ...]" with the model of a folder and its inputs, in which `valid` is then the
 // job's validation data, or else its training data. Prints warnings. Collective as join_same.
 status cmd_open_model(struct session_run *r, int argc, char **argv, const char *folder, err *e);

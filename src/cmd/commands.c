@@ -44,6 +44,22 @@ const command command_bench = {
     .subcommands = BENCHES,
 };
 
+static const command *const ILAB_MODEL[] = {&command_ilab_model_train, NULL};
+
+static const command command_ilab_model = {
+    .name = "model",
+    .help = "Holds the command of InstructLab that trains.",
+    .subcommands = ILAB_MODEL,
+};
+
+static const command *const ILAB[] = {&command_ilab_model, NULL};
+
+static const command command_ilab = {
+    .name = "ilab",
+    .help = "Holds the command of InstructLab that trains.",
+    .subcommands = ILAB,
+};
+
 static const command *const COMMANDS[] = {
     &command_train,
     &command_explain,
@@ -64,7 +80,7 @@ static const command *const COMMANDS[] = {
     &command_launch,
     &command_deepspeed,
     &command_accelerate,
-    PLANNED("ilab model train", "Trains as InstructLab's command does."),
+    &command_ilab,
     PLANNED("doctor", "Checks the machine and a job before a run."),
     PLANNED("env", "Prints the versions of the program, the system and the libraries."),
     PLANNED("topo", "Prints the links between devices."),

@@ -102,7 +102,7 @@ static void print_done(const session_run *r)
                 (unsigned long long)r->resume.step, (long long)j->train.steps, length);
 }
 
-static int cmd_train(int argc, char **argv)
+int cmd_train_with(int argc, char **argv, const job_theirs *theirs)
 {
     status result = OK;
     err error = {0}, *e = &error;
@@ -110,6 +110,7 @@ static int cmd_train(int argc, char **argv)
         .began = clock_seconds(), .main = rank_train, .trains = true, .own_terminal = true};
     progress p;
     TRY(join_open(&r.join, argc, argv, e));
+    r.join.own.theirs = theirs;
     TRY(join_attach(&r.join, e));
     TRY(join_follows(&r.join) ? session_run_receive(&r, e) : decide(&r, argc, argv, e));
     if (r.is_done) {
@@ -123,6 +124,11 @@ static int cmd_train(int argc, char **argv)
     TRY(session_run_ranks(&r, e));
 done:
     return cmd_end_run(&r, result, e);
+}
+
+static int cmd_train(int argc, char **argv)
+{
+    return cmd_train_with(argc, argv, NULL);
 }
 
 // job_open reads these flags with the keys of the job (config/job.c), so they have no offsets.

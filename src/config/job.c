@@ -144,6 +144,12 @@ done:
     return result;
 }
 
+static status read_theirs(job *j, const job_theirs *x, err *e)
+{
+    const dialect *d = dialect_find(x->dialect);
+    return dialect_read_over(d, x->file, x->argc, x->argv, &j->values->theirs, e);
+}
+
 // What configurations of other systems ask for, and has no equal.
 static void warn_of_lost(job *j)
 {
@@ -161,6 +167,7 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
     TRY(job_start(path, own, &j, e));
     TRY(environment_read(j->values, e));
     TRY(settings_read_dialects(j->values, argc, argv, e));
+    if (own->theirs) TRY(read_theirs(j, own->theirs, e));
     TRY(settings_take_dialects(j->values, true, e));
     if (path) TRY(settings_read_file(j->values, e));
     TRY(settings_take_dialects(j->values, false, e));

@@ -51,6 +51,14 @@ typedef struct job_group {
     unsigned given;    // bits of the rows of GROUP_KEYS that the entry gives
 } job_group;
 
+// The command line of another system's trainer, which a command takes in place of a job file.
+typedef struct job_theirs {
+    const char *dialect;
+    const char *file; // its configuration; NULL: none
+    int argc;
+    char *const *argv; // its options, which override the file
+} job_theirs;
+
 // The parts of a job that a program brings by itself, and that its job file must not name, too; and what another
 // launcher has decided.
 typedef struct job_own {
@@ -58,7 +66,8 @@ typedef struct job_own {
     bool by_calls;        // calls set the keys: errors name keys without the "--" of a flag
     const job_call *call; // [calls] in order; they override the file and the arguments
     int calls;
-    int64_t positions; // of a training sample; 1 where samples are not sequences
+    const job_theirs *theirs; // NULL: none
+    int64_t positions;        // of a training sample; 1 where samples are not sequences
     const char
         *launcher; // that has started a process for each rank; NULL: Trireme starts the ranks
     int ranks, local_ranks; // that it has started: on all hosts, and on this one

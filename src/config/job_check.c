@@ -2,6 +2,7 @@
 // job_open calls it last. Each error names one key, its origin and the valid values.
 #include "base/proc.h"
 #include "config/private.h"
+#include "config/values.h"
 #include "device/device.h"
 #include "device/hardware.h"
 #include "model/model.h"
@@ -215,6 +216,16 @@ done:
     return result;
 }
 
+// What programs of TensorFlow print as strategy.num_replicas_in_sync.
+static void note_devices(job *j, const mesh *m)
+{
+    const setting *dp = settings_of(j->values, "parallel.dp");
+    const char *word = dp->value && dp->value->kind == NODE_SCALAR ? dp->value->scalar : "";
+    if (value_same_word(word, "MirroredStrategy") || value_same_word(word, "mirrored") ||
+        value_same_word(word, "MultiWorkerMirroredStrategy"))
+        text_addf(&j->notes, "Number of devices: %d\n", mesh_data_ranks(m));
+}
+
 static status resolve_launch(job *j, err *e)
 {
     status result = OK;
@@ -249,6 +260,7 @@ static status resolve_launch(job *j, err *e)
     if (result != OK) setting_place(j->values, settings_of(j->values, "train.global_batch"), e);
     if (result != OK) goto done;
     TRY(job_check_micros(j, &m, e));
+    note_devices(j, &m);
 done:
     return result;
 }

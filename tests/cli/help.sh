@@ -24,7 +24,7 @@ listed 1 | names >planned
 for name in train explain plan 'data prepare' 'data inspect' generate eval 'checkpoint show' 'checkpoint verify' curve 'bench all_reduce' 'bench train' 'bench scaling' 'bench link' run torchrun launch deepspeed 'accelerate config' 'accelerate env' 'accelerate estimate-memory' help completion; do
     grep -qx "$name" commands || fail "help does not list $name"
 done
-for name in 'ilab model train' 'checkpoint export' 'checkpoint import' doctor env topo top; do
+for name in 'checkpoint export' 'checkpoint import' doctor env topo top; do
     grep -qx "$name" planned || fail "help does not say that $name is planned"
     expect_none 'both there and planned' "$(grep -x "$name" commands)"
     refused 2 "^trireme: $name is planned, not written yet" "$trireme" $name --anything

@@ -20,7 +20,7 @@ static status set_number(const dialect_reader *r, const char *key, int64_t value
 // Our word of a row whose values are words, or that of its default.
 static const char *our_word(const dialect_reader *r, const char *theirs)
 {
-    const dialect_row *row = dialect_row_of(r->of, theirs);
+    const dialect_row *row = dialect_row_of_key(r->of, theirs);
     const char *value = dialect_text(r, theirs);
     for (int i = 0; value && row->words[i][0]; i++)
         if (strcasecmp(row->words[i][0], value) == 0) return row->words[i][1];

@@ -59,7 +59,6 @@ done:
     return result;
 }
 
-// Puts a value at its key in place of an earlier one, as argparse does.
 static void put(yaml_node *map, yaml_node *n)
 {
     yaml_node *last = NULL;
@@ -92,7 +91,7 @@ status dialect_parse_arguments(const dialect *d, int argc, char *const *argv, co
                  TEXT_CUT(argv[i], 200));
         const char *name = argv[i] + strspn(argv[i], "-"), *equals = strchr(name, '=');
         TRY(key_of(name, equals ? (size_t)(equals - name) : strlen(name), &key, e));
-        TRY(take_option(dialect_row_of(d, key.chars), equals, argc, argv, &i, at, &n, e));
+        TRY(take_option(dialect_row_of_option(d, key.chars), equals, argc, argv, &i, at, &n, e));
         TRY(text_take(&key, &n->key, e));
         put(map, n);
         n = NULL;

@@ -157,13 +157,28 @@ static int line_of(const dialect_reader *r, const char *theirs)
     return line;
 }
 
+void dialect_add_option(const char *option, text *out)
+{
+    text_add(out, "--");
+    for (; *option; option++) text_add_bytes(out, *option == '_' ? "-" : option, 1);
+}
+
 // Appends "ds.json:12: zero_optimization.stage", or "--zero_stage" for arguments.
 static void add_place(const dialect_reader *r, int line, const char *theirs, text *out)
 {
+    const dialect_row *row = find_row(r->of, theirs);
     const bool is_option = line == LINE_OPTION;
+    if (is_option && row && row->option) {
+        dialect_add_option(row->option, out);
+        return;
+    }
+    if (r->runs && !r->file && !is_option) {
+        text_addf(out, "%s's %s", r->of->system, theirs);
+        return;
+    }
     if (is_option)
         text_addf(out, "--%s.", r->of->name);
-    else if (r->file && line)
+    else if (r->file && line > 0)
         text_addf(out, "%s:%d: ", r->file, line);
     else if (r->file)
         text_addf(out, "%s: ", r->file);
@@ -233,6 +248,14 @@ static void setting_clear(dialect_setting *s)
     *s = (dialect_setting){.key = NULL};
 }
 
+// Returns whether a file gives the key, and no default of a system does.
+static bool is_given(const translation *t, const char *key)
+{
+    for (size_t i = 0; i < t->settings; i++)
+        if (strcmp(t->setting[i].key, key) == 0) return !t->setting[i].is_default;
+    return false;
+}
+
 // The setting of a key, empty; a new one where there is none.
 static status setting_for(translation *t, const char *key, dialect_setting **out, err *e)
 {
@@ -259,6 +282,7 @@ static status set(const dialect_reader *r, const char *key, const char *value, c
     status result = OK;
     dialect_setting *s = NULL;
     text from = {0};
+    if (is_default && is_given(r->out, key)) return OK;
     TRY(setting_for(r->out, key, &s, e));
     s->is_default = is_default;
     if (is_default)
@@ -582,7 +606,6 @@ done:
     return result;
 }
 
-// Takes all of a tree, which is read.
 static status take_tree(const dialect_reader *r, yaml_node *root, err *e)
 {
     status result = OK;
@@ -634,7 +657,7 @@ done:
 }
 
 // Reads the file of a reader with given values.
-static status read_file(dialect_reader r, const dialect_given *given, size_t count, err *e)
+status dialect_read_with(dialect_reader r, const dialect_given *given, size_t count, err *e)
 {
     status result = OK;
     yaml_node *root = NULL;
@@ -659,14 +682,14 @@ status dialect_read_file(const dialect *d, const char *path, translation *out, e
 status dialect_read_given(const dialect *d, const char *path, const dialect_given *given,
                           size_t count, translation *out, err *e)
 {
-    return read_file((dialect_reader){.of = d, .file = path, .out = out}, given, count, e);
+    return dialect_read_with((dialect_reader){.of = d, .file = path, .out = out}, given, count, e);
 }
 
 status dialect_read_values(const dialect *d, const char *path, const dialect_given *given,
                            size_t count, translation *out, err *e)
 {
     const dialect_reader r = {.of = d, .file = path, .out = out, .values_only = true};
-    return read_file(r, given, count, e);
+    return dialect_read_with(r, given, count, e);
 }
 
 status dialect_read_args(const dialect *d, int argc, char *const *argv, translation *out, err *e)
@@ -690,26 +713,37 @@ status dialect_include_given(const dialect_reader *r, const dialect *d, const ch
 {
     status result = OK;
     const char *name = dialect_text(r, theirs);
-    const char *slash = r->file ? strrchr(r->file, '/') : NULL;
+    const bool is_beside = r->file && line_of(r, theirs) != LINE_OPTION;
+    const char *slash = is_beside ? strrchr(r->file, '/') : NULL, *home = getenv("HOME");
     text path = {0};
     if (!name) return OK;
     if (r->depth == INCLUDES_MAX)
         return dialect_refuse(r, theirs, e, "found %.*s; valid: at most %d files that name files",
                               TEXT_CUT(name, 200), INCLUDES_MAX);
-    if (*name != '/' && slash && !file_exists(name))
+    const bool in_home = strncmp(name, "~/", 2) == 0 && home;
+    if (in_home)
+        text_add(&path, home);
+    else if (*name != '/' && slash && !file_exists(name))
         text_add_bytes(&path, r->file, (size_t)(slash - r->file) + 1);
-    text_add(&path, name);
+    text_add(&path, in_home ? name + 1 : name);
     TRY(text_check(&path, e));
     const dialect_reader below = {
         .of = d, .file = path.chars, .out = r->out, .depth = r->depth + 1};
-    result = read_file(below, given, count, e);
+    result = dialect_read_with(below, given, count, e);
     if (result != OK) refuse_at(r, line_of(r, theirs), theirs, e);
 done:
     text_clear(&path);
     return result;
 }
 
-const dialect_row *dialect_row_of(const dialect *d, const char *theirs)
+const dialect_row *dialect_row_of_key(const dialect *d, const char *theirs)
 {
     return find_row(d, theirs);
+}
+
+const dialect_row *dialect_row_of_option(const dialect *d, const char *option)
+{
+    for (const dialect_row *x = d->rows; x < d->rows + d->row_count; x++)
+        if (x->option && strcmp(x->option, option) == 0) return x;
+    return d->is_arguments ? find_row(d, option) : NULL;
 }

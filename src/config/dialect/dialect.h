@@ -39,6 +39,7 @@ typedef struct dialect_row dialect_row;
 typedef struct dialect_reader {
     const dialect *of;
     const char *file;      // for messages; NULL: arguments of a command line
+    bool runs;             // dialect_read_over: the job is run, so that what it lacks is an error
     const yaml_node *root; // what was read
     struct translation *out;
     int depth; // of files that name files
@@ -61,6 +62,8 @@ typedef status dialect_convert(const dialect_reader *r, const dialect_row *row, 
 
 struct dialect_row {
     const char *theirs; // dotted path; "*" stands for any one word
+    const char
+        *option; // "data_path" of the option --data-path, which gives the same value; NULL: none
     dialect_type type;
     const char *fallback; // their default as text; NULL: none
     dialect_effect effect;
@@ -138,6 +141,10 @@ status dialect_read_given(const dialect *d, const char *path, const dialect_give
 // Reads their values alone, into out->effective: nothing becomes ours, and nothing is refused for having no equal.
 status dialect_read_values(const dialect *d, const char *path, const dialect_given *given,
                            size_t count, translation *out, err *e);
+// Reads a file (NULL: none) with a command line's options laid over it, by the rows' `option`. Errors and origins name
+// such a value by its option.
+status dialect_read_over(const dialect *d, const char *path, int argc, char *const *argv,
+                         translation *out, err *e);
 
 // ---- For the files of dialects
 
@@ -150,8 +157,8 @@ bool dialect_is_on(const dialect_reader *r,
                    const char *theirs); // a truth value, or else their default
 bool dialect_count(const dialect_reader *r, const char *theirs, int64_t *out);
 bool dialect_number(const dialect_reader *r, const char *theirs, double *out);
-// Sets our key to flow YAML. The origin is their key, which need not be given. A later setting of a key replaces an
-// earlier one.
+// Sets our key to flow YAML. The origin is their key; where it is not given, the value is a default of theirs. A later
+// setting of a key replaces an earlier one, but a default replaces nothing that is given.
 status dialect_set(const dialect_reader *r, const char *key, const char *value, const char *theirs,
                    const char *note, err *e);
 // Sets our key to what they take where a file does not give their key. A key that is "auto" is given.

@@ -79,19 +79,27 @@ done:
     return result;
 }
 
-// Makes a node a scalar, and keeps its key.
+// Makes a node a scalar, or the list that flow YAML means, and keeps its key.
 static status become(yaml_node *n, const char *value, err *e)
 {
-    char *copy = NULL;
-    const status result = text_copy(value, &copy, e);
-    if (result != OK) return result;
+    status result = OK;
+    yaml_node *now = NULL;
+    if (*value == '[')
+        TRY(yaml_node_parse("option", value, strlen(value), &now, e));
+    else
+        TRY(yaml_node_scalar(value, 0, &now, e));
     yaml_node_free(n->first);
     free(n->scalar);
-    n->kind = NODE_SCALAR;
-    n->scalar = copy;
+    n->kind = now->kind;
+    n->scalar = now->scalar;
     n->quoted = false;
-    n->first = n->last = NULL;
-    return OK;
+    n->first = now->first;
+    n->last = now->last;
+    now->scalar = NULL;
+    now->first = NULL;
+done:
+    yaml_node_free(now);
+    return result;
 }
 
 static status put(yaml_node *map, const char *path, const dialect_given *g, err *e)

@@ -25,6 +25,14 @@
         .theirs = (path), .type = (kind), .fallback = (default), .effect = (what), .note = (why),  \
         .low = -1e300                                                                              \
     }
+// The same of a value that an option gives, too.
+#define OPTION(option_name, path, kind, default, what, why)                                        \
+    OPTION_WITH(option_name, path, kind, default, what, why, .low = -1e300)
+#define OPTION_WITH(option_name, path, kind, default, what, why, ...)                              \
+    {                                                                                              \
+        .theirs = (path), .option = (option_name), .type = (kind), .fallback = (default),          \
+        .effect = (what), .note = (why), __VA_ARGS__                                               \
+    }
 #define NOTHING(path, kind, default, why) UNEQUAL(path, kind, default, EFFECT_NOTHING, why)
 #define LOST(path, kind, default, why)    UNEQUAL(path, kind, default, EFFECT_LOST, why)
 #define REFUSED(path, kind, default, why) UNEQUAL(path, kind, default, EFFECT_REFUSED, why)
@@ -46,6 +54,8 @@
 
 enum { LINE_OPTION = -1 }; // the line of a value that an option gives
 
+// Reads the file of a reader, or nothing where it has none, with given values [count] over it.
+status dialect_read_with(dialect_reader r, const dialect_given *given, size_t count, err *e);
 // Leaves out all but the last of the values that a file gives a key, as PyYAML does, with a remark.
 status dialect_keep_last(const dialect_reader *r, yaml_node *root, err *e);
 // Puts given values [count] into a tree. Their line is LINE_OPTION, or that of the "auto" which they stand for.
@@ -56,7 +66,11 @@ status dialect_replace(yaml_node *root, const char *theirs, const char *value, e
 status dialect_add_begun(const dialect *d, yaml_node *root, err *e);
 // Appends the text that URL-safe base64 means. Returns false for what is no base64 of a JSON object.
 bool dialect_decode_base64(const char *s, text *out);
-const dialect_row *dialect_row_of(const dialect *d, const char *theirs); // NULL: unknown
+const dialect_row *dialect_row_of_key(const dialect *d, const char *theirs); // NULL: unknown
+// The row of an option of a command line, named without its dashes; NULL: unknown. In a dialect of arguments alone, the
+// keys are the options.
+const dialect_row *dialect_row_of_option(const dialect *d, const char *option);
+void dialect_add_option(const char *option, text *out); // "data_path" as --data-path
 // Make a tree of arguments: "--num-layers 2" and "--num_layers=2" become the key num_layers. A row that is a truth value
 // takes no argument, a list takes all up to the next option. line[argc] are the arguments' lines in a file; NULL: none.
 status dialect_parse_arguments(const dialect *d, int argc, char *const *argv, const int *line,

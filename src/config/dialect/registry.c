@@ -3,9 +3,11 @@
 
 #include <string.h>
 
-extern const dialect dialect_deepspeed, dialect_accelerate;
+extern const dialect dialect_deepspeed, dialect_accelerate, dialect_instructlab, dialect_torch,
+    dialect_tensorflow;
 
-const dialect *const DIALECTS[] = {&dialect_deepspeed, &dialect_accelerate, NULL};
+const dialect *const DIALECTS[] = {&dialect_deepspeed, &dialect_accelerate, &dialect_instructlab,
+                                   &dialect_torch,     &dialect_tensorflow, NULL};
 
 const dialect *dialect_find(const char *name)
 {
