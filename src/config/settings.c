@@ -75,7 +75,7 @@ void setting_place(const job_values *v, const setting *s, err *e)
         err_prefix(e, "%s:%d: ", YAML_NAME, s->line);
     else if (s->from == ORIGIN_COMMAND_LINE)
         err_prefix(e, "%s", dashes(v));
-    else if ((s->from == ORIGIN_OTHER || s->from == ORIGIN_DIALECT) && s->who)
+    else if (s->who && (s->from == ORIGIN_OTHER || s->from == ORIGIN_DIALECT))
         err_prefix(e, "%s: ", s->who);
     else if (v->file)
         err_prefix(e, "%s: ", v->file);
@@ -424,6 +424,13 @@ status settings_read_dialects(job_values *v, int argc, char *const *argv, err *e
     }
 done:
     return result;
+}
+
+status settings_read_dialect_text(job_values *v, char *arg, err *e)
+{
+    const char *content;
+    const dialect *d = dialect_of(1, &arg, 0, &content);
+    return dialect_read_text(d, content, &v->theirs, e);
 }
 
 // The switch of --quiet, --overwrite or --json; NULL for another name.

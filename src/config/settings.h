@@ -59,6 +59,8 @@ status settings_read_args(job_values *v, int argc, char *const *argv, setting_fl
 
 // Reads the configurations of other systems that "--deepspeed FILE" and its like name, into v->theirs.
 status settings_read_dialects(job_values *v, int argc, char *const *argv, err *e);
+// Reads the text of one, "--deepspeed=TEXT".
+status settings_read_dialect_text(job_values *v, char *arg, err *e);
 // Takes from v->theirs what the files give, or else what their systems take by default.
 status settings_take_dialects(job_values *v, bool defaults, err *e);
 

@@ -561,13 +561,12 @@ done:
     return result;
 }
 
-static status read_file(const dialect *d, const char *path, int depth, translation *out, err *e)
+// `path` is the file's name in messages, and its folder is where relative paths begin.
+static status read_text(const dialect *d, const char *path, const char *content, size_t bytes,
+                        int depth, translation *out, err *e)
 {
     status result = OK;
-    char *content = NULL;
     yaml_node *root = NULL;
-    size_t bytes;
-    TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
     if (d->is_arguments)
         TRY(dialect_parse_shell(d, path, content, bytes, &root, e));
     else if (d->is_json)
@@ -579,6 +578,17 @@ static status read_file(const dialect *d, const char *path, int depth, translati
         e));
 done:
     yaml_node_free(root);
+    return result;
+}
+
+static status read_file(const dialect *d, const char *path, int depth, translation *out, err *e)
+{
+    status result = OK;
+    char *content = NULL;
+    size_t bytes;
+    TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
+    TRY(read_text(d, path, content, bytes, depth, out, e));
+done:
     free(content);
     return result;
 }
@@ -586,6 +596,11 @@ done:
 status dialect_read_file(const dialect *d, const char *path, translation *out, err *e)
 {
     return read_file(d, path, 0, out, e);
+}
+
+status dialect_read_text(const dialect *d, const char *content, translation *out, err *e)
+{
+    return read_text(d, d->name, content, strlen(content), 0, out, e);
 }
 
 status dialect_read_args(const dialect *d, int argc, char *const *argv, translation *out, err *e)
