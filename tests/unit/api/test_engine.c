@@ -235,6 +235,26 @@ static void a_pipeline_takes_whole_steps_alone(void **state)
     trm_job_close(job);
 }
 
+static trm_status leave_within_a_step(trm_trainer *t, void *arg, trm_error *e)
+{
+    trm_status how = trm_engine_forward(t, NULL, e);
+    (void)arg;
+    return how == TRM_OK ? trm_engine_backward(t, e) : how;
+}
+
+static void a_run_may_end_within_a_step(void **state)
+{
+    static const char *const policies[] = {"ddp", "zero3"};
+    (void)state;
+    for (int p = 0; p < 2; p++) {
+        trm_job *job = new_gpt2();
+        SET(job, "parallel.dp", policies[p], "train.micro_batch", "1", "launch.as",
+            p ? "processes" : "threads");
+        ACCEPT(trm_run(job, leave_within_a_step, NULL, &error));
+        trm_job_close(job);
+    }
+}
+
 // Rank 0 has 5 samples, rank 1 has 3. A step takes two micro-batches of one sample of each.
 static trm_status read_own(void *context, int rank, int ranks, uint64_t index, void *inputs,
                            void *labels, trm_error *e)
@@ -286,6 +306,7 @@ int main(void)
         cmocka_unit_test(the_losses_of_micro_batches_have_the_loss_of_the_step_as_their_mean),
         cmocka_unit_test(a_wrong_order_is_one_line_and_changes_nothing),
         cmocka_unit_test(a_pipeline_takes_whole_steps_alone),
+        cmocka_unit_test(a_run_may_end_within_a_step),
         cmocka_unit_test(ranks_that_run_out_of_data_take_padding),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
