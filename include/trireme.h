@@ -82,9 +82,8 @@ TRM_API void trm_job_close(trm_job *job); // NULL allowed
 // evaluates and saves by its own calls. Ranks are processes unless launch.as is "threads".
 TRM_API trm_status trm_job_set(trm_job *job, const char *key, const char *value, trm_error *error);
 
-// Sets keys from a string of YAML in the format of a job file: "optimizer: {lr: 1e-3}", or many
-// lines. As with trm_job_set the later call wins, and nothing changes on TRM_USAGE, which names
-// "yaml", the line and the key.
+// Sets keys from a string of YAML, as a job file has it: "optimizer: {lr: 1e-3}", or many lines. The
+// later call wins. On TRM_USAGE, which names "yaml", the line and the key, nothing changes.
 TRM_API trm_status trm_job_set_yaml(trm_job *job, const char *yaml, trm_error *error);
 
 // Adds a parameter group behind earlier ones, as add_param_group of torch.optim does: the tensors of
@@ -94,9 +93,17 @@ TRM_API trm_status trm_job_set_yaml(trm_job *job, const char *yaml, trm_error *e
 TRM_API trm_status trm_job_add_group(trm_job *job, const char *match, const char *settings,
                                      trm_error *error);
 
-// Explains what trm_run would do: every value and its origin, the bytes of a rank, the schedule of
-// a step. *text belongs to the job until the job is explained again or closed. The errors are those
-// of trm_run.
+// Reads a configuration of another system ("deepspeed": ds.json) from a file, or from a string, as a
+// program in Python gives a dict. It counts as on the command line: it wins over the job file, and
+// trm_job_set wins over it. *lost (NULL allowed) has a line for each value that has no equal and so
+// changes the run, or is NULL; it belongs to the job until the next such call.
+TRM_API trm_status trm_job_read_dialect(trm_job *job, const char *system, const char *path,
+                                        const char **lost, trm_error *error);
+TRM_API trm_status trm_job_set_dialect(trm_job *job, const char *system, const char *text,
+                                       const char **lost, trm_error *error);
+
+// Explains what trm_run would do: every value and its origin, the bytes of a rank, the schedule of a
+// step. *text belongs to the job until the next such call. The errors are those of trm_run.
 TRM_API trm_status trm_job_explain(trm_job *job, const char **text, trm_error *error);
 
 // ---- 3 Your own data ---------------------------------------------------------------------------
@@ -173,15 +180,13 @@ TRM_API trm_status trm_job_use_model(trm_job *job, const trm_family *family, con
 
 TRM_API trm_value *trm_ids(trm_builder *b);                    // [rows] token ids of the inputs
 TRM_API trm_value *trm_features(trm_builder *b, int64_t cols); // [rows, cols] inputs
-TRM_API trm_value *trm_input(trm_builder *b,
-                             int64_t cols);            // [rows, cols] output of the block before
+TRM_API trm_value *trm_input(trm_builder *b, int64_t cols);    // [rows, cols] of the block before
 TRM_API void trm_output(trm_builder *b, trm_value *x); // becomes trm_input of the next block
 
 typedef enum trm_init { TRM_NORMAL, TRM_ONES, TRM_ZEROS } trm_init;
 
 // A parameter [rows, cols], or a vector [rows] if cols is 0. `name` is its tensor in
-// model.safetensors, at most 95 bytes. Blocks that use the same name share the parameter. std is
-// the standard deviation of TRM_NORMAL.
+// model.safetensors, at most 95 bytes; blocks that use one name share it. std is of TRM_NORMAL.
 TRM_API trm_value *trm_weight(trm_builder *b, const char *name, int64_t rows, int64_t cols,
                               trm_init init, double std);
 
@@ -236,9 +241,8 @@ TRM_API trm_value *trm_glu(trm_builder *b, trm_value *x, trm_act act);
 TRM_API trm_value *trm_add(trm_builder *b, trm_value *x, trm_value *y); // of the same shape
 TRM_API trm_value *trm_dropout(trm_builder *b, trm_value *x, double p); // while training only
 
-// The last linear layer and the loss: compares x w^T + bias with the labels. The loss is the mean
-// over all ranks and positions of the softmax cross-entropy (w [classes, C]) or of the squared
-// error (w [targets, C]).
+// The last linear layer and the loss: the mean over all ranks and positions of the cross-entropy of
+// softmax(x w^T + bias), w [classes, C], or of the squared error of x w^T + bias, w [targets, C].
 TRM_API void trm_cross_entropy(trm_builder *b, trm_value *x, trm_value *w, trm_value *bias);
 TRM_API void trm_square_error(trm_builder *b, trm_value *x, trm_value *w, trm_value *bias);
 
@@ -264,9 +268,8 @@ TRM_API trm_status trm_run(trm_job *job, trm_rank_main fn, void *arg, trm_error 
 
 TRM_API int trm_trainer_rank(const trm_trainer *t);  // this rank, 0 to trm_trainer_ranks - 1
 TRM_API int trm_trainer_ranks(const trm_trainer *t); // the number of ranks
-// A warning for the user, in one line, about a setting that could not take full effect (a file
-// system without O_DIRECT, a host tier on a device that has no other memory), or NULL. Belongs to
-// the trainer.
+// A line about a setting that could not take full effect (a file system without O_DIRECT, a host
+// tier on a device that has no other memory), or NULL. Belongs to the trainer.
 TRM_API const char *trm_trainer_note(const trm_trainer *t);
 
 typedef struct trm_step {
@@ -286,6 +289,46 @@ TRM_API uint64_t trm_trainer_steps_left(const trm_trainer *t);
 // Runs one optimizer step. *out may be NULL. TRM_FAILED, before the update, where the loss or a
 // gradient is not finite; the error names rank, step and tensor. *Collective over all ranks.*
 TRM_API trm_status trm_trainer_step(trm_trainer *t, trm_step *out, trm_error *error);
+
+// A step in parts, for loops that are ported (docs/porting.md): forward, backward and step of each
+// micro-batch. They execute the instructions of trm_trainer_step, with the same bits. TRM_USAGE, and
+// no effect, for another order, for parallel.pp above 1, and for other functions of the trainer
+// before the step has ended. *Collective over all ranks.*
+//
+// *loss is the mean over the valid positions of this rank's micro-batch; NaN where it has none
+// (padding; tensor-parallel ranks but the first). With NULL the host does not wait for it.
+TRM_API trm_status trm_engine_forward(trm_trainer *t, double *loss, trm_error *error);
+TRM_API trm_status trm_engine_backward(trm_trainer *t, trm_error *error); // adds to the gradients
+// Returns whether the micro-batch, or after its step the next one, is the last one of a step.
+TRM_API bool trm_engine_is_boundary(const trm_trainer *t);
+// At the boundary: clips, updates, and fills *out (NULL allowed). Before it: changes nothing.
+TRM_API trm_status trm_engine_step(trm_trainer *t, trm_step *out, trm_error *error);
+
+typedef struct trm_bucket_tensor {
+    const char *name;    // of the parameter
+    size_t first, count; // its elements in the bucket
+} trm_bucket_tensor;
+// Gradients that are reduced together: this rank's sums over the positions of its micro-batches, in
+// fp16 times the loss scale. Elements between tensors have no meaning.
+typedef struct trm_bucket {
+    int index;     // from the first layers on, which are reduced last
+    bool is_last;  // of the step
+    float *buffer; // [count] fp32, in the host's memory
+    size_t count;
+    int tensors;
+    const trm_bucket_tensor *tensor; // [tensors]
+} trm_bucket;
+// Leaves the sum over the ranks in bucket->buffer; the update divides it by all positions.
+typedef trm_status (*trm_comm_hook)(void *state, trm_trainer *t, const trm_bucket *bucket,
+                                    trm_error *error);
+// Calls `hook` for each bucket in place of the all-reduce, as DDP does, and waits for it; NULL: none.
+// TRM_USAGE where ranks reduce gradients to shards or compress them, or the device is not cpu.
+TRM_API trm_status trm_trainer_register_comm_hook(trm_trainer *t, void *state, trm_comm_hook hook,
+                                                  trm_error *error);
+// In a hook: sums elements first … first + count - 1 over the data-parallel ranks. *Collective.*
+TRM_API trm_status trm_bucket_all_reduce(trm_trainer *t, size_t first, size_t count,
+                                         trm_error *error);
+
 // Requests that the run stops: after the next step trm_trainer_steps_left is 0 on every rank. Any
 // rank may call it, at any time, also in a signal handler.
 TRM_API void trm_trainer_stop(trm_trainer *t);
@@ -307,8 +350,7 @@ typedef enum trm_prediction {
     TRM_VECTORS
 } trm_prediction;
 
-// The count of numbers of a position: the number of classes or tokens, 1, or the width of the
-// vector. 0: the model has no such prediction.
+// The numbers of a position: of classes or tokens, 1, or the vector's. 0: no such prediction.
 TRM_API int64_t trm_trainer_width(const trm_trainer *t, trm_prediction what);
 // Predicts for the caller's samples. The inputs have the layout of trm_dataset.read: float
 // [samples, positions, features], or int32_t [samples, positions], or [samples, 2, positions] where
@@ -326,15 +368,15 @@ TRM_API trm_status trm_trainer_predict(trm_trainer *t, trm_prediction what, bool
 
 // Writes the checkpoint train.out/checkpoints/step-NNNNNNNN, a HuggingFace folder, and points
 // checkpoints/latest to it. It is written to disk completely, or does not appear. train.keep
-// applies. The first step or checkpoint of a run that did not resume from train.out moves an
-// earlier run's files there to log-1.jsonl, checkpoints-1, …. *Collective over all ranks.*
+// applies. The first step or checkpoint of a run that did not resume from train.out moves an earlier
+// run's files there to log-1.jsonl, checkpoints-1, …. *Collective over all ranks.*
 TRM_API trm_status trm_trainer_save(trm_trainer *t, trm_error *error);
 // Resumes from a checkpoint, bit for bit: weights, optimizer state, step and position in the data.
 // `folder` is a checkpoint, or the folder of a run, whose newest valid checkpoint is taken. NULL
 // means train.out; if it has no checkpoint, nothing happens. TRM_USAGE names the folder and the
 // keys if the checkpoint has another model, optimizer, precision, seed, batch or sequence length.
-// After resuming from an older checkpoint of train.out, the first step moves the later ones to
-// checkpoints-1. *Collective over all ranks.*
+// The first step after an older checkpoint of train.out moves later ones to checkpoints-1.
+// *Collective over all ranks.*
 TRM_API trm_status trm_trainer_resume(trm_trainer *t, const char *folder, trm_error *error);
 
 // A tensor of the model under its name in model.safetensors.
@@ -357,11 +399,10 @@ TRM_API trm_status trm_trainer_write(trm_trainer *t, const char *name, const flo
 
 typedef struct trm_decoder trm_decoder; // one token sequence with its key-value cache
 
-// Opens a model folder (a checkpoint, or a HuggingFace folder) to continue token sequences. With
-// family NULL it is the family that config.json names; else it is yours, with its config, which is
-// borrowed until the decoder is closed. max_tokens is the largest length of prompt and answer
-// together, at most the model's positions. It computes in fp32 on all cores. TRM_USAGE names what
-// is missing or wrong.
+// Opens a model folder (a checkpoint, or a HuggingFace folder) to continue token sequences. family
+// NULL is the one that config.json names; else it is yours, with its config, borrowed until
+// trm_decoder_close. max_tokens is the largest length of prompt and answer together, at most the
+// model's positions. It computes in fp32 on all cores. TRM_USAGE names what is missing or wrong.
 TRM_API trm_status trm_decoder_open(const char *folder, const trm_family *family,
                                     const void *config, int64_t max_tokens, trm_decoder **out,
                                     trm_error *error);
@@ -372,9 +413,8 @@ TRM_API void trm_decoder_close(trm_decoder *d); // NULL allowed
 // max_tokens is exceeded or an id is outside the vocabulary; then the sequence is as before.
 TRM_API trm_status trm_decoder_feed(trm_decoder *d, const int32_t *ids, int64_t count,
                                     const float **logits, trm_error *error);
-// Draws the token after the sequence, without appending it. temperature 0 takes the most likely
-// token. top_k (0: off) and top_p (1: off) first remove unlikely tokens. The same seed draws the
-// same tokens.
+// Draws the token after the sequence, without appending it. temperature 0 takes the most likely one.
+// top_k (0: off) and top_p (1: off) first remove unlikely ones. A seed always draws the same one.
 TRM_API trm_status trm_decoder_sample(trm_decoder *d, double temperature, int64_t top_k,
                                       double top_p, uint64_t seed, int32_t *id, trm_error *error);
 TRM_API int64_t trm_decoder_vocab(const trm_decoder *d);

@@ -53,6 +53,7 @@ struct trm_job {
     api_data train, valid;
     char *config_json; // of the program's model
     text explained;    // the latest text of trm_job_explain
+    text lost; // what the latest configuration of another system asked for, and has no equal
 };
 
 // The data and the model of the program, which live as long as the job.
@@ -66,6 +67,14 @@ struct trm_trainer {
     session_rank *rank;
     model_param_files files; // the model's tensors
     bool stopped;            // all ranks agreed to stop, or no rank has more data
+    struct {
+        trm_comm_hook run; // NULL: none
+        void *state;
+        trm_bucket_tensor *tensor; // [local_rows] in the order of the plan
+    } hook;
 };
+
+// Notes the end of a step. *out (NULL allowed) is what the program learns of it.
+void api_end_step(trm_trainer *t, const trainer_step_result *s, trm_step *out);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/json.h"
+#include "config/dialect/dialect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ void trm_job_close(trm_job *j)
     free(j->path);
     free(j->config_json);
     text_clear(&j->explained);
+    text_clear(&j->lost);
     free(j);
 }
 
@@ -69,6 +71,8 @@ static status set(trm_job *j, const char *key, const char *value, err *e)
     if (strcmp(key, "resume") == 0 || strcmp(key, "quiet") == 0 || strcmp(key, "overwrite") == 0 ||
         strcmp(key, "json") == 0)
         return err_set(e, E_USAGE, "%s: this is a flag of `trireme train`, not a key", key);
+    if (dialect_find(key))
+        return err_set(e, E_USAGE, "%s: this is no key; valid: trm_job_read_dialect", key);
     text_addf(&arg, "--%s=%s", key, value);
     char *setting = NULL;
     const status result = text_take(&arg, &setting, e);
@@ -89,6 +93,68 @@ trm_status trm_job_set_yaml(trm_job *j, const char *yaml, trm_error *error)
                          : err_set(&e, E_USAGE, "trm_job_set_yaml: the text is NULL");
     if (result == OK) result = add_call(j, JOB_CALL_YAML, setting, &e);
     return api_give(result, &e, error);
+}
+
+// Reads the remarks about what has no equal to j->lost.
+static status find_lost(trm_job *j, const dialect *d, bool is_text, const char *config, err *e)
+{
+    status result = OK;
+    translation t = {.setting = NULL};
+    text lost = {0};
+    TRY(is_text ? dialect_read_text(d, config, &t, e) : dialect_read_file(d, config, &t, e));
+    for (size_t i = 0; i < t.remarks; i++)
+        if (t.remark[i].lost) text_addf(&lost, "%s%s", lost.bytes ? "\n" : "", t.remark[i].text);
+    TRY(text_check(&lost, e));
+    text_clear(&j->lost);
+    j->lost = lost;
+    lost = (text){0};
+done:
+    text_clear(&lost);
+    translation_clear(&t);
+    return result;
+}
+
+static status add_dialect(trm_job *j, const char *system, bool is_text, const char *config, err *e)
+{
+    status result = OK;
+    text arg = {0};
+    char *taken = NULL;
+    const dialect *d = system ? dialect_find(system) : NULL;
+    text_add(&arg, "valid:");
+    for (int i = 0; !d && DIALECTS[i]; i++)
+        text_addf(&arg, "%s %s", i ? "," : "", DIALECTS[i]->name);
+    TRY(text_check(&arg, e));
+    if (!d) FAIL(E_USAGE, "found system %s; %s", system ? system : "NULL", arg.chars);
+    if (!config) FAIL(E_USAGE, "%s: the configuration is NULL", system);
+    TRY(find_lost(j, d, is_text, config, e));
+    text_clear(&arg);
+    text_addf(&arg, "--%s=%s", system, config);
+    TRY(text_take(&arg, &taken, e));
+    TRY(add_call(j, is_text ? JOB_CALL_DIALECT_TEXT : JOB_CALL_DIALECT, taken, e));
+done:
+    text_clear(&arg);
+    return result;
+}
+
+static trm_status read_dialect(trm_job *j, const char *system, bool is_text, const char *config,
+                               const char **lost, trm_error *error)
+{
+    err e = {.code = OK};
+    const status result = add_dialect(j, system, is_text, config, &e);
+    if (lost) *lost = result == OK ? j->lost.chars : NULL;
+    return api_give(result, &e, error);
+}
+
+trm_status trm_job_read_dialect(trm_job *j, const char *system, const char *path, const char **lost,
+                                trm_error *error)
+{
+    return read_dialect(j, system, false, path, lost, error);
+}
+
+trm_status trm_job_set_dialect(trm_job *j, const char *system, const char *content,
+                               const char **lost, trm_error *error)
+{
+    return read_dialect(j, system, true, content, lost, error);
 }
 
 static status add_group(trm_job *j, const char *match, const char *settings, err *e)

@@ -28,6 +28,7 @@ static status predict(trm_trainer *t, const infer_predict_options *o, const void
 {
     status result = OK;
     infer_prediction_shape s;
+    TRY(trainer_check_ended(t->rank->session.trainer, "predict", e));
     TRY(shape_of(t, o, &s, e));
     const size_t each = (size_t)s.positions * (size_t)s.cols;
     if (samples < 0 || (size_t)samples > SIZE_MAX / sizeof(float) / each)

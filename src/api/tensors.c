@@ -40,6 +40,7 @@ static status read_tensor(trm_trainer *t, const char *name, float *out, size_t c
     status result = OK;
     const model_param_file *f;
     float *full = NULL;
+    TRY(trainer_check_ended(t->rank->session.trainer, name, e));
     TRY(find(t, name, count, &f, &full, e));
     TRY(trainer_read_state(t->rank->session.trainer, STATE_WEIGHT, f->param, full, e));
     if (t->rank->session.comm->rank == 0)
@@ -63,6 +64,7 @@ static status write_tensor(trm_trainer *t, const char *name, const float *in, si
     trainer *x = t->rank->session.trainer;
     const model_param_file *f;
     float *full = NULL;
+    TRY(trainer_check_ended(x, name, e));
     TRY(find(t, name, count, &f, &full, e));
     TRY(trainer_read_state(x, STATE_WEIGHT, f->param, full, e));
     if (t->rank->session.comm->rank == 0)

@@ -1,10 +1,12 @@
 // train.c -- trm_run, which starts the ranks of a complete job and opens a trainer on each, and the
-// functions of a trainer: step, evaluate, save, resume. tensors.c reads and writes single tensors.
+// functions of a trainer: step, evaluate, save, resume. engine.c takes a step in parts, tensors.c reads and writes
+// single tensors.
 #include "api/api.h"
 
 #include "base/clock.h"
 
 #include <dirent.h>
+#include <stdlib.h>
 
 typedef struct api_run_request {
     trm_rank_main fn;
@@ -21,6 +23,7 @@ static status run_rank(session_rank *r, void *arg, err *e)
     TRY(api_take(q->fn(&t, q->arg, &why), &why, e));
 done:
     model_param_files_clear(&t.files);
+    free(t.hook.tensor);
     return result;
 }
 
@@ -112,24 +115,28 @@ uint64_t trm_trainer_steps_left(const trm_trainer *t)
     return t->stopped || done >= steps ? 0 : steps - done;
 }
 
+void api_end_step(trm_trainer *t, const trainer_step_result *s, trm_step *out)
+{
+    t->stopped = t->stopped || s->stop || s->exhausted;
+    if (out)
+        *out = (trm_step){.step = s->step,
+                          .steps = (uint64_t)t->rank->run->job->train.steps,
+                          .loss = s->loss,
+                          .grad_norm = s->grad_norm,
+                          .lr = s->lr,
+                          .positions = s->tokens,
+                          .seconds = s->seconds,
+                          .skipped = s->skipped,
+                          .exhausted = s->exhausted};
+}
+
 trm_status trm_trainer_step(trm_trainer *t, trm_step *out, trm_error *error)
 {
     err e = {.code = OK};
     trainer_step_result s;
     const status result = session_rank_step(t->rank, &s, &e);
-    if (result != OK) return api_give(result, &e, error);
-    t->stopped = t->stopped || s.stop || s.exhausted;
-    if (out)
-        *out = (trm_step){.step = s.step,
-                          .steps = (uint64_t)t->rank->run->job->train.steps,
-                          .loss = s.loss,
-                          .grad_norm = s.grad_norm,
-                          .lr = s.lr,
-                          .positions = s.tokens,
-                          .seconds = s.seconds,
-                          .skipped = s.skipped,
-                          .exhausted = s.exhausted};
-    return TRM_OK;
+    if (result == OK) api_end_step(t, &s, out);
+    return api_give(result, &e, error);
 }
 
 void trm_trainer_stop(trm_trainer *t)

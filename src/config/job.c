@@ -128,7 +128,7 @@ status job_open(const char *path, int argc, char *const *argv, job **out, err *e
     return job_open_own(path, argc, argv, &(job_own){.model = false}, out, e);
 }
 
-// Each call overrides those before it.
+// Each call overrides those before it. Configurations of other systems were read before.
 static status read_calls(job *j, const job_call *call, int calls, err *e)
 {
     status result = OK;
@@ -138,7 +138,7 @@ static status read_calls(job *j, const job_call *call, int calls, err *e)
             TRY(settings_read_yaml(j->values, call[i].text, e));
         else if (call[i].kind == JOB_CALL_GROUP)
             TRY(settings_add_group(j->values, call[i].text, e));
-        else
+        else if (call[i].kind == JOB_CALL_OPTION)
             TRY(settings_read_args(j->values, 1, &call[i].text, &flags, e));
 done:
     return result;
@@ -148,6 +148,18 @@ static status read_theirs(job *j, const job_theirs *x, err *e)
 {
     const dialect *d = dialect_find(x->dialect);
     return dialect_read_over(d, x->file, x->argc, x->argv, &j->values->theirs, e);
+}
+
+static status read_dialect_calls(job *j, const job_call *call, int calls, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < calls; i++)
+        if (call[i].kind == JOB_CALL_DIALECT)
+            TRY(settings_read_dialects(j->values, 1, &call[i].text, e));
+        else if (call[i].kind == JOB_CALL_DIALECT_TEXT)
+            TRY(settings_read_dialect_text(j->values, call[i].text, e));
+done:
+    return result;
 }
 
 // What configurations of other systems ask for, and has no equal.
@@ -168,6 +180,7 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
     TRY(environment_read(j->values, e));
     TRY(settings_read_dialects(j->values, argc, argv, e));
     if (own->theirs) TRY(read_theirs(j, own->theirs, e));
+    TRY(read_dialect_calls(j, own->call, own->calls, e));
     TRY(settings_take_dialects(j->values, true, e));
     if (path) TRY(settings_read_file(j->values, e));
     TRY(settings_take_dialects(j->values, false, e));
@@ -193,7 +206,10 @@ status job_check_settings(const char *path, const job_call *call, int calls, err
     status result = OK;
     job *j = NULL;
     TRY(job_start(path, &(job_own){.by_calls = true}, &j, e));
+    TRY(read_dialect_calls(j, call, calls, e));
+    TRY(settings_take_dialects(j->values, true, e));
     if (path) TRY(settings_read_file(j->values, e));
+    TRY(settings_take_dialects(j->values, false, e));
     TRY(read_calls(j, call, calls, e));
     TRY(job_set_all(j, e));
 done:

@@ -38,7 +38,11 @@ typedef enum train_precision {
 typedef enum job_call_kind {
     JOB_CALL_OPTION, // "--key=value"
     JOB_CALL_YAML,   // YAML as in a job file
-    JOB_CALL_GROUP   // YAML of an entry, which is appended to the list `groups`
+    JOB_CALL_GROUP,  // YAML of an entry, which is appended to the list `groups`
+    // Configurations of other systems, "--deepspeed=…". They count as on the command line: calls of the kinds above and
+    // keys of arguments override them, before and after.
+    JOB_CALL_DIALECT,     // a file
+    JOB_CALL_DIALECT_TEXT // its text
 } job_call_kind;
 typedef struct job_call {
     job_call_kind kind;

@@ -64,6 +64,8 @@ status settings_read_dialects(job_values *v, int argc, char *const *argv, err *e
 status settings_read_dialect(job_values *v, const dialect *d, const char *file, int argc,
                              char *const *argv, err *e);
 bool settings_is_theirs(const char *argument); // an option of another system's configuration
+// Reads the text of one, "--deepspeed=TEXT".
+status settings_read_dialect_text(job_values *v, char *argument, err *e);
 // Takes from v->theirs what the files give, or else what their systems take by default.
 status settings_take_dialects(job_values *v, bool defaults, err *e);
 

@@ -178,16 +178,44 @@ static status report_step(session_rank *r, const trainer_step_result *s, err *e)
     return report(r, &(event){.kind = EVENT_STEP, .step = step}, e);
 }
 
+static status report_end_of_step(session_rank *r, const trainer_step_result *s, err *e)
+{
+    status result = OK;
+    r->interrupted = r->interrupted || s->stop;
+    if (s->exhausted) goto done;
+    if (r->rank == 0 && r->run->claimed) TRY(session_run_check_folder(r->run, e));
+    TRY(measure(r, e));
+    TRY(report_step(r, s, e));
+done:
+    return result;
+}
+
 status session_rank_step(session_rank *r, trainer_step_result *out, err *e)
 {
     status result = OK;
+    TRY(trainer_check_ended(r->session.trainer, "a whole step", e));
     TRY(session_rank_begin(r, e));
     TRY(trainer_step(r->session.trainer, comm_stop_requested(r->world->stop), out, e));
-    r->interrupted = r->interrupted || out->stop;
-    if (out->exhausted) goto done;
-    if (r->rank == 0 && r->run->claimed) TRY(session_run_check_folder(r->run, e));
-    TRY(measure(r, e));
-    TRY(report_step(r, out, e));
+    TRY(report_end_of_step(r, out, e));
+done:
+    return result;
+}
+
+status session_rank_forward(session_rank *r, double *loss, err *e)
+{
+    status result = OK;
+    TRY(trainer_check_forward(r->session.trainer, e));
+    TRY(session_rank_begin(r, e));
+    TRY(trainer_forward(r->session.trainer, comm_stop_requested(r->world->stop), loss, e));
+done:
+    return result;
+}
+
+status session_rank_update(session_rank *r, trainer_step_result *out, bool *ended, err *e)
+{
+    status result = OK;
+    TRY(trainer_update(r->session.trainer, out, ended, e));
+    if (*ended) TRY(report_end_of_step(r, out, e));
 done:
     return result;
 }
@@ -195,6 +223,7 @@ done:
 status session_rank_evaluate(session_rank *r, int64_t batches, double *loss, err *e)
 {
     status result = OK;
+    TRY(trainer_check_ended(r->session.trainer, "an evaluation", e));
     TRY(infer_evaluate(r->session.trainer, batches, loss, NULL, e));
     r->has_eval = !r->owns_folder;
     r->eval_loss = *loss;
@@ -211,6 +240,7 @@ status session_rank_save(session_rank *r, err *e)
     const session_run *run = r->run;
     const double begin = clock_seconds();
     char *folder = NULL;
+    TRY(trainer_check_ended(r->session.trainer, "a checkpoint", e));
     TRY(session_rank_begin(r, e));
     TRY(session_save(&r->session, run->job, &run->inputs, run->config_json, &folder, e));
     const event ev = {.kind = EVENT_SAVE,
@@ -235,6 +265,7 @@ status session_rank_resume(session_rank *r, const char *folder, err *e)
 {
     status result = OK;
     session_checkpoint found = {.folder = NULL};
+    TRY(trainer_check_ended(r->session.trainer, "resuming", e));
     // Only rank 0 reads all bytes of a folder that the program names; its error ends the run.
     TRY(session_run_find_checkpoint(r->run, folder, r->rank == 0, NULL, &found, e));
     if (!found.folder) goto done;

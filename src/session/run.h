@@ -109,6 +109,9 @@ status session_rank_begin(session_rank *r, err *e);
 // Resumes from a checkpoint or the newest one of a run's folder; NULL: of train.out, if there is one.
 status session_rank_resume(session_rank *r, const char *folder, err *e);
 status session_rank_step(session_rank *r, trainer_step_result *out, err *e);
+// The same step in parts, as trainer_forward and trainer_update; trainer_backward, which reports nothing, stands between.
+status session_rank_forward(session_rank *r, double *loss, err *e);
+status session_rank_update(session_rank *r, trainer_step_result *out, bool *ended, err *e);
 status session_rank_evaluate(session_rank *r, int64_t batches, double *loss, err *e);
 status session_rank_save(session_rank *r, err *e);
 

@@ -82,10 +82,12 @@ void captures_close(trainer *t)
 
 // ---- A step
 
-// A repetition that looks for a NaN or Inf does other work, so it is issued.
+// A repetition that looks for a NaN or Inf does other work, and a program that takes a step in parts or reduces
+// gradients does work between instructions, so these are issued.
 bool captures_begins_at(const trainer *t, const schedule *s, int number)
 {
-    return s == &t->schedule && number == t->captures->first && !t->pass.inspects;
+    return s == &t->schedule && number == t->captures->first && !t->pass.inspects &&
+           !t->parts.open && !t->hook.run;
 }
 
 // Between an instruction outside of the segment and one in it, all streams meet. Then no event of before

@@ -6,8 +6,8 @@
 // parallel/instructions.c says which instruction runs where. The host waits only for the loader when
 // it is late (LOAD_BATCH), and for files (tiers_file.c). All LOAD_BATCH stand first. What the host
 // decides about a step is in LOAD_STEP, and the device decides whether the step updates the weights. So
-// every list runs to its end, and the host reads the results after it. Strategies differ in the plan
-// and in the list, not in this file. The functions are in batches.c, step_blocks.c, step_state.c,
+// every list runs to its end, and the host reads the results after it; step_parts.c executes the same
+// list in parts. Strategies differ in the plan and in the list, not in this file. The functions are in batches.c, step_blocks.c, step_state.c,
 // tiers.c, results.c and step_update.c.
 #include "base/clock.h"
 #include "parallel/instructions.h"
@@ -18,28 +18,40 @@
 static const run_fn RUN[] = {SCHEDULE_INSTRS(RUN_OF)};
 _Static_assert(sizeof RUN / sizeof *RUN == INSTRS, "every kind of instruction has its function");
 
-status trainer_run(trainer *t, const schedule *s, const model *m, err *e)
+status trainer_run_begin(trainer *t, const schedule *s, const model *m, err *e)
 {
-    status result = OK;
-    bool issues = true;
     t->pass.list = s;
     t->pass.running = m;
+    t->pass.next = 0;
     state_reset_gradients(t);
     slots_reset(t);
-    TRY(tiers_close_staging(t, e)); // the list changes the staged buckets, and uses their slots
-    for (int i = 0; issues && i < s->count; i++) {
-        const schedule_instr *x = &s->instr[i];
+    return tiers_close_staging(t, e); // the list changes the staged buckets, and uses their slots
+}
+
+status trainer_run_to(trainer *t, int end, err *e)
+{
+    status result = OK;
+    const schedule *s = t->pass.list;
+    bool issues = true;
+    for (int *i = &t->pass.next; issues && *i < end; ++*i) {
+        const schedule_instr *x = &s->instr[*i];
         const double start = clock_seconds();
         // A repetition that looks for a NaN or Inf has seen all gradients now.
         if (t->pass.inspects && instr_row_of(x->kind)->peers.waits_for == WAITS_FOR_ALL_STAGES)
             break;
         trainer_show_activity(t, x);
-        if (captures_begins_at(t, s, i)) TRY(captures_begin(t, &issues, e));
+        if (captures_begins_at(t, s, *i)) TRY(captures_begin(t, &issues, e));
         if (issues) TRY(RUN[x->kind](t, x, e));
         results_add_seconds(t, x->kind, clock_seconds() - start);
     }
 done:
     return captures_end(t, result, e);
+}
+
+status trainer_run(trainer *t, const schedule *s, const model *m, err *e)
+{
+    const status result = trainer_run_begin(t, s, m, e);
+    return result == OK ? trainer_run_to(t, s->count, e) : result;
 }
 
 // A step that is not finite has not updated the weights. fp16 skips such steps, and so does
@@ -59,14 +71,21 @@ static status check_replicas(trainer *t, err *e)
     return due ? trainer_check_replicas(t, e) : OK;
 }
 
-status trainer_step(trainer *t, bool stop, trainer_step_result *out, err *e)
+status trainer_step_begin(trainer *t, bool stop, err *e)
 {
     status result = OK;
-    const double start = clock_seconds();
-    bool rescaled;
     results_start_step(t, stop);
     TRY(captures_begin_run(t, e));
-    TRY(trainer_run(t, &t->schedule, t->model, e));
+    TRY(trainer_run_begin(t, &t->schedule, t->model, e));
+done:
+    return result;
+}
+
+status trainer_step_end(trainer *t, trainer_step_result *out, err *e)
+{
+    status result = OK;
+    bool rescaled;
+    TRY(trainer_run_to(t, t->schedule.count, e));
     results_copy_agreed(t);
     TRY(groups_sync(t->groups, e));
     TRY(check_finite(t, e));
@@ -79,6 +98,16 @@ status trainer_step(trainer *t, bool stop, trainer_step_result *out, err *e)
     compress_end_step(t->compressor, results_steps_done(t), rescaled || out->skipped);
     TRY(check_replicas(t, e));
 done:
-    if (result == OK) out->seconds = clock_seconds() - start;
+    return result;
+}
+
+status trainer_step(trainer *t, bool stop, trainer_step_result *out, err *e)
+{
+    status result = OK;
+    const double start = clock_seconds();
+    TRY(trainer_step_begin(t, stop, e));
+    TRY(trainer_step_end(t, out, e));
+    out->seconds = clock_seconds() - start;
+done:
     return result;
 }

@@ -214,7 +214,10 @@ status run_reduce_grad(trainer *t, const schedule_instr *x, err *e)
         TRY(find_kept_shards(t, x, &kept, e));
     else
         add_second_uses(t, x->index, gradients);
-    TRY(calls_issue(&r, c, calls, gradients, kept, e));
+    if (t->hook.run)
+        TRY(trainer_run_hook(t, x, c, calls, gradients, e));
+    else
+        TRY(calls_issue(&r, c, calls, gradients, kept, e));
     if (slot) keep_shards(t, x, calls, gradients, kept);
     TRY(calls_issue(&r, c + calls, x->calls - calls, kept, NULL, e));
     if (x->last || x->state[PLAN_GRADIENTS] >= 0 || !slot)

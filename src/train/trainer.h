@@ -91,6 +91,45 @@ typedef struct trainer_step_result {
 // update, names rank, step and tensor. Collective over the comm.
 status trainer_step(trainer *t, bool stop, trainer_step_result *out, err *e);
 
+// The same step in parts: for each micro-batch a forward, a backward and an update. They execute the list of
+// trainer_step in its order, so results have the same bits. A part issues what stands before the first pass of the
+// next part, such as the weights of that pass. E_USAGE, without an effect, in another order, and in a pipeline, whose
+// stages run the passes of several micro-batches in turn. Each is collective over the comm.
+//
+// The first forward of a step begins it; `stop` is read then. *loss (NULL: the host waits for nothing) is the mean
+// over the valid positions of this rank's micro-batch; NAN where the rank adds none to the step's loss.
+status trainer_forward(trainer *t, bool stop, double *loss, err *e);
+status trainer_check_forward(const trainer *t, err *e); // the E_USAGE of trainer_forward
+status trainer_backward(trainer *t, err *e);
+// After the last micro-batch's backward, executes the rest and ends the step, as trainer_step; *ended says so.
+// Before that it only ends the micro-batch, and a program may leave it out.
+status trainer_update(trainer *t, trainer_step_result *out, bool *ended, err *e);
+// Returns whether the current micro-batch, or the next one after an update, is the last one of its step.
+bool trainer_is_boundary(const trainer *t);
+// E_USAGE in a step that has begun and has not ended. `what` is the function that needs its end.
+status trainer_check_ended(const trainer *t, const char *what, err *e);
+
+// ---- A hook in the place of the reduction of gradients, as register_comm_hook of DDP
+
+// A bucket whose gradients this rank has summed over the micro-batches of a step, in the host's memory.
+typedef struct trainer_bucket {
+    int index;        // of the plan
+    bool last;        // no other bucket of the step follows
+    float *gradients; // [count] full; between parameters lie elements without a meaning
+    int64_t count;
+} trainer_bucket;
+
+// Replaces this rank's gradients by their sum over the ranks of the parameter group, with trainer_reduce_bucket.
+typedef status (*trainer_hook)(void *arg, const trainer_bucket *b, err *e);
+
+// Calls `hook` for each bucket of each later step (NULL: no more). The host waits for the bucket's gradients and for its
+// sums, so the reduction overlaps no computation. E_USAGE where the device's memory is not the host's, gradients are
+// compressed, or the ranks reduce anything but full gradients.
+status trainer_set_hook(trainer *t, trainer_hook hook, void *arg, err *e);
+// Sums elements first … first+count-1 of the bucket in memory, in place, as REDUCE_GRAD sums them, and waits. E_USAGE
+// outside of a hook and of the bucket. Collective over the ranks of the bucket's parameter group.
+status trainer_reduce_bucket(trainer *t, int64_t first, int64_t count, err *e);
+
 // Checks that ranks with the same shard of the weights have the same values (else E_NUMERIC), and, after the
 // first step, that no two data-parallel ranks read the same batches (else E_USAGE). trainer_step
 // calls it as the options say. Collective over the comm.

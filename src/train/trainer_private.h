@@ -28,12 +28,36 @@
 typedef struct trainer_pass {
     const schedule *list; // that runs
     const model *running; // the model of its passes
+    int next;             // number of the next instruction
     // nonfinite.c repeats a step to find the tensor that has a NaN or Inf. bad_row: the first row
     // of the plan that has one; -1: none.
     bool inspects;
     int bad_row;
     const graph_run_outputs *outputs; // receives predictions instead of the loss; NULL: the loss
 } trainer_pass;
+
+// A step that a program takes in parts (step_parts.c).
+typedef enum trainer_part { PART_NONE, PART_FORWARD, PART_BACKWARD, PART_STEP } trainer_part;
+
+typedef struct trainer_parts {
+    bool open;         // the step has begun and has not ended
+    trainer_part last; // the last part of the micro-batch
+    int micro;         // the micro-batch
+    double began;      // clock_seconds
+    // This rank's sums of the micro-batches before, if the host has read them.
+    bool knows_sums;
+    double loss, count;
+} trainer_parts;
+
+// The program's reduction of gradients (bucket_hook.c).
+typedef struct trainer_hooks {
+    trainer_hook run; // NULL: REDUCE_GRAD makes the planned calls
+    void *arg;
+    // While it runs: the bucket, and the planned calls in its place.
+    const trainer_bucket *bucket;
+    const schedule_call *call; // [calls]
+    int calls;
+} trainer_hooks;
 
 struct trainer {
     trainer_options o; // o.groups is `group` where the options have none
@@ -61,6 +85,8 @@ struct trainer {
     char *note;             // a warning for the user; NULL: none
 
     trainer_pass pass;
+    trainer_parts parts;
+    trainer_hooks hook;
 };
 
 static inline const device_ops *trainer_ops(const trainer *t)
@@ -116,6 +142,12 @@ typedef status (*run_fn)(trainer *t, const schedule_instr *x, err *e);
 // Executes schedule s of model m, which starts without written gradients and with free slots. Does not
 // wait for the streams at its end.
 status trainer_run(trainer *t, const schedule *s, const model *m, err *e);
+// The same in two calls: begins the list, and executes its instructions before number `end`.
+status trainer_run_begin(trainer *t, const schedule *s, const model *m, err *e);
+status trainer_run_to(trainer *t, int end, err *e);
+// trainer_step in two calls: begins the training list, and executes what is left of it. *out lacks the seconds.
+status trainer_step_begin(trainer *t, bool stop, err *e);
+status trainer_step_end(trainer *t, trainer_step_result *out, err *e);
 
 // step_state.c: changes the placement of weights and gradients
 status run_unshard(trainer *t, const schedule_instr *x, err *e);
@@ -125,6 +157,11 @@ status run_alloc_grad(trainer *t, const schedule_instr *x, err *e);
 status run_reduce_tied_grad(trainer *t, const schedule_instr *x, err *e);
 status run_reduce_grad(trainer *t, const schedule_instr *x, err *e);
 status run_all_gather_updated(trainer *t, const schedule_instr *x, err *e);
+
+// bucket_hook.c Reduces the full gradients of x's bucket by the program's hook, which stands for the last of `calls`
+// calls at c: those over the bucket's parameter group. The earlier ones are issued.
+status trainer_run_hook(trainer *t, const schedule_instr *x, const schedule_call *c, int calls,
+                        float *gradients, err *e);
 
 // step_update.c Adds the squares of a bucket's reduced gradients to the sums on stream `on`. Of rows
 // that several ranks have in full, this rank adds its share.

@@ -656,19 +656,28 @@ done:
     return result;
 }
 
-// Reads the file of a reader with given values.
+// Takes all of what was parsed, with given values over it.
+static status take_root(dialect_reader *r, yaml_node *root, const dialect_given *given,
+                        size_t count, err *e)
+{
+    status result = OK;
+    r->root = root;
+    if (root->kind == NODE_MAP) {
+        TRY(dialect_keep_last(r, root, e));
+        TRY(dialect_add_begun(r->of, root, e));
+        TRY(dialect_put_given(root, given, count, e));
+    }
+    TRY(take_tree(r, root, e));
+done:
+    return result;
+}
+
 status dialect_read_with(dialect_reader r, const dialect_given *given, size_t count, err *e)
 {
     status result = OK;
     yaml_node *root = NULL;
     TRY(parse_file(&r, &root, e));
-    r.root = root;
-    if (root->kind == NODE_MAP) {
-        TRY(dialect_keep_last(&r, root, e));
-        TRY(dialect_add_begun(r.of, root, e));
-        TRY(dialect_put_given(root, given, count, e));
-    }
-    TRY(take_tree(&r, root, e));
+    TRY(take_root(&r, root, given, count, e));
 done:
     yaml_node_free(root);
     return result;
@@ -690,6 +699,18 @@ status dialect_read_values(const dialect *d, const char *path, const dialect_giv
 {
     const dialect_reader r = {.of = d, .file = path, .out = out, .values_only = true};
     return dialect_read_with(r, given, count, e);
+}
+
+status dialect_read_text(const dialect *d, const char *content, translation *out, err *e)
+{
+    status result = OK;
+    yaml_node *root = NULL;
+    dialect_reader r = {.of = d, .file = d->name, .out = out};
+    TRY(parse(d, d->name, content, strlen(content), &root, e));
+    TRY(take_root(&r, root, NULL, 0, e));
+done:
+    yaml_node_free(root);
+    return result;
 }
 
 status dialect_read_args(const dialect *d, int argc, char *const *argv, translation *out, err *e)

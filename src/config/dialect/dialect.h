@@ -133,6 +133,8 @@ extern const dialect *const DIALECTS[];
 // Read a file, or arguments. Settings and remarks are added to *out. E_USAGE with one line
 // "file:line: key: found …; valid: …".
 status dialect_read_file(const dialect *d, const char *path, translation *out, err *e);
+// Reads a file's text from memory; messages have the dialect's name for the file's.
+status dialect_read_text(const dialect *d, const char *content, translation *out, err *e);
 status dialect_read_args(const dialect *d, int argc, char *const *argv, translation *out, err *e);
 // The same with values [count] that win over those of the file. Path NULL: with these alone. A remark or an error at
 // such a value names it as the option --accelerate.num_processes.
