@@ -20,6 +20,7 @@ typedef struct yaml_builder {
     int keys[DEPTH_MAX]; // of a map: its keys so far
     int depth;
     int documents;
+    bool repeats; // a key may be given twice in one map
 } yaml_builder;
 
 // For patterns such as *.bias, which YAML takes for an alias.
@@ -80,7 +81,7 @@ static status add_value(yaml_builder *b, yaml_node *n, err *e)
         n->key = b->key[b->depth - 1];
         n->line = b->key_line[b->depth - 1];
         b->key[b->depth - 1] = NULL;
-        if (earlier)
+        if (earlier && !b->repeats)
             FAIL(E_USAGE, "%s:%d: key %s is given twice; the first is in line %d", b->name, n->line,
                  n->key, earlier->line);
     }
@@ -155,14 +156,14 @@ static status take_event(yaml_builder *b, const yaml_event_t *event, err *e)
     }
 }
 
-status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node **out, err *e)
+static status parse(yaml_builder b, yaml_node **out, err *e)
 {
     status result = OK;
-    yaml_builder b = {.name = name, .content = s, .bytes = bytes};
+    const char *const name = b.name;
     yaml_parser_t parser;
     bool ended = false;
     if (!yaml_parser_initialize(&parser)) return err_set(e, E_MEMORY, "no memory for %s", name);
-    yaml_parser_set_input_string(&parser, (const unsigned char *)s, bytes);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)b.content, b.bytes);
     while (!ended) {
         yaml_event_t event;
         if (!yaml_parser_parse(&parser, &event)) {
@@ -187,4 +188,16 @@ done:
     yaml_node_free(b.root);
     yaml_parser_delete(&parser);
     return result;
+}
+
+status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node **out, err *e)
+{
+    return parse((yaml_builder){.name = name, .content = s, .bytes = bytes}, out, e);
+}
+
+status yaml_node_parse_repeats(const char *name, const char *s, size_t bytes, yaml_node **out,
+                               err *e)
+{
+    const yaml_builder b = {.name = name, .content = s, .bytes = bytes, .repeats = true};
+    return parse(b, out, e);
 }

@@ -23,6 +23,9 @@ typedef struct yaml_node {
 // Reads one YAML document; an empty document becomes an empty map. E_USAGE "name:line:column: …"
 // for broken YAML, a key given twice in one map, an alias, or a second document.
 status yaml_node_parse(const char *name, const char *s, size_t bytes, yaml_node **out, err *e);
+// The same of a text that may give a key twice in one map; both stand in the map.
+status yaml_node_parse_repeats(const char *name, const char *s, size_t bytes, yaml_node **out,
+                               err *e);
 status yaml_node_scalar(const char *s, int line, yaml_node **out, err *e);
 status yaml_node_list(int line, yaml_node **out, err *e);
 // A copy of the node and of all nodes below it, without those after it.

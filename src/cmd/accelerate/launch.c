@@ -219,6 +219,16 @@ done:
     return result;
 }
 
+// Refuses here what each rank would refuse.
+static status check_job(const launch_start *s, err *e)
+{
+    translation meaning = {.setting = NULL};
+    const status result =
+        dialect_read_given(dialect_find("accelerate"), s->file, s->given, s->givens, &meaning, e);
+    translation_clear(&meaning);
+    return result;
+}
+
 // train JOB --accelerate FILE --accelerate.KEY=VALUE ... and the user's own keys, which win.
 static status write_job(launch_start *s, err *e)
 {
@@ -345,6 +355,7 @@ static int start(launch_start *s)
     }
     TRY(check_ranks(s, machines, processes, e));
     if (is_job(s)) {
+        TRY(check_job(s, e));
         TRY(write_job(s, e));
         TRY(launch_add_devices(s->values.effective, &s->variables, e));
     } else {

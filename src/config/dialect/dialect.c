@@ -560,7 +560,6 @@ static status take_tree(const dialect_reader *r, yaml_node *root, err *e)
         return err_set(e, E_USAGE, "%s: found a %s; valid: the keys of %s", r->file,
                        root->kind == NODE_LIST ? "list" : "word", r->of->system);
     TRY(rename_sections(r, root, e));
-    TRY(dialect_add_begun(r->of, root, e));
     if (r->of->begin) TRY(r->of->begin(r, root, e));
     TRY(walk(r, root, "", r->of->ignores_other, e));
     TRY(take_defaults(r, e));
@@ -583,7 +582,7 @@ static status parse_file(const dialect *d, const char *path, yaml_node **out, er
     else if (d->is_json)
         TRY(dialect_parse_json(path, content, bytes, out, e));
     else
-        TRY(yaml_node_parse(path, content, bytes, out, e));
+        TRY(yaml_node_parse_repeats(path, content, bytes, out, e));
 done:
     free(content);
     return result;
@@ -595,8 +594,12 @@ static status read_file(dialect_reader r, const dialect_given *given, size_t cou
     status result = OK;
     yaml_node *root = NULL;
     TRY(parse_file(r.of, r.file, &root, e));
-    if (root->kind == NODE_MAP) TRY(dialect_put_given(root, given, count, e));
     r.root = root;
+    if (root->kind == NODE_MAP) {
+        TRY(dialect_keep_last(&r, root, e));
+        TRY(dialect_add_begun(r.of, root, e));
+        TRY(dialect_put_given(root, given, count, e));
+    }
     TRY(take_tree(&r, root, e));
 done:
     yaml_node_free(root);

@@ -16,6 +16,50 @@ static yaml_node *find_entry(const yaml_node *map, const char *name, size_t byte
     return NULL;
 }
 
+static void remove_entry(yaml_node *map, yaml_node *n)
+{
+    yaml_node *before = NULL;
+    for (yaml_node *c = map->first; c != n; c = c->next) before = c;
+    *(before ? &before->next : &map->first) = n->next;
+    if (map->last == n) map->last = before;
+    n->next = NULL;
+    yaml_node_free(n);
+}
+
+static bool is_repeated(const yaml_node *n)
+{
+    for (const yaml_node *later = n->next; later; later = later->next)
+        if (strcmp(later->key, n->key) == 0) return true;
+    return false;
+}
+
+static status keep_last(const dialect_reader *r, yaml_node *map, const char *section, err *e)
+{
+    status result = OK;
+    text path = {0};
+    for (yaml_node *n = map->first, *next; n; n = next) {
+        next = n->next;
+        text_clear(&path);
+        text_addf(&path, "%s%s%s", section, *section ? "." : "", n->key);
+        TRY(text_check(&path, e));
+        if (is_repeated(n)) {
+            TRY(dialect_remark_on(r, path.chars, true, e, "given twice; %s takes the last value",
+                                  r->of->system));
+            remove_entry(map, n);
+        } else if (n->kind == NODE_MAP) {
+            TRY(keep_last(r, n, path.chars, e));
+        }
+    }
+done:
+    text_clear(&path);
+    return result;
+}
+
+status dialect_keep_last(const dialect_reader *r, yaml_node *root, err *e)
+{
+    return keep_last(r, root, "", e);
+}
+
 static status add_entry(yaml_node *map, const char *name, size_t bytes, int line, yaml_node **out,
                         err *e)
 {

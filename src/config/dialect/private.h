@@ -28,6 +28,12 @@
 #define NOTHING(path, kind, default, why) UNEQUAL(path, kind, default, EFFECT_NOTHING, why)
 #define LOST(path, kind, default, why)    UNEQUAL(path, kind, default, EFFECT_LOST, why)
 #define REFUSED(path, kind, default, why) UNEQUAL(path, kind, default, EFFECT_REFUSED, why)
+// The same where the value `equal` loses nothing, and they have no default.
+#define UNEQUAL_BUT(path, kind, equal, what, why)                                                  \
+    {                                                                                              \
+        .theirs = (path), .type = (kind), .effect = (what), .note = (why), .same = (equal),        \
+        .low = -1e300                                                                              \
+    }
 // A section whose unknown keys are errors, and one whose unknown keys their reader ignores.
 #define SECTION(path)                                                                              \
     {                                                                                              \
@@ -40,6 +46,8 @@
 
 enum { LINE_OPTION = -1 }; // the line of a value that an option gives
 
+// Leaves out all but the last of the values that a file gives a key, as PyYAML does, with a remark.
+status dialect_keep_last(const dialect_reader *r, yaml_node *root, err *e);
 // Puts given values [count] into a tree. Their line is LINE_OPTION, or that of the "auto" which they stand for.
 status dialect_put_given(yaml_node *root, const dialect_given *given, size_t count, err *e);
 // Replaces what stands at a path, whose line stays; "null" leaves it out. Does nothing where nothing stands there.
