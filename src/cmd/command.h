@@ -29,7 +29,9 @@ extern const command command_train, command_explain, command_plan, command_data,
     command_eval, command_predict, command_checkpoint, command_curve, command_bench, command_help,
     command_completion, command_version, command_run, command_torchrun, command_launch,
     command_deepspeed, command_translate, command_accelerate;
-extern const command command_accelerate_launch;
+extern const command command_accelerate_launch, command_accelerate_config, command_accelerate_env,
+    command_accelerate_estimate, command_accelerate_merge, command_accelerate_test,
+    command_accelerate_to_fsdp2;
 extern const command command_data_prepare, command_data_inspect;
 extern const command command_bench_train, command_bench_all_reduce, command_bench_reduce_scatter,
     command_bench_all_gather, command_bench_broadcast, command_bench_sendrecv, command_bench_reduce,

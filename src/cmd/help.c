@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 100, NAME_COLUMNS = 22 };
+enum { COLUMNS = 100, NAME_COLUMNS = 28 };
 
 void help_wrap(const char *sentences, int indent, FILE *out)
 {

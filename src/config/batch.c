@@ -108,8 +108,14 @@ status batch_take_accumulation(job *j, const mesh *m, err *e)
 {
     status result = OK;
     setting *global = &j->values->rows[key_index("train.global_batch")];
-    const int64_t unit = unit_of(j, mesh_data_ranks(m));
+    const setting *times = settings_of(j->values, "train.accumulation");
     if (!j->train.accumulation) return OK;
+    // Another system's default gives way to a batch and a micro-batch of the job.
+    if (setting_is_given(global) && j->train.micro_batch &&
+        setting_is_their_default(j->values, times))
+        j->train.accumulation = 0;
+    if (!j->train.accumulation) return OK;
+    const int64_t unit = unit_of(j, mesh_data_ranks(m));
     if (follows_ranks(j)) {
         if (!j->train.micro_batch)
             KEY_ERROR("train.accumulation",

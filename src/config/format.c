@@ -54,17 +54,24 @@ static void format_parts(const void *owner, const job_key *k, text *out)
 {
     const dataset_source *parts = *(dataset_source *const *)value_of(owner, k);
     size_t count = *(const size_t *)((const char *)owner + k->count_offset);
-    bool weighted = false;
-    for (size_t i = 0; i < count; i++) weighted = weighted || parts[i].weight != 1;
-    bool bare = count == 1 && !weighted;
+    bool plain = true;
+    for (size_t i = 0; i < count; i++) plain = plain && parts[i].weight == 1 && parts[i].to == 0;
+    bool bare = count == 1 && plain;
     text_add(out, bare ? "" : "[");
     for (size_t i = 0; i < count; i++) {
         text_add(out, i ? ", " : "");
-        text_add(out, weighted ? "{path: " : "");
+        text_add(out, plain ? "" : "{path: ");
         yaml_node_quote(parts[i].path, out);
-        if (!weighted) continue;
+        if (plain) continue;
         text_add(out, ", weight: ");
         text_add_number(out, parts[i].weight);
+        if (parts[i].to > 0) {
+            text_add(out, ", documents: [");
+            text_add_number(out, parts[i].from);
+            text_add(out, ", ");
+            text_add_number(out, parts[i].to);
+            text_add(out, "]");
+        }
         text_add(out, "}");
     }
     text_add(out, bare ? "" : "]");
@@ -233,7 +240,7 @@ void value_describe_valid(const job_key *k, text *out)
         text_add(out, "a list of parameter groups, as [{match: \"*.bias\", weight_decay: 0}]");
         break;
     case KEY_PARTS:
-        text_add(out, "a path, mock, or a list of paths or {path, weight}");
+        text_add(out, "a path, mock, or a list of paths or {path, weight, documents}");
         break;
     case KEY_BETAS:
         text_add(out, "two numbers from 0 to below 1, as [0.9, 0.95]");

@@ -212,6 +212,10 @@ void job_write_yaml(const job *j, text *out);
 // config.json. With `json`, one object of {"value", "origin"} by dotted path.
 void job_explain(const job *j, bool json, text *out);
 
+// Appends what configurations of other systems over the job hold beside its keys: a line for each, or with `json` the list
+// "other_systems" of {"text", "lost"} behind a comma.
+void job_explain_remarks(const job *j, bool json, text *out);
+
 // Appends the job file that configurations of another system mean: file[files] of `dialect` (deepspeed, accelerate, …),
 // under the keys of argv. Each line says where it comes from; comments say what has no equal. The job is checked as a whole
 // where it names a model and data. `json`: one object {"settings", "remarks", "effective"}, in which `effective` has their

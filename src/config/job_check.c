@@ -49,15 +49,14 @@ done:
     return result;
 }
 
-// Refuses parameters of another optimizer, schedule, hook or precision, which would have no effect.
-static status check_applies(const job *j, err *e)
+status job_check_applies(job *j, err *e)
 {
     status result = OK;
     for (int i = 0; i < JOB_KEY_COUNT; i++) {
         const job_key *k = &JOB_KEYS[i];
         if (!given(j, k->path) || key_applies(k, j)) continue;
         if (settings_of(j->values, k->path)->from == ORIGIN_DIALECT) {
-            setting_drop(&j->values->rows[i]); // other systems' files hold sections that are off
+            setting_drop(&j->values->rows[i]);
             continue;
         }
         if (k->schedules)
@@ -105,7 +104,7 @@ static status check_data(job *j, err *e)
     if (!j->own.train && !j->data.trains)
         KEY_ERROR("data.train",
                   "not given; valid: PREFIX of token shards, a *.safetensors file, mock, "
-                  "or a list of {path, weight}");
+                  "or a list of {path, weight, documents}");
     if (j->own.model) goto done; // tracing the model checks its sequence length
     if (c->family->reads_vectors) {
         if (given(j, "data.seq_len") && j->data.seq_len != 1)
@@ -258,7 +257,7 @@ status job_check(job *j, err *e)
 {
     status result = OK;
     TRY(check_length(j, e));
-    TRY(check_applies(j, e));
+    TRY(job_check_applies(j, e));
     TRY(check_paths(j, e));
     TRY(check_data(j, e));
     TRY(job_check_parallel(j, e));

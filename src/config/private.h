@@ -13,6 +13,10 @@ status job_new(const char *file, job **out, err *e);
 status job_start(const char *file, const job_own *own, job **out, err *e);
 status job_set_all(job *j, err *e);
 
+// Refuses parameters of another optimizer, schedule, hook or precision; drops those that other systems' files give,
+// which hold sections that are off.
+status job_check_applies(job *j, err *e);
+
 // Fills job.model from its settings and config.json. E_USAGE with file, line and key.
 status job_read_model(job *j, err *e);
 

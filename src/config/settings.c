@@ -233,6 +233,13 @@ done:
     return result;
 }
 
+bool setting_is_their_default(const job_values *v, const setting *s)
+{
+    for (size_t i = 0; s->from == ORIGIN_DIALECT && i < v->theirs.settings; i++)
+        if (strcmp(v->theirs.setting[i].key, s->path) == 0) return v->theirs.setting[i].is_default;
+    return false;
+}
+
 status settings_read_file(job_values *v, err *e)
 {
     status result = OK;

@@ -81,6 +81,8 @@ const setting *settings_of(const job_values *v, const char *path); // `path` mus
 // The origin of item `item` of a row's list, whose line is `line`. `path` names the item in errors.
 setting setting_item(const setting *list, int item, int line, char *path);
 bool setting_is_given(const setting *s);
+// Returns whether the value is another system's default, which its file does not give.
+bool setting_is_their_default(const job_values *v, const setting *s);
 bool setting_is_auto(const setting *s); // not given, or the word auto
 void setting_drop(setting *s);          // becomes not given
 // Puts the origin of a setting and its key before the text of *e: "job.yaml:3: train.steps: ".

@@ -27,6 +27,15 @@ static void add_comment(const char *s, text *out)
     }
 }
 
+// The text that begins with the path of a file, without the file's folder.
+static const char *without_folder(const char *s)
+{
+    const char *name = s;
+    for (const char *colon = strchr(s, ':'); colon && s < colon; s++)
+        if (*s == '/') name = s + 1;
+    return name;
+}
+
 static void add_remarks(const translation *t, bool lost, const char *title, text *out)
 {
     bool titled = false;
@@ -34,8 +43,18 @@ static void add_remarks(const translation *t, bool lost, const char *title, text
         if (t->remark[i].lost != lost) continue;
         if (!titled) text_addf(out, "#\n# %s\n", title);
         titled = true;
-        add_comment(t->remark[i].text, out);
+        add_comment(without_folder(t->remark[i].text), out);
     }
+}
+
+static void add_autos(const translation *t, text *out)
+{
+    text line = {0};
+    if (!t->autos.bytes) return;
+    text_addf(&line, "Is auto, so that the job's own value holds: %s", t->autos.chars);
+    text_add(out, "#\n");
+    add_comment(line.chars ? line.chars : "", out);
+    text_clear(&line);
 }
 
 // Adds the sections of a path that are not open yet, and returns its last word. `open` is the path of the open section.
@@ -65,7 +84,7 @@ static void add_line(const job_values *v, const setting *s, text *open, text *ou
     yaml_node_text(s->value, &line);
     setting_describe(v, s, &from);
     text_addf(out, "%-*s # %s\n", COMMENT_COLUMN, line.chars ? line.chars : "",
-              from.chars ? from.chars : "");
+              from.chars ? without_folder(from.chars) : "");
     if (line.failed || from.failed || open->failed) text_fail(out);
     text_clear(&line);
     text_clear(&from);
@@ -107,6 +126,7 @@ static void add_head(const job *j, const dialect *d, int files, char *const *fil
             out);
     add_remarks(&j->values->theirs, true, "Has no equal:", out);
     add_remarks(&j->values->theirs, false, "Needs no setting:", out);
+    add_autos(&j->values->theirs, out);
     text_add(out, "\n");
 }
 
@@ -141,6 +161,24 @@ static void add_json(const job_values *v, text *out)
     json_decref(root);
 }
 
+void job_explain_remarks(const job *j, bool json, text *out)
+{
+    const translation *t = &j->values->theirs;
+    text_add(out, json ? ",\"other_systems\":[" : t->remarks ? "\n" : "");
+    for (size_t i = 0; i < t->remarks; i++) {
+        const dialect_remark *x = &t->remark[i];
+        text_add(out, !json ? x->lost ? "no equal: " : "no setting needed: "
+                      : i   ? ",{\"text\":"
+                            : "{\"text\":");
+        if (json)
+            text_add_json(out, x->text);
+        else
+            text_add(out, x->text);
+        text_add(out, !json ? "\n" : x->lost ? ",\"lost\":true}" : ",\"lost\":false}");
+    }
+    if (json) text_add(out, "]");
+}
+
 static status no_dialect(const char *name, err *e)
 {
     text valid = {0};
@@ -173,6 +211,7 @@ status job_translate(const char *name, int files, char *const *file, int argc, c
     TRY(settings_take_dialects(j->values, false, e));
     TRY(settings_read_args(j->values, argc, argv, &flags, e));
     TRY(job_set_all(j, e));
+    TRY(job_check_applies(j, e));
     if (names_model(j) && is_given(j, "data.train")) {
         TRY(job_read_model(j, e));
         TRY(job_check(j, e));

@@ -173,17 +173,35 @@ static status set_betas(double *out, const job_key *k, const yaml_node *n, err *
     return OK;
 }
 
-// Reads one entry of data.train: a path, or {path, weight}.
+// Reads [from, to], shares of a shard's documents.
+static status read_documents(const yaml_node *n, dataset_source *out, err *e)
+{
+    const yaml_node *from = n->kind == NODE_LIST ? n->first : NULL, *to = from ? from->next : NULL;
+    if (to && !to->next && from->kind == NODE_SCALAR && to->kind == NODE_SCALAR &&
+        text_to_double(from->scalar, &out->from) && text_to_double(to->scalar, &out->to) &&
+        out->from >= 0 && out->from < out->to && out->to <= 1)
+        return OK;
+    text found = {0};
+    yaml_node_text(n, &found);
+    err_set(e, E_USAGE,
+            "found documents %.*s; valid: [from, to], shares of the documents from 0 to 1",
+            TEXT_CUT(found.chars ? found.chars : "", 60));
+    text_clear(&found);
+    return E_USAGE;
+}
+
+// Reads one entry of data.train: a path, or {path, weight, documents}.
 static status read_part(const job_key *k, const yaml_node *n, dataset_source *out, err *e)
 {
-    const yaml_node *path = n, *weight = NULL;
+    const yaml_node *path = n, *weight = NULL, *documents = NULL;
     out->weight = 1;
     if (n->kind == NODE_MAP) {
         path = yaml_node_entry(n, "path");
         weight = yaml_node_entry(n, "weight");
+        documents = yaml_node_entry(n, "documents");
         for (const yaml_node *c = n->first; c; c = c->next)
-            if (c != path && c != weight)
-                return err_set(e, E_USAGE, "found key %s; valid: path, weight", c->key);
+            if (c != path && c != weight && c != documents)
+                return err_set(e, E_USAGE, "found key %s; valid: path, weight, documents", c->key);
     }
     if (!path || path->kind != NODE_SCALAR || yaml_node_is_null(path) || !path->scalar[0])
         return refuse(k, n, e);
@@ -191,6 +209,7 @@ static status read_part(const job_key *k, const yaml_node *n, dataset_source *ou
                    out->weight <= 0))
         return err_set(e, E_USAGE, "found weight %.*s; valid: a number > 0",
                        TEXT_CUT(weight->scalar ? weight->scalar : "that is no number", 60));
+    if (documents && read_documents(documents, out, e) != OK) return E_USAGE;
     bool mock = strcmp(path->scalar, "mock") == 0; // a file of that name is ./mock
     return mock ? text_copy("mock", (char **)&out->path, e)
                 : value_absolute(path->scalar, (char **)&out->path, e);

@@ -1,4 +1,5 @@
-// yaml_node.h -- a YAML document as a tree whose nodes have line numbers. Private to config/.
+// yaml_node.h -- a YAML document as a tree whose nodes have line numbers. config/ reads job files and those of other systems with
+// it, cmd/accelerate/ the files that it rewrites.
 #ifndef TRIREME_CONFIG_YAML_NODE_H
 #define TRIREME_CONFIG_YAML_NODE_H
 

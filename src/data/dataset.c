@@ -25,6 +25,10 @@ static status sources_check(const dataset_source *sources, size_t count, err *e)
         return err_set(e, E_USAGE,
                        "data: no path, valid is a shard prefix, a list of {path, "
                        "weight}, a .safetensors file or mock");
+    for (size_t i = 0; i < count; i++)
+        if (sources[i].to > 0 && (is_mock(sources[i].path) || is_vectors(sources[i].path)))
+            return err_set(e, E_USAGE, "data: documents of %s: only token shards have documents",
+                           sources[i].path);
     for (size_t i = 0; i < count && count > 1; i++) {
         const dataset_source *p = &sources[i];
         if (is_mock(p->path) || is_vectors(p->path))
@@ -65,6 +69,18 @@ status dataset_check_starts(const int32_t *start, int64_t count, err *e)
                 "the document of position %" PRId64 " begins at %" PRId32 "; valid: %" PRId64 "%s",
                 i, start[i], i, i > 0 ? ", or where that of the last position begins" : "");
     return OK;
+}
+
+status dataset_order_as_megatron(dataset *d, uint64_t seed, uint64_t samples, err *e)
+{
+    if (!d->order_as_megatron)
+        return err_set(e, E_USAGE, "data.order: found megatron; it needs token shards");
+    if (seed > UINT32_MAX)
+        return err_set(e, E_USAGE,
+                       "train.seed: found %" PRIu64
+                       "; valid with data.order megatron: 0 to %" PRIu32,
+                       seed, UINT32_MAX);
+    return d->order_as_megatron(d, seed, samples, e);
 }
 
 void dataset_close(dataset *d)

@@ -43,6 +43,8 @@ struct dataset {
     // none after it. Thread-safe.
     status (*read_own)(dataset *d, int rank, int ranks, uint64_t index, void *inputs, void *labels,
                        bool *ended, err *e);
+    // NULL, or the function behind dataset_order_as_megatron.
+    status (*order_as_megatron)(dataset *d, uint64_t seed, uint64_t samples, err *e);
     void (*close)(dataset *d);
 };
 
@@ -50,6 +52,9 @@ struct dataset {
 typedef struct dataset_source {
     const char *path;
     double weight; // its share of a blend, relative to the others
+    // Of a shard: the documents from share `from` to share `to` of all, 0 <= from < to <= 1; `to` 0: all documents. The
+    // first and the last are rounded as Megatron-LM rounds those of its splits.
+    double from, to;
 } dataset_source;
 
 // Opens the kind of dataset that the sources name: the single path "mock", a *.safetensors file, or
@@ -63,6 +68,11 @@ typedef struct dataset_source {
 status dataset_open(const dataset_source *sources, size_t count, int64_t seq_len, int32_t vocab,
                     uint64_t seed, uint64_t mock_samples, dataset **out, err *e);
 void dataset_close(dataset *d); // NULL allowed
+
+// Puts the samples of token shards in the order of Megatron-LM's GPTDataset (megatron_order.h), and of its BlendedDataset
+// for several, for a run of `samples` samples. The data set has at least so many samples after it. No sample may have been read. E_USAGE for
+// other data, and for a seed above 2^32 - 1.
+status dataset_order_as_megatron(dataset *d, uint64_t seed, uint64_t samples, err *e);
 
 // Checks where documents begin: start [count] is the second half of a sample's inputs. A document begins at
 // position 0, and at each later position the same one goes on, or another one begins. E_USAGE names the

@@ -8,12 +8,13 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "data/twister.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { FEISTEL_ROUNDS = 8, MT_WORDS = 624, MT_SHIFT = 397 };
+enum { FEISTEL_ROUNDS = 8 };
 
 struct sampler {
     sampler_order order;
@@ -83,53 +84,14 @@ static uint64_t shuffle(const sampler *s, uint64_t epoch, uint64_t position)
     return position;
 }
 
-// MT19937 (Matsumoto and Nishimura, 1998), which PyTorch's randperm uses on CPUs.
-typedef struct sampler_twister {
-    uint32_t word[MT_WORDS];
-    int next;
-} sampler_twister;
-
-static void sampler_twister_seed(sampler_twister *m, uint32_t seed)
-{
-    m->word[0] = seed;
-    for (uint32_t i = 1; i < MT_WORDS; i++)
-        m->word[i] = 1812433253u * (m->word[i - 1] ^ (m->word[i - 1] >> 30)) + i;
-    m->next = MT_WORDS;
-}
-
-static void twister_refill(sampler_twister *m)
-{
-    for (int i = 0; i < MT_WORDS; i++) {
-        uint32_t y = (m->word[i] & 0x80000000u) | (m->word[(i + 1) % MT_WORDS] & 0x7fffffffu);
-        m->word[i] = m->word[(i + MT_SHIFT) % MT_WORDS] ^ (y >> 1) ^ (y & 1 ? 0x9908b0dfu : 0);
-    }
-    m->next = 0;
-}
-
-static uint32_t twister_draw(sampler_twister *m)
-{
-    if (m->next == MT_WORDS) twister_refill(m);
-    uint32_t y = m->word[m->next++];
-    y ^= y >> 11;
-    y ^= (y << 7) & 0x9d2c5680u;
-    y ^= (y << 15) & 0xefc60000u;
-    return y ^ (y >> 18);
-}
-
-static uint64_t twister_draw_wide(sampler_twister *m)
-{
-    uint64_t high = twister_draw(m);
-    return high << 32 | twister_draw(m);
-}
-
 // torch.randperm(N) of a CPU generator with seed + epoch. From 2^32/20 samples on, PyTorch draws 64
 // bits so that the remainder is not biased, and uses the inside-out form of the shuffle.
 static void torch_permutation(sampler *s, uint64_t epoch)
 {
-    sampler_twister m;
+    twister m;
     uint32_t *p = s->permutation;
     uint64_t n = s->samples;
-    sampler_twister_seed(&m, (uint32_t)(s->seed + epoch));
+    twister_seed(&m, (uint32_t)(s->seed + epoch));
     bool narrow = n < UINT32_MAX / 20;
     for (uint64_t i = 0; i < n; i++) p[i] = (uint32_t)i;
     for (uint64_t i = 0; narrow && i + 1 < n; i++) {
@@ -154,7 +116,7 @@ static uint64_t torch_epoch_positions(const sampler *s)
 
 uint64_t sampler_sample(sampler *s, uint64_t position)
 {
-    if (s->order == ORDER_SEQUENTIAL) return position % s->samples;
+    if (s->order == ORDER_SEQUENTIAL || s->order == ORDER_MEGATRON) return position % s->samples;
     if (s->order == ORDER_SHUFFLE) return shuffle(s, position / s->samples, position % s->samples);
     uint64_t positions = torch_epoch_positions(s), epoch = position / positions;
     if (!s->built || s->epoch != epoch) torch_permutation(s, epoch);

@@ -262,6 +262,12 @@ static uint64_t sequence_first(const tokens *t, uint64_t sequence)
     return sequence == t->sequences ? t->count : get_u64(t->offsets + 8 * sequence) / t->id_bytes;
 }
 
+void tokens_sequence(const tokens *t, uint64_t s, uint64_t *first, uint64_t *length)
+{
+    *first = sequence_first(t, s);
+    *length = (uint64_t)get_i32(t->lengths + 4 * s);
+}
+
 void tokens_document(const tokens *t, uint64_t d, uint64_t *first, uint64_t *length)
 {
     *first = sequence_first(t, get_u64(t->borders + 8 * d));

@@ -21,6 +21,8 @@ uint64_t tokens_sequences(const tokens *t);
 dtype tokens_dtype(const tokens *t);
 // The first token of document d (< documents) and its number of tokens.
 void tokens_document(const tokens *t, uint64_t d, uint64_t *first, uint64_t *length);
+// The same of sequence s (< sequences); a document has one sequence or more.
+void tokens_sequence(const tokens *t, uint64_t s, uint64_t *first, uint64_t *length);
 // Copies ids [first, first + count) to out [count]. The range must lie within tokens_count. An int64
 // id that does not fit int32 becomes -1. Thread-safe.
 void tokens_read(const tokens *t, uint64_t first, size_t count, int32_t *out);

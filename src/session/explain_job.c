@@ -197,6 +197,7 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     TRY(memory_estimate_plan(&o, &base, &p, &s, &params, &flops, e));
     if (x->json) text_add(out, "{\"job\":");
     job_explain(j, x->json, out);
+    job_explain_remarks(j, x->json, out);
     if (x->json)
         text_addf(out, ",\"params\":%llu,\"rank\":%d,\"flops_per_rank_and_step\":%.17g",
                   (unsigned long long)params, x->rank, flops);

@@ -122,6 +122,10 @@ static status open_all(job *j, const session_own_inputs *own, session_inputs *ou
     TRY(session_inputs_check_tokenizers(j, out, e));
     warn_of_epochs(j, out);
     TRY(job_resolve_steps(j, out->train->samples, e));
+    if (j->data.order == ORDER_MEGATRON)
+        TRY(dataset_order_as_megatron(
+            out->train, j->train.seed, (uint64_t)j->train.steps * (uint64_t)j->train.global_batch,
+            e));
     warn_of_warmup(j, out);
 done:
     return result;

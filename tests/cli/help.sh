@@ -21,10 +21,10 @@ ok "$trireme" help
 cp stdout list
 listed 0 | names >commands
 listed 1 | names >planned
-for name in train explain plan 'data prepare' 'data inspect' generate eval 'checkpoint show' 'checkpoint verify' curve 'bench all_reduce' 'bench train' 'bench scaling' 'bench link' run torchrun launch deepspeed help completion; do
+for name in train explain plan 'data prepare' 'data inspect' generate eval 'checkpoint show' 'checkpoint verify' curve 'bench all_reduce' 'bench train' 'bench scaling' 'bench link' run torchrun launch deepspeed 'accelerate config' 'accelerate env' 'accelerate estimate-memory' help completion; do
     grep -qx "$name" commands || fail "help does not list $name"
 done
-for name in 'accelerate launch' 'ilab model train' 'checkpoint export' 'checkpoint import' doctor env topo top; do
+for name in 'ilab model train' 'checkpoint export' 'checkpoint import' doctor env topo top; do
     grep -qx "$name" planned || fail "help does not say that $name is planned"
     expect_none 'both there and planned' "$(grep -x "$name" commands)"
     refused 2 "^trireme: $name is planned, not written yet" "$trireme" $name --anything
@@ -48,7 +48,7 @@ while read -r name; do
     cp stdout long
     for ways in "help $name" "$name -h" "$name somewhere -h" "$name --json --help"; do
         # What follows the name of a program is the program's own.
-        case $ways in 'run somewhere -h' | 'torchrun somewhere -h' | 'launch somewhere -h' | 'deepspeed somewhere -h') continue ;; esac
+        case $ways in 'run somewhere -h' | 'torchrun somewhere -h' | 'launch somewhere -h' | 'deepspeed somewhere -h' | 'accelerate launch somewhere -h') continue ;; esac
         ok "$trireme" $ways
         expect_same stdout long
     done

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "cmd/accelerate/accelerate.h"
+#include "cmd/accelerate/accelerate_file.h"
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 #include "cmd/run/run.h"

@@ -1,5 +1,5 @@
-// run.h -- the flags of `trireme run`, as they were given. Private to run*.c, and to deepspeed.c and
-// accelerate/launch.c, which fill a request of their own.
+// run.h -- the flags of `trireme run`, as they were given. Private to cmd/: deepspeed.c, accelerate/launch.c and
+// check/check_original.c fill a request of their own.
 #ifndef TRIREME_CMD_RUN_H
 #define TRIREME_CMD_RUN_H
 

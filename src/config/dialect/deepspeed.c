@@ -1,5 +1,6 @@
-// deepspeed.c -- the dialect of DeepSpeed's JSON (deepspeed 0.19, runtime/config.py and runtime/zero/config.py). Sizes are
-// numbers of elements. dialect.c reads it. See dialect.h.
+// deepspeed.c -- the dialect of DeepSpeed's JSON (deepspeed 0.19.6, runtime/config.py and runtime/zero/config.py; later
+// versions refuse elasticity, amp and others). Sizes are numbers of elements. dialect.c reads it. See dialect.h.
+// LONG: the table of DeepSpeed's keys, and below it what several of them decide together.
 #include "config/dialect/private.h"
 
 #include <string.h>
@@ -48,6 +49,17 @@ static status convert_elements(const dialect_reader *r, const dialect_row *row, 
     return text_check(out, e);
 }
 
+// At least two slots, which a transfer and an update need at once.
+static status convert_slots(const dialect_reader *r, const dialect_row *row, const yaml_node *n,
+                            text *out, err *e)
+{
+    int64_t slots = 0;
+    (void)r, (void)row;
+    const bool enough = text_to_count(n->scalar, &slots) && slots >= 2;
+    text_addf(out, "%lld", enough ? (long long)slots : 2LL);
+    return text_check(out, e);
+}
+
 // zero_optimization: true was stage 1 and false stage 0, before 2020.
 static status convert_legacy(const dialect_reader *r, const dialect_row *row, const yaml_node *n,
                              text *out, err *e)
@@ -60,16 +72,22 @@ static status convert_legacy(const dialect_reader *r, const dialect_row *row, co
     return text_check(out, e);
 }
 
-#define SCHEDULE(word, type, default)                                                              \
-    SETS("scheduler.params." word, type, default, "lr_schedule." word)
+#define SCHEDULE(word, kind)                                                                       \
+    SETS_WITH("scheduler.params." word, kind, NULL, "lr_schedule." word, .unquoted = true)
+// Their parameters have no defaults of the file; `value` is what loses nothing.
+#define REFUSED_UNLESS(path, kind, value, why)                                                     \
+    {                                                                                              \
+        .theirs = (path), .type = (kind), .effect = EFFECT_REFUSED, .same = (value),               \
+        .note = (why), .low = -1e300                                                               \
+    }
 
 // clang-format off
 static const dialect_row ROW[] = {
-    SETS_WITH("train_batch_size", DIALECT_WHOLE, NULL, "train.global_batch", .low = 1),
-    SETS_WITH("train_micro_batch_size_per_gpu", DIALECT_WHOLE, NULL, "train.micro_batch", .low = 1),
-    SETS_WITH("gradient_accumulation_steps", DIALECT_WHOLE, NULL, "train.accumulation", .low = 1),
+    SETS_WITH("train_batch_size", DIALECT_WHOLE, NULL, "train.global_batch", .low = 1, .unquoted = true),
+    SETS_WITH("train_micro_batch_size_per_gpu", DIALECT_WHOLE, NULL, "train.micro_batch", .low = 1, .unquoted = true),
+    SETS_WITH("gradient_accumulation_steps", DIALECT_WHOLE, NULL, "train.accumulation", .low = 1, .unquoted = true),
     NOTHING("managed_gradient_accumulation", DIALECT_BOOL, "true", "the plan places a step's end"),
-    SETS_WITH("gradient_clipping", DIALECT_NUMBER, "1.0", "train.clip_grad_norm", .states = true),
+    SETS_WITH("gradient_clipping", DIALECT_NUMBER, "1.0", "train.clip_grad_norm", .unquoted = true),
     NOTHING("steps_per_print", DIALECT_WHOLE, NULL, "a line is shown for each step, and log.jsonl has all"),
     NOTHING("prescale_gradients", DIALECT_BOOL, "false", "gradients are summed in fp32, which needs no scaling before it"),
     NOTHING("gradient_predivide_factor", DIALECT_NUMBER, "1.0", "gradients are summed in fp32, which needs no scaling before it"),
@@ -88,6 +106,7 @@ static const dialect_row ROW[] = {
     NOTHING("graph_harvesting", DIALECT_BOOL, "false", "launch.cuda_graphs records a step by itself"),
     NOTHING("zero_allow_untested_optimizer", DIALECT_BOOL, "false", "every optimizer works with every strategy"),
     NOTHING("zero_force_ds_cpu_optimizer", DIALECT_BOOL, "true", "every optimizer works with every strategy"),
+    NOTHING("allgather_size", DIALECT_WHOLE, NULL, "parallel.bucket_bytes serves both"),
     NOTHING("use_data_before_expert_parallelism", DIALECT_BOOL, "false", "it orders experts' ranks alone"),
     SETS_WITH("sequence_parallel_size", DIALECT_WHOLE, "1", "parallel.cp", .note = "Ulysses' all-to-all becomes context parallelism", .low = 1),
 
@@ -133,18 +152,17 @@ static const dialect_row ROW[] = {
     NOTHING("zero_optimization.load_from_fp32_weights", DIALECT_BOOL, "true", ALWAYS),
     NOTHING("zero_optimization.elastic_checkpoint", DIALECT_BOOL, "false", "every checkpoint loads on any number of ranks"),
     SECTION("zero_optimization.offload_param"),
-    SETS_WITH("zero_optimization.offload_param.device", DIALECT_WORD, "none", "parallel.offload.weights", .words = TIERS),
+    READ_WITH("zero_optimization.offload_param.device", DIALECT_WORD, "none", .words = TIERS),
     SETS("zero_optimization.offload_param.nvme_path", DIALECT_TEXT, NULL, "parallel.offload.path"),
-    SETS_WITH("zero_optimization.offload_param.buffer_count", DIALECT_WHOLE, "5", "parallel.offload.slots", .low = 2),
+    SETS_WITH("zero_optimization.offload_param.buffer_count", DIALECT_WHOLE, "5", "parallel.offload.slots", .convert = convert_slots),
     NOTHING("zero_optimization.offload_param.buffer_size", DIALECT_WHOLE, "100000000", PLANNED),
     NOTHING("zero_optimization.offload_param.max_in_cpu", DIALECT_WHOLE, "1000000000", PLANNED),
     NOTHING("zero_optimization.offload_param.pin_memory", DIALECT_BOOL, "true", ALWAYS),
     SECTION("zero_optimization.offload_optimizer"),
-    SETS_WITH("zero_optimization.offload_optimizer.device", DIALECT_WORD, "none", "parallel.offload.optimizer", .words = TIERS),
+    READ_WITH("zero_optimization.offload_optimizer.device", DIALECT_WORD, "none", .words = TIERS),
     SETS("zero_optimization.offload_optimizer.nvme_path", DIALECT_TEXT, NULL, "parallel.offload.path"),
-    SETS_WITH("zero_optimization.offload_optimizer.buffer_count", DIALECT_WHOLE, "4", "parallel.offload.slots", .low = 2),
+    SETS_WITH("zero_optimization.offload_optimizer.buffer_count", DIALECT_WHOLE, "4", "parallel.offload.slots", .convert = convert_slots),
     NOTHING("zero_optimization.offload_optimizer.pin_memory", DIALECT_BOOL, "true", ALWAYS),
-    NOTHING("zero_optimization.offload_optimizer.pipeline", DIALECT_BOOL, "false", ALWAYS),
     NOTHING("zero_optimization.offload_optimizer.pipeline_read", DIALECT_BOOL, "false", ALWAYS),
     NOTHING("zero_optimization.offload_optimizer.pipeline_write", DIALECT_BOOL, "false", ALWAYS),
     NOTHING("zero_optimization.offload_optimizer.fast_init", DIALECT_BOOL, "false", "no result depends on it"),
@@ -157,20 +175,10 @@ static const dialect_row ROW[] = {
     NOTHING("zero_optimization.stage3_prefetch_bucket_size", DIALECT_WHOLE, "50000000", FEW),
     NOTHING("zero_optimization.stage3_param_persistence_threshold", DIALECT_WHOLE, "100000", "small parameters are sharded with the rest of their block"),
     NOTHING("zero_optimization.stage3_model_persistence_threshold", DIALECT_WHOLE, "9223372036854775807", "small parameters are sharded with the rest of their block"),
-    NOTHING("zero_optimization.prefetch_bucket_size", DIALECT_WHOLE, NULL, FEW),
-    NOTHING("zero_optimization.param_persistence_threshold", DIALECT_WHOLE, NULL, "small parameters are sharded with the rest of their block"),
-    NOTHING("zero_optimization.model_persistence_threshold", DIALECT_WHOLE, NULL, "small parameters are sharded with the rest of their block"),
-    NOTHING("zero_optimization.max_live_parameters", DIALECT_WHOLE, NULL, FEW),
-    NOTHING("zero_optimization.max_reuse_distance", DIALECT_WHOLE, NULL, FEW),
     NOTHING("zero_optimization.stage3_gather_16bit_weights_on_model_save", DIALECT_BOOL, "false", "a checkpoint is always a HuggingFace folder"),
-    NOTHING("zero_optimization.stage3_gather_fp16_weights_on_model_save", DIALECT_BOOL, "false", "a checkpoint is always a HuggingFace folder"),
-    NOTHING("zero_optimization.gather_16bit_weights_on_model_save", DIALECT_BOOL, NULL, "a checkpoint is always a HuggingFace folder"),
     NOTHING("zero_optimization.stage3_module_granularity_threshold", DIALECT_WHOLE, "0", "a bucket is a run of blocks"),
-    NOTHING("zero_optimization.module_granularity_threshold", DIALECT_WHOLE, NULL, "a bucket is a run of blocks"),
     NOTHING("zero_optimization.stage3_use_all_reduce_for_fetch_params", DIALECT_BOOL, "false", "no result depends on it"),
-    NOTHING("zero_optimization.use_all_reduce_for_fetch_params", DIALECT_BOOL, NULL, "no result depends on it"),
     NOTHING("zero_optimization.stage3_allgather_sequential", DIALECT_BOOL, "false", "no result depends on it"),
-    NOTHING("zero_optimization.allgather_sequential", DIALECT_BOOL, NULL, "no result depends on it"),
     NOTHING("zero_optimization.ignore_unused_parameters", DIALECT_BOOL, "true", "parallel.unused_parameters chooses: error refuses such a job before it starts"),
     NOTHING("zero_optimization.legacy_stage1", DIALECT_BOOL, "false", "no result depends on it"),
     NOTHING("zero_optimization.round_robin_gradients", DIALECT_BOOL, "false", "no result depends on it"),
@@ -192,64 +200,77 @@ static const dialect_row ROW[] = {
     REFUSED("zero_optimization.zenflow", DIALECT_ANY, NULL, "ZenFlow updates some gradients later than others, which is another training"),
     READ("zero_optimization.cpu_offload", DIALECT_BOOL, NULL),
     READ("zero_optimization.cpu_offload_param", DIALECT_BOOL, NULL),
-    READ("zero_optimization.cpu_offload_params", DIALECT_BOOL, NULL),
     NOTHING("zero_optimization.cpu_offload_use_pin_memory", DIALECT_BOOL, NULL, ALWAYS),
-    SECTION("aio"),
+    OPEN_SECTION("aio"),
     SETS("aio.block_size", DIALECT_WHOLE, "1048576", "parallel.offload.block_bytes"),
     SETS("aio.queue_depth", DIALECT_WHOLE, "8", "parallel.offload.depth"),
     NOTHING("aio.intra_op_parallelism", DIALECT_WHOLE, "1", "the kernel reads and writes by io_uring"),
-    NOTHING("aio.thread_count", DIALECT_WHOLE, NULL, "the kernel reads and writes by io_uring"),
+    NOTHING("aio.thread_count", DIALECT_WHOLE, NULL, "DeepSpeed ignores it, too"),
     NOTHING("aio.single_submit", DIALECT_BOOL, "false", "the kernel reads and writes by io_uring"),
     NOTHING("aio.overlap_events", DIALECT_BOOL, "true", "the kernel reads and writes by io_uring"),
     LOST("aio.use_gds", DIALECT_BOOL, "false", "files pass through the host's memory"),
 
-    SECTION("optimizer"),
+    OPEN_SECTION("optimizer"),
     READ_WITH("optimizer.type", DIALECT_WORD, NULL, .words = OPTIMIZERS),
     NOTHING("optimizer.legacy_fusion", DIALECT_BOOL, "false", "no result depends on it"),
     SECTION("optimizer.params"),
-    SETS_WITH("optimizer.params.lr", DIALECT_NUMBER, "1e-3", "optimizer.lr", .states = true),
+    SETS_WITH("optimizer.params.lr", DIALECT_NUMBER, NULL, "optimizer.lr", .unquoted = true),
     SETS("optimizer.params.betas", DIALECT_LIST, NULL, "optimizer.betas"),
     SETS("optimizer.params.eps", DIALECT_NUMBER, NULL, "optimizer.eps"),
-    SETS_WITH("optimizer.params.weight_decay", DIALECT_NUMBER, "0", "optimizer.weight_decay", .states = true),
+    SETS_WITH("optimizer.params.weight_decay", DIALECT_NUMBER, NULL, "optimizer.weight_decay", .unquoted = true),
     SETS("optimizer.params.momentum", DIALECT_NUMBER, NULL, "optimizer.momentum"),
-    NOTHING("optimizer.params.torch_adam", DIALECT_BOOL, "false", "there is one Adam"),
-    READ("optimizer.params.adam_w_mode", DIALECT_BOOL, "true"),
-    REFUSED("optimizer.params.bias_correction", DIALECT_BOOL, "true", "Adam always corrects its bias here"),
-    REFUSED("optimizer.params.amsgrad", DIALECT_BOOL, "false", "AMSGrad is no optimizer of Trireme"),
-    REFUSED("optimizer.params.nesterov", DIALECT_BOOL, "false", "sgd has no Nesterov momentum here"),
-    REFUSED("optimizer.params.max_grad_norm", DIALECT_NUMBER, "0", "an optimizer does not clip in DeepSpeed; valid: gradient_clipping"),
+    READ("optimizer.params.torch_adam", DIALECT_BOOL, NULL),
+    READ("optimizer.params.adam_w_mode", DIALECT_BOOL, NULL),
+    NOTHING("optimizer.params.fused", DIALECT_BOOL, NULL, "there is one form of each optimizer"),
+    NOTHING("optimizer.params.foreach", DIALECT_BOOL, NULL, "there is one form of each optimizer"),
+    NOTHING("optimizer.params.capturable", DIALECT_BOOL, NULL, "launch.cuda_graphs records a step"),
+    NOTHING("optimizer.params.set_grad_none", DIALECT_BOOL, NULL, ALWAYS),
+    NOTHING("optimizer.params.fp32_optimizer_states", DIALECT_BOOL, NULL, ALWAYS),
+    REFUSED_UNLESS("optimizer.params.bias_correction", DIALECT_BOOL, "true", "Adam always corrects its bias here"),
+    REFUSED_UNLESS("optimizer.params.amsgrad", DIALECT_BOOL, "false", "AMSGrad is no optimizer of Trireme"),
+    REFUSED_UNLESS("optimizer.params.nesterov", DIALECT_BOOL, "false", "sgd has no Nesterov momentum here"),
+    REFUSED_UNLESS("optimizer.params.dampening", DIALECT_NUMBER, "0", "sgd has no dampening here"),
+    REFUSED_UNLESS("optimizer.params.maximize", DIALECT_BOOL, "false", "the loss is minimized"),
+    REFUSED("optimizer.params.max_grad_norm", DIALECT_NUMBER, NULL, "an optimizer does not clip in DeepSpeed; valid: gradient_clipping"),
     LOST("optimizer.params.*", DIALECT_ANY, NULL, "no optimizer of Trireme has such a parameter"),
 
-    SECTION("scheduler"),
+    OPEN_SECTION("scheduler"),
     SETS_WITH("scheduler.type", DIALECT_WORD, NULL, "lr_schedule.name", .words = SCHEDULERS),
     SECTION("scheduler.params"),
-    SCHEDULE("warmup_min_lr", DIALECT_NUMBER, "0"),
-    SCHEDULE("warmup_max_lr", DIALECT_NUMBER, NULL),
-    SCHEDULE("warmup_num_steps", DIALECT_WHOLE, "1000"),
-    SETS_WITH("scheduler.params.warmup_type", DIALECT_WORD, "log", "lr_schedule.warmup_type", .words = WARMUPS),
-    SCHEDULE("total_num_steps", DIALECT_WHOLE, NULL),
-    SCHEDULE("warmup_min_ratio", DIALECT_NUMBER, "0"),
-    SCHEDULE("cos_min_ratio", DIALECT_NUMBER, "1e-4"),
-    SCHEDULE("lr_range_test_min_lr", DIALECT_NUMBER, "1e-3"),
-    SCHEDULE("lr_range_test_step_size", DIALECT_WHOLE, "2000"),
-    SCHEDULE("lr_range_test_step_rate", DIALECT_NUMBER, "1.0"),
-    SCHEDULE("lr_range_test_staircase", DIALECT_BOOL, "false"),
-    SCHEDULE("cycle_min_lr", DIALECT_NUMBER, NULL),
-    SCHEDULE("cycle_max_lr", DIALECT_NUMBER, NULL),
-    SCHEDULE("decay_lr_rate", DIALECT_NUMBER, "0"),
-    SCHEDULE("cycle_first_step_size", DIALECT_WHOLE, "2000"),
-    SCHEDULE("cycle_second_step_size", DIALECT_WHOLE, NULL),
-    SCHEDULE("cycle_first_stair_count", DIALECT_WHOLE, "0"),
-    SCHEDULE("cycle_second_stair_count", DIALECT_WHOLE, NULL),
-    SCHEDULE("decay_step_size", DIALECT_WHOLE, "0"),
-    SCHEDULE("cycle_momentum", DIALECT_BOOL, "true"),
-    SCHEDULE("cycle_min_mom", DIALECT_NUMBER, "0.8"),
-    SCHEDULE("cycle_max_mom", DIALECT_NUMBER, "0.9"),
-    SCHEDULE("decay_mom_rate", DIALECT_NUMBER, "0"),
-    NOTHING("scheduler.params.last_batch_iteration", DIALECT_WHOLE, "-1", "a resumed run knows its step"),
+    SCHEDULE("warmup_min_lr", DIALECT_NUMBER),
+    SCHEDULE("warmup_max_lr", DIALECT_NUMBER),
+    SCHEDULE("warmup_num_steps", DIALECT_WHOLE),
+    SETS_WITH("scheduler.params.warmup_type", DIALECT_WORD, NULL, "lr_schedule.warmup_type", .words = WARMUPS),
+    SCHEDULE("total_num_steps", DIALECT_WHOLE),
+    SCHEDULE("warmup_min_ratio", DIALECT_NUMBER),
+    SCHEDULE("cos_min_ratio", DIALECT_NUMBER),
+    SCHEDULE("lr_range_test_min_lr", DIALECT_NUMBER),
+    SCHEDULE("lr_range_test_step_size", DIALECT_WHOLE),
+    SCHEDULE("lr_range_test_step_rate", DIALECT_NUMBER),
+    SCHEDULE("lr_range_test_staircase", DIALECT_BOOL),
+    SCHEDULE("cycle_min_lr", DIALECT_NUMBER),
+    SCHEDULE("cycle_max_lr", DIALECT_NUMBER),
+    SCHEDULE("decay_lr_rate", DIALECT_NUMBER),
+    SCHEDULE("cycle_first_step_size", DIALECT_WHOLE),
+    SCHEDULE("cycle_second_step_size", DIALECT_WHOLE),
+    SCHEDULE("cycle_first_stair_count", DIALECT_WHOLE),
+    SCHEDULE("cycle_second_stair_count", DIALECT_WHOLE),
+    SCHEDULE("decay_step_size", DIALECT_WHOLE),
+    SCHEDULE("cycle_momentum", DIALECT_BOOL),
+    SCHEDULE("cycle_min_mom", DIALECT_NUMBER),
+    SCHEDULE("cycle_max_mom", DIALECT_NUMBER),
+    SCHEDULE("decay_mom_rate", DIALECT_NUMBER),
+    NOTHING("scheduler.params.last_batch_iteration", DIALECT_WHOLE, NULL, "a resumed run knows its step"),
 
-    OPEN_SECTION("tensor_parallel"),
+    SECTION("tensor_parallel"),
     READ("tensor_parallel.autotp_size", DIALECT_WHOLE, "0"),
+    SECTION("tensor_parallel.tp"),
+    READ("tensor_parallel.tp.tp_size", DIALECT_WHOLE, NULL),
+    NOTHING("tensor_parallel.tp.tp_grain_size", DIALECT_WHOLE, NULL, NULL),
+    NOTHING("tensor_parallel.dtype", DIALECT_TEXT, NULL, NULL),
+    NOTHING("tensor_parallel.injection_policy_tuple", DIALECT_LIST, NULL, "the model's family says how its matrices are sharded"),
+    NOTHING("tensor_parallel.keep_module_on_host", DIALECT_BOOL, "false", NULL),
+    NOTHING("tensor_parallel.kernel_inject", DIALECT_BOOL, "false", NULL),
     NOTHING("tensor_parallel.preset_model", DIALECT_TEXT, NULL, "the model's family says how its matrices are sharded"),
     NOTHING("tensor_parallel.tp_overlap_comm", DIALECT_BOOL, "false", "no result depends on it"),
     NOTHING("tensor_parallel.partition_config", DIALECT_ANY, NULL, "the model's family says how its matrices are sharded"),
@@ -280,38 +301,73 @@ static const dialect_row ROW[] = {
     LOST("datastates_ckpt", DIALECT_ANY, NULL, "the run waits for a checkpoint to be written"),
     OPEN_SECTION("flops_profiler"),
     NOTHING("flops_profiler.enabled", DIALECT_BOOL, "false", "trireme plan shows the FLOPs of a step"),
-    NOTHING("flops_profiler.*", DIALECT_ANY, NULL, NULL),
-    OPEN_SECTION("comms_logger"),
+    NOTHING("flops_profiler.recompute_fwd_factor", DIALECT_NUMBER, "0", NULL),
+    NOTHING("flops_profiler.profile_step", DIALECT_WHOLE, "1", NULL),
+    NOTHING("flops_profiler.module_depth", DIALECT_WHOLE, "-1", NULL),
+    NOTHING("flops_profiler.top_modules", DIALECT_WHOLE, "1", NULL),
+    NOTHING("flops_profiler.detailed", DIALECT_BOOL, "true", NULL),
+    NOTHING("flops_profiler.output_file", DIALECT_TEXT, NULL, NULL),
+    SECTION("comms_logger"),
     NOTHING("comms_logger.enabled", DIALECT_BOOL, "false", "trireme explain lists every collective of a step with its bytes"),
-    NOTHING("comms_logger.*", DIALECT_ANY, NULL, NULL),
-    OPEN_SECTION("tensorboard"),
+    NOTHING("comms_logger.verbose", DIALECT_BOOL, "false", NULL),
+    NOTHING("comms_logger.prof_all", DIALECT_BOOL, "true", NULL),
+    NOTHING("comms_logger.debug", DIALECT_BOOL, "false", NULL),
+    NOTHING("comms_logger.prof_ops", DIALECT_LIST, NULL, NULL),
+    SECTION("tensorboard"),
     LOST("tensorboard.enabled", DIALECT_BOOL, "false", NO_MONITOR),
-    NOTHING("tensorboard.*", DIALECT_ANY, NULL, NULL),
-    OPEN_SECTION("csv_monitor"),
+    NOTHING("tensorboard.output_path", DIALECT_TEXT, "", NULL),
+    NOTHING("tensorboard.job_name", DIALECT_TEXT, "DeepSpeedJobName", NULL),
+    SECTION("csv_monitor"),
     LOST("csv_monitor.enabled", DIALECT_BOOL, "false", NO_MONITOR),
-    NOTHING("csv_monitor.*", DIALECT_ANY, NULL, NULL),
-    OPEN_SECTION("wandb"),
+    NOTHING("csv_monitor.output_path", DIALECT_TEXT, "", NULL),
+    NOTHING("csv_monitor.job_name", DIALECT_TEXT, "DeepSpeedJobName", NULL),
+    SECTION("wandb"),
     LOST("wandb.enabled", DIALECT_BOOL, "false", NO_MONITOR),
-    NOTHING("wandb.*", DIALECT_ANY, NULL, NULL),
-    OPEN_SECTION("comet"),
+    NOTHING("wandb.group", DIALECT_TEXT, NULL, NULL),
+    NOTHING("wandb.team", DIALECT_TEXT, NULL, NULL),
+    NOTHING("wandb.project", DIALECT_TEXT, "deepspeed", NULL),
+    SECTION("comet"),
     LOST("comet.enabled", DIALECT_BOOL, "false", NO_MONITOR),
-    NOTHING("comet.*", DIALECT_ANY, NULL, NULL),
+    NOTHING("comet.samples_log_interval", DIALECT_WHOLE, "100", NULL),
+    NOTHING("comet.project", DIALECT_TEXT, NULL, NULL),
+    NOTHING("comet.workspace", DIALECT_TEXT, NULL, NULL),
+    NOTHING("comet.api_key", DIALECT_TEXT, NULL, NULL),
+    NOTHING("comet.experiment_name", DIALECT_TEXT, NULL, NULL),
+    NOTHING("comet.experiment_key", DIALECT_TEXT, NULL, NULL),
+    NOTHING("comet.online", DIALECT_BOOL, NULL, NULL),
+    NOTHING("comet.mode", DIALECT_TEXT, NULL, NULL),
     OPEN_SECTION("timers"),
-    NOTHING("timers.*", DIALECT_ANY, NULL, NULL),
+    SECTION("timers.throughput"),
+    NOTHING("timers.throughput.enabled", DIALECT_BOOL, "true", NULL),
+    NOTHING("timers.throughput.synchronized", DIALECT_BOOL, "true", NULL),
     OPEN_SECTION("autotuning"),
     LOST("autotuning.enabled", DIALECT_BOOL, "false", "trireme plan finds the strategy and the micro-batch without running a job"),
     NOTHING("autotuning.*", DIALECT_ANY, NULL, NULL),
     OPEN_SECTION("elasticity"),
     READ("elasticity.enabled", DIALECT_BOOL, "false"),
-    NOTHING("elasticity.*", DIALECT_ANY, NULL, NULL),
+    READ_WITH("elasticity.max_train_batch_size", DIALECT_WHOLE, "2000", .low = 1, .unquoted = true),
+    READ("elasticity.micro_batch_sizes", DIALECT_LIST, NULL),
+    READ_WITH("elasticity.min_gpus", DIALECT_WHOLE, "1", .low = 1, .unquoted = true),
+    READ_WITH("elasticity.max_gpus", DIALECT_WHOLE, "10000", .low = 1, .unquoted = true),
+    NOTHING("elasticity.min_time", DIALECT_NUMBER, "0", NULL),
+    READ("elasticity.prefer_larger_batch", DIALECT_BOOL, "true"),
+    READ("elasticity.ignore_non_elastic_batch_info", DIALECT_BOOL, "false"),
+    READ("elasticity.version", DIALECT_NUMBER, "0.2"),
+    READ_WITH("elasticity.model_parallel_size", DIALECT_WHOLE, "1", .low = 1),
+    READ_WITH("elasticity.num_gpus_per_node", DIALECT_WHOLE, "1", .low = 1),
     OPEN_SECTION("compile"),
+    NOTHING("compile.deepcompile", DIALECT_BOOL, "false", "kernels are compiled already"),
     NOTHING("compile.*", DIALECT_ANY, NULL, NULL),
     OPEN_SECTION("expert_parallel"),
     REFUSED("expert_parallel.enabled", DIALECT_BOOL, "false", "mixtures of experts are planned, not written yet"),
     NOTHING("expert_parallel.*", DIALECT_ANY, NULL, NULL),
-    OPEN_SECTION("hybrid_engine"),
+    SECTION("hybrid_engine"),
     REFUSED("hybrid_engine.enabled", DIALECT_BOOL, "false", "generation within training is no part of Trireme"),
-    NOTHING("hybrid_engine.*", DIALECT_ANY, NULL, NULL),
+    NOTHING("hybrid_engine.max_out_tokens", DIALECT_WHOLE, "512", NULL),
+    NOTHING("hybrid_engine.inference_tp_size", DIALECT_WHOLE, "1", NULL),
+    NOTHING("hybrid_engine.release_inference_cache", DIALECT_BOOL, "false", NULL),
+    NOTHING("hybrid_engine.pin_parameters", DIALECT_BOOL, "true", NULL),
+    NOTHING("hybrid_engine.tp_gather_partition_size", DIALECT_WHOLE, "8", NULL),
     OPEN_SECTION("progressive_layer_drop"),
     REFUSED("progressive_layer_drop.enabled", DIALECT_BOOL, "false", "dropped layers are another model"),
     NOTHING("progressive_layer_drop.*", DIALECT_ANY, NULL, NULL),
@@ -331,14 +387,118 @@ static const dialect_row ROW[] = {
 };
 // clang-format on
 
-static const char *const RENAMED[][2] = {{"bfloat16", "bf16"}, {NULL, NULL}};
+#define ZERO(old, now)                                                                             \
+    {                                                                                              \
+        "zero_optimization." old, "zero_optimization." now                                         \
+    }
+#define ZERO3(name) ZERO(name, "stage3_" name)
+static const char *const RENAMED[][2] = {
+    {"bfloat16", "bf16"},
+    ZERO3("prefetch_bucket_size"),
+    ZERO3("param_persistence_threshold"),
+    ZERO3("model_persistence_threshold"),
+    ZERO3("max_live_parameters"),
+    ZERO3("max_reuse_distance"),
+    ZERO3("gather_16bit_weights_on_model_save"),
+    ZERO3("module_granularity_threshold"),
+    ZERO3("use_all_reduce_for_fetch_params"),
+    ZERO3("allgather_sequential"),
+    ZERO("stage3_gather_fp16_weights_on_model_save", "stage3_gather_16bit_weights_on_model_save"),
+    ZERO("cpu_offload_params", "cpu_offload_param"),
+    {"tensor_parallel.tensor_parallel", "tensor_parallel.tp"},
+    {"tensor_parallel.replace_with_kernel_inject", "tensor_parallel.kernel_inject"},
+    {NULL, NULL}};
+
+// ---- before the keys are read
+
+// Returns whether bare text is a word that a script was to replace: CONFIG_BATCH_SIZE.
+static bool is_placeholder(const yaml_node *n)
+{
+    const size_t bytes = n->kind == NODE_SCALAR && !n->quoted
+                             ? strspn(n->scalar, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+                             : 0;
+    return bytes > 2 && n->scalar[strspn(n->scalar, "0123456789")] && strchr(n->scalar, '_') &&
+           (!n->scalar[bytes] || n->scalar[bytes] == ',');
+}
+
+static status refuse_placeholders(const dialect_reader *r, const yaml_node *n, err *e)
+{
+    status result = OK;
+    if (is_placeholder(n))
+        return err_set(e, E_USAGE,
+                       "%s:%d: found %.*s: this file is a template; valid: the file in which a "
+                       "script has put values for such words",
+                       r->file ? r->file : r->of->system, n->line, (int)strcspn(n->scalar, ","),
+                       n->scalar);
+    for (const yaml_node *c = n->kind == NODE_SCALAR ? NULL : n->first; c; c = c->next)
+        TRY(refuse_placeholders(r, c, e));
+done:
+    return result;
+}
+
+// GPT-NeoX's files hold DeepSpeed's keys beside its own, which have dashes, and lists of values to try.
+static status begin(const dialect_reader *r, yaml_node *root, err *e)
+{
+    static const char NEOX[] =
+        "a key of GPT-NeoX, whose files hold a model's and a run's arguments beside DeepSpeed's "
+        "keys; valid: a file of DeepSpeed alone";
+    const yaml_node *stage = dialect_value(r, "zero_optimization.stage");
+    for (const yaml_node *n = root->first; n; n = n->next)
+        if (strchr(n->key, '-') || strcmp(n->key, "pipe_parallel_size") == 0 ||
+            strcmp(n->key, "num_attention_heads") == 0)
+            return dialect_refuse(r, n->key, e, "found %s", NEOX);
+    if (stage && stage->kind == NODE_LIST)
+        return dialect_refuse(r, "zero_optimization.stage", e,
+                              "found a list, which GPT-NeoX's autotuning tries in turn; valid: 0, "
+                              "1, 2, 3");
+    return refuse_placeholders(r, r->root, e);
+}
+
+// ---- what several keys decide together
+
+static bool is_given(const dialect_reader *r, const char *theirs)
+{
+    return dialect_value(r, theirs) || dialect_is_auto(r, theirs);
+}
+
+static status set_count(const dialect_reader *r, const char *key, int64_t n, const char *theirs,
+                        const char *note, err *e)
+{
+    char value[24];
+    snprintf(value, sizeof value, "%lld", (long long)n);
+    return dialect_set(r, key, value, theirs, note, e);
+}
+
+// One micro-batch, where a file gives a batch and no number of them.
+static status finish_batch(const dialect_reader *r, err *e)
+{
+    const bool batch = dialect_value(r, "train_batch_size");
+    const bool micro = dialect_value(r, "train_micro_batch_size_per_gpu");
+    const bool is_auto = dialect_is_auto(r, "train_batch_size") ||
+                         dialect_is_auto(r, "train_micro_batch_size_per_gpu");
+    if (dialect_is_on(r, "elasticity.enabled") || is_auto) return OK;
+    if (!batch && !micro)
+        return dialect_remark_on(r, "train_batch_size", false, e,
+                                 "not given: the job's own batch holds, where DeepSpeed alone "
+                                 "refuses the file");
+    if (batch && micro) return OK;
+    return dialect_default(r, "train.accumulation", "1", "gradient_accumulation_steps", NULL, e);
+}
+
+static bool is_half(const char *type)
+{
+    static const char *const HALF[] = {"torch.float16", "fp16", "float16", "half"};
+    for (size_t i = 0; type && i < sizeof HALF / sizeof *HALF; i++)
+        if (strcmp(type, HALF[i]) == 0) return true;
+    return false;
+}
 
 static status finish_precision(const dialect_reader *r, err *e)
 {
     status result = OK;
     const bool fp16 = dialect_is_on(r, "fp16.enabled"), bf16 = dialect_is_on(r, "bf16.enabled");
     const bool cast = dialect_is_on(r, "torch_autocast.enabled");
-    const char *type = dialect_text(r, "torch_autocast.dtype");
+    const bool is_auto = dialect_is_auto(r, "fp16.enabled") || dialect_is_auto(r, "bf16.enabled");
     if (fp16 && bf16)
         return dialect_refuse(r, "fp16.enabled", e,
                               "found true beside bf16.enabled: true; valid: one of them");
@@ -348,13 +508,35 @@ static status finish_precision(const dialect_reader *r, err *e)
         TRY(dialect_set(r, "train.precision", "bf16", "bf16.enabled", NULL, e));
     else if (cast)
         TRY(dialect_set(r, "train.precision",
-                        type && strstr(type, "float16") && !strstr(type, "bfloat16") ? "fp16"
-                                                                                     : "bf16",
+                        is_half(dialect_text(r, "torch_autocast.dtype")) ? "fp16" : "bf16",
                         "torch_autocast.enabled", "weights that compute are cast once a step", e));
-    else
-        TRY(dialect_set(r, "train.precision", "fp32", "bf16.enabled", NULL, e));
+    else if (!is_auto)
+        TRY(dialect_set(r, "train.precision", "fp32",
+                        dialect_value(r, "fp16.enabled") ? "fp16.enabled" : "bf16.enabled", NULL,
+                        e));
     if (bf16 && dialect_is_on(r, "bf16.check_grad_overflow"))
         TRY(dialect_set(r, "checks.nonfinite", "skip", "bf16.check_grad_overflow", NULL, e));
+done:
+    return result;
+}
+
+// Parameters that a file does not give have the defaults of DeepSpeed's optimizers.
+static status default_parameters(const dialect_reader *r, const char *ours, err *e)
+{
+    status result = OK;
+    static const char WHY[] = "its optimizer's default";
+    const bool adam = strncmp(ours, "adam", 4) == 0, lion = strcmp(ours, "lion") == 0;
+    const bool torch = adam && dialect_is_on(r, "optimizer.params.torch_adam");
+    const char *decay = torch && strcmp(ours, "adamw") == 0 ? "0.01" : "0";
+    TRY(dialect_default(r, "optimizer.lr", "1e-3", "optimizer.params.lr", WHY, e));
+    TRY(dialect_default(r, "optimizer.weight_decay", decay, "optimizer.params.weight_decay", WHY,
+                        e));
+    if (adam || lion)
+        TRY(dialect_default(r, "optimizer.betas", adam ? "[0.9, 0.999]" : "[0.9, 0.99]",
+                            "optimizer.params.betas", WHY, e));
+    if (adam) TRY(dialect_default(r, "optimizer.eps", "1e-8", "optimizer.params.eps", WHY, e));
+    if (strcmp(ours, "sgd") == 0)
+        TRY(dialect_default(r, "optimizer.momentum", "0", "optimizer.params.momentum", WHY, e));
 done:
     return result;
 }
@@ -362,109 +544,362 @@ done:
 static status finish_optimizer(const dialect_reader *r, err *e)
 {
     status result = OK;
-    const yaml_node *type = dialect_value(r, "optimizer.type");
+    const char *type = dialect_text(r, "optimizer.type");
+    const char *mode = dialect_text(r, "optimizer.params.adam_w_mode");
+    bool decouples = true;
     if (!type) return OK;
-    const bool is_adam = strcasecmp(type->scalar, "Adam") == 0;
-    const bool plain = is_adam && !dialect_is_on(r, "optimizer.params.adam_w_mode");
-    const char *ours = plain ? "adam" : strncasecmp(type->scalar, "Adam", 4) == 0 ? "adamw" : NULL;
+    if (mode) (void)text_to_bool(mode, &decouples);
+    const bool is_adam = strcasecmp(type, "Adam") == 0, plain = is_adam && !decouples;
+    const char *ours = plain ? "adam" : NULL;
     for (int i = 0; !ours && OPTIMIZERS[i][0]; i++)
-        if (strcasecmp(OPTIMIZERS[i][0], type->scalar) == 0) ours = OPTIMIZERS[i][1];
+        if (strcasecmp(OPTIMIZERS[i][0], type) == 0) ours = OPTIMIZERS[i][1];
     TRY(dialect_set(
         r, "optimizer.name", ours, "optimizer.type",
         is_adam && !plain ? "DeepSpeed's Adam is AdamW unless adam_w_mode is false" : NULL, e));
-    if (!dialect_value(r, "optimizer.params.betas") && strncmp(ours, "adam", 4) == 0)
-        TRY(dialect_set(r, "optimizer.betas", "[0.9, 0.999]", "optimizer.params.betas", NULL, e));
-    if (!dialect_value(r, "optimizer.params.eps") && strncmp(ours, "adam", 4) == 0)
-        TRY(dialect_set(r, "optimizer.eps", "1e-8", "optimizer.params.eps", NULL, e));
+    if (dialect_value(r, "optimizer.params.momentum") && strcmp(ours, "sgd") != 0)
+        return dialect_refuse(r, "optimizer.params.momentum", e,
+                              "not a parameter of %s, which refuses it", type);
+    TRY(default_parameters(r, ours, e));
     TRY(dialect_set(r, "optimizer.decay", "all", "optimizer.type",
                     "as torch.optim, which decays every tensor", e));
+    if (!is_given(r, "scheduler.type"))
+        TRY(dialect_default(r, "lr_schedule.name", "constant", "scheduler.type",
+                            "its learning rate is constant without a scheduler", e));
 done:
     return result;
 }
 
-// Offload, also in the words of 2020, and what DeepSpeed's checks of it say.
+// The parameters of each scheduler, whose constructor refuses others.
+static const char *const PARAMETERS[][2] = {
+    {"LRRangeTest",
+     "lr_range_test_min_lr lr_range_test_step_size lr_range_test_step_rate lr_range_test_staircase "
+     "last_batch_iteration "},
+    {"OneCycle", "cycle_min_lr cycle_max_lr decay_lr_rate cycle_first_step_size "
+                 "cycle_second_step_size cycle_first_stair_count cycle_second_stair_count "
+                 "decay_step_size cycle_momentum cycle_min_mom cycle_max_mom decay_mom_rate "
+                 "last_batch_iteration "},
+    {"WarmupLR", "warmup_min_lr warmup_max_lr warmup_num_steps warmup_type last_batch_iteration "},
+    {"WarmupDecayLR", "total_num_steps warmup_min_lr warmup_max_lr warmup_num_steps warmup_type "
+                      "last_batch_iteration "},
+    {"WarmupCosineLR",
+     "total_num_steps warmup_min_ratio warmup_num_steps cos_min_ratio warmup_type "
+     "last_batch_iteration "},
+    {NULL, NULL}};
+
+// Returns whether `words`, each with a space behind it, have a word.
+static bool has_word(const char *words, const char *word)
+{
+    const size_t bytes = strlen(word);
+    for (const char *s = words; *s; s += strcspn(s, " ") + 1)
+        if (strncmp(s, word, bytes) == 0 && s[bytes] == ' ') return true;
+    return false;
+}
+
+static status finish_scheduler(const dialect_reader *r, err *e)
+{
+    status result = OK;
+    const char *type = dialect_text(r, "scheduler.type");
+    const yaml_node *params = dialect_value(r, "scheduler.params");
+    text path = {0};
+    int i = 0;
+    if (!type) goto done;
+    while (PARAMETERS[i][0] && strcasecmp(PARAMETERS[i][0], type) != 0) i++;
+    for (const yaml_node *n = params ? params->first : NULL; PARAMETERS[i][0] && n; n = n->next) {
+        if (has_word(PARAMETERS[i][1], n->key)) continue;
+        text_addf(&path, "scheduler.params.%s", n->key);
+        TRY(text_check(&path, e));
+        result =
+            dialect_refuse(r, path.chars, e, "not a parameter of %s, which refuses it; valid: %.*s",
+                           PARAMETERS[i][0], (int)strlen(PARAMETERS[i][1]) - 1, PARAMETERS[i][1]);
+        goto done;
+    }
+    if (strcasecmp(type, "WarmupDecayLR") == 0)
+        TRY(dialect_default(r, "lr_schedule.warmup_max_lr", "0.001",
+                            "scheduler.params.warmup_max_lr", NULL, e));
+    if (strcasecmp(type, "OneCycle") == 0 && (!is_given(r, "scheduler.params.cycle_min_lr") ||
+                                              !is_given(r, "scheduler.params.cycle_max_lr")))
+        result = dialect_refuse(r, "scheduler.params", e,
+                                "OneCycle needs cycle_min_lr and cycle_max_lr");
+done:
+    text_clear(&path);
+    return result;
+}
+
+static const char OPTIMIZER_DEVICE[] = "zero_optimization.offload_optimizer.device";
+static const char PARAM_DEVICE[] = "zero_optimization.offload_param.device";
+
+// Offload in the words of 2020.
+static status finish_old_offload(const dialect_reader *r, bool *optimizer, bool *param, err *e)
+{
+    status result = OK;
+    *optimizer = dialect_is_on(r, "zero_optimization.cpu_offload");
+    *param = dialect_is_on(r, "zero_optimization.cpu_offload_param");
+    if (*optimizer && dialect_value(r, "zero_optimization.offload_optimizer"))
+        return dialect_refuse(r, "zero_optimization.cpu_offload", e,
+                              "found beside offload_optimizer, its new name; valid: one of them");
+    if (*param && dialect_value(r, "zero_optimization.offload_param"))
+        return dialect_refuse(r, "zero_optimization.cpu_offload_param", e,
+                              "found beside offload_param, its new name; valid: one of them");
+    if (*optimizer) TRY(dialect_effective(r, OPTIMIZER_DEVICE, json_string("cpu"), e));
+    if (*param) TRY(dialect_effective(r, PARAM_DEVICE, json_string("cpu"), e));
+done:
+    return result;
+}
+
+static bool is_word(const char *s, const char *word)
+{
+    return strcasecmp(s, word) == 0;
+}
+
+// Offload, which DeepSpeed leaves out below the stages that shard what it moves.
 static status finish_offload(const dialect_reader *r, err *e)
 {
     status result = OK;
-    static const char OPTIMIZER[] = "zero_optimization.offload_optimizer.device";
-    static const char PARAM[] = "zero_optimization.offload_param.device";
-    const char *optimizer = dialect_text(r, OPTIMIZER), *param = dialect_text(r, PARAM);
+    const char *optimizer = dialect_text(r, OPTIMIZER_DEVICE),
+               *param = dialect_text(r, PARAM_DEVICE);
     const char *stage = dialect_text(r, "zero_optimization.stage");
-    if (dialect_is_on(r, "zero_optimization.cpu_offload")) {
-        TRY(dialect_set(r, "parallel.offload.optimizer", "host", "zero_optimization.cpu_offload",
-                        NULL, e));
-        TRY(dialect_set(r, "parallel.offload.update", "host", "zero_optimization.cpu_offload", NULL,
-                        e));
-    }
-    if (dialect_is_on(r, "zero_optimization.cpu_offload_param") ||
-        dialect_is_on(r, "zero_optimization.cpu_offload_params"))
-        TRY(dialect_set(r, "parallel.offload.weights", "host",
-                        "zero_optimization.cpu_offload_param", NULL, e));
-    if (strcasecmp(optimizer, "cpu") == 0)
-        TRY(dialect_set(r, "parallel.offload.update", "host", OPTIMIZER,
-                        "DeepSpeed updates on the CPU", e));
-    const bool has_stage = dialect_value(r, "zero_optimization.stage") != NULL;
-    if (has_stage && strcasecmp(optimizer, "none") != 0 && strcmp(stage, "0") == 0)
-        return dialect_refuse(r, OPTIMIZER, e, "found %s with stage 0; valid: with stages 1 to 3",
-                              optimizer);
-    if (has_stage && strcasecmp(param, "none") != 0 && strcmp(stage, "3") != 0)
-        return dialect_refuse(r, PARAM, e, "found %s with stage %s; valid: with stage 3", param,
+    const char *of_optimizer = OPTIMIZER_DEVICE, *of_param = PARAM_DEVICE;
+    bool old_optimizer, old_param;
+    TRY(finish_old_offload(r, &old_optimizer, &old_param, e));
+    if (old_optimizer) optimizer = "cpu", of_optimizer = "zero_optimization.cpu_offload";
+    if (old_param) param = "cpu", of_param = "zero_optimization.cpu_offload_param";
+    const bool moves_state = !is_word(optimizer, "none"), moves_weights = !is_word(param, "none");
+    if (moves_state && *stage == '0')
+        TRY(dialect_remark_on(r, of_optimizer, false, e, "DeepSpeed offloads nothing at stage 0"));
+    else if (is_word(optimizer, "nvme") && *stage != '3')
+        return dialect_refuse(r, of_optimizer, e, "found nvme with stage %s; valid: with stage 3",
                               stage);
-    const bool needs_path = strcasecmp(optimizer, "nvme") == 0 || strcasecmp(param, "nvme") == 0;
+    else if (moves_state)
+        TRY(dialect_set(r, "parallel.offload.optimizer",
+                        is_word(optimizer, "cpu") ? "host" : "file", of_optimizer, NULL, e));
+    if (is_word(optimizer, "cpu") && *stage != '0')
+        TRY(dialect_set(r, "parallel.offload.update", "host", of_optimizer,
+                        "DeepSpeed updates on the CPU", e));
+    if (moves_weights && *stage != '3')
+        TRY(dialect_remark_on(r, of_param, false, e,
+                              "DeepSpeed offloads no weights at stage %s, only at stage 3", stage));
+    else if (moves_weights)
+        TRY(dialect_set(r, "parallel.offload.weights", is_word(param, "cpu") ? "host" : "file",
+                        of_param, NULL, e));
+    const bool needs_path = is_word(optimizer, "nvme") || (is_word(param, "nvme") && *stage == '3');
     if (needs_path && !dialect_value(r, "zero_optimization.offload_optimizer.nvme_path") &&
         !dialect_value(r, "zero_optimization.offload_param.nvme_path"))
-        return dialect_refuse(r, strcasecmp(param, "nvme") == 0 ? PARAM : OPTIMIZER, e,
+        return dialect_refuse(r, is_word(param, "nvme") ? PARAM_DEVICE : OPTIMIZER_DEVICE, e,
                               "found nvme without nvme_path");
 done:
     return result;
 }
 
-// Sizes of axes and groups of ranks.
-static status finish_mesh(const dialect_reader *r, err *e)
+// What ZeRO's stage decides.
+static status finish_zero(const dialect_reader *r, err *e)
 {
     status result = OK;
+    const char *stage = dialect_text(r, "zero_optimization.stage");
+    const yaml_node *all = dialect_value(r, "zero_optimization");
+    double ratio = 1;
     int64_t n = 0;
-    text value = {0};
-    if (dialect_count(r, "tensor_parallel.autotp_size", &n) && n > 1) {
-        text_addf(&value, "%lld", (long long)n);
-        TRY(text_check(&value, e));
-        TRY(dialect_set(r, "parallel.tp", value.chars, "tensor_parallel.autotp_size", NULL, e));
-    }
-    text_clear(&value);
-    if (dialect_count(r, "zero_optimization.zero_hpz_partition_size", &n) && n > 1) {
-        text_addf(&value, "%lld", (long long)n);
-        TRY(text_check(&value, e));
-        TRY(dialect_set(r, "parallel.reshard_after_forward", value.chars,
-                        "zero_optimization.zero_hpz_partition_size",
-                        "weights stay sharded over so many ranks between forward and backward", e));
-    }
+    bool old = false;
+    if (all && all->kind == NODE_SCALAR && text_to_bool(all->scalar, &old) && old)
+        TRY(dialect_effective(r, "zero_optimization.stage", json_string("1"), e));
+    if (!dialect_value(r, "zero_optimization.overlap_comm"))
+        TRY(dialect_effective(r, "zero_optimization.overlap_comm", json_boolean(*stage == '3'), e));
+    if (dialect_number(r, "zero_optimization.offload_optimizer.ratio", &ratio) &&
+        (ratio < 0 || ratio > 1))
+        return dialect_refuse(r, "zero_optimization.offload_optimizer.ratio", e,
+                              "found %g; valid: 0 to 1", ratio);
+    if (ratio < 1 && *stage != '3')
+        return dialect_refuse(r, "zero_optimization.offload_optimizer.ratio", e,
+                              "found %g with stage %s; valid: with stage 3", ratio, stage);
+    if (dialect_count(r, "zero_optimization.zero_hpz_partition_size", &n) && n > 1 && *stage == '3')
+        TRY(set_count(r, "parallel.reshard_after_forward", n,
+                      "zero_optimization.zero_hpz_partition_size",
+                      "weights stay sharded over so many ranks between forward and backward", e));
     if (dialect_count(r, "zero_optimization.mics_shard_size", &n) && n > 0)
         return dialect_refuse(r, "zero_optimization.mics_shard_size", e,
                               "found %lld; valid: parallel.dp_shard %lld and parallel.dp_replicate "
                               "ranks / %lld of the job",
                               (long long)n, (long long)n, (long long)n);
+done:
+    return result;
+}
+
+// Sizes of axes, and recomputation.
+static status finish_mesh(const dialect_reader *r, err *e)
+{
+    status result = OK;
+    int64_t n = 0;
+    if (dialect_count(r, "tensor_parallel.autotp_size", &n) && n > 1)
+        TRY(set_count(r, "parallel.tp", n, "tensor_parallel.autotp_size", NULL, e));
+    else if (dialect_count(r, "tensor_parallel.tp.tp_size", &n) && n > 1)
+        TRY(set_count(r, "parallel.tp", n, "tensor_parallel.tp.tp_size", NULL, e));
     if (dialect_count(r, "pipeline.activation_checkpoint_interval", &n) && n > 0)
         TRY(dialect_set(r, "parallel.recompute", "full", "pipeline.activation_checkpoint_interval",
                         NULL, e));
 done:
-    text_clear(&value);
+    return result;
+}
+
+// ---- elasticity: the batch that most numbers of ranks divide
+
+enum { MICROS_MOST = 64, BATCH_MOST = 1 << 24 };
+
+typedef struct elastic {
+    int64_t micro[MICROS_MOST];
+    int micros;
+    int64_t most, low, high; // the largest batch, and the numbers of ranks
+    bool larger;             // of two equally good batches
+} elastic;
+
+// Returns whether `ranks` divide a batch into micro-batches of a size of the list.
+static bool fits_ranks(const elastic *x, int64_t batch, int64_t ranks)
+{
+    for (int i = 0; i < x->micros; i++)
+        if (batch % x->micro[i] == 0 && batch / x->micro[i] % ranks == 0) return true;
+    return false;
+}
+
+static int64_t count_ranks(const elastic *x, int64_t batch)
+{
+    int64_t count = 0;
+    for (int64_t ranks = x->low; ranks <= x->high && ranks <= batch; ranks++)
+        count += fits_ranks(x, batch, ranks);
+    return count;
+}
+
+// The largest multiple of `base` by a highly composite number up to the largest batch.
+static int64_t scale_base(const elastic *x, int64_t base)
+{
+    static const int64_t COMPOSITE[] = {
+        1,      2,      4,      6,      12,     24,     36,     48,    60,    120,
+        180,    240,    360,    720,    840,    1260,   1680,   2520,  5040,  7560,
+        10080,  15120,  20160,  25200,  27720,  45360,  50400,  55440, 83160, 110880,
+        166320, 221760, 277200, 332640, 498960, 554400, 665280, 720720};
+    int64_t by = 1;
+    for (size_t i = 0; i < sizeof COMPOSITE / sizeof *COMPOSITE; i++)
+        if (COMPOSITE[i] <= x->most / base) by = COMPOSITE[i];
+    return x->most == base ? base : by * base;
+}
+
+// The batch, or 0 where no number of ranks fits.
+static int64_t best_batch(const elastic *x)
+{
+    int64_t best = 0, most = 0, multiple = 1;
+    for (int i = 0; i <= x->micros; i++) {
+        const int64_t base = i < x->micros ? x->micro[i] : multiple;
+        int64_t a = multiple, b = base;
+        while (b) {
+            const int64_t rest = a % b;
+            a = b, b = rest;
+        }
+        if (i < x->micros && multiple <= x->most) multiple = multiple / a * base;
+        if (base > x->most) continue;
+        const int64_t batch = scale_base(x, base), ranks = count_ranks(x, batch);
+        const bool wins_tie = x->larger ? batch > best : batch < best;
+        if (ranks > most || (ranks && ranks == most && wins_tie)) best = batch, most = ranks;
+    }
+    return best;
+}
+
+static status read_elastic(const dialect_reader *r, int64_t per_node, elastic *x, err *e)
+{
+    const yaml_node *list = dialect_value(r, "elasticity.micro_batch_sizes");
+    if (!list || !dialect_value(r, "elasticity.max_train_batch_size"))
+        return dialect_refuse(r, "elasticity", e,
+                              "needs max_train_batch_size and micro_batch_sizes");
+    (void)dialect_count(r, "elasticity.max_train_batch_size", &x->most);
+    (void)dialect_count(r, "elasticity.min_gpus", &x->low);
+    (void)dialect_count(r, "elasticity.max_gpus", &x->high);
+    if (x->high < x->low || x->most > BATCH_MOST)
+        return dialect_refuse(
+            r, x->high < x->low ? "elasticity.max_gpus" : "elasticity.max_train_batch_size", e,
+            "valid: at least min_gpus, and batches up to %d", BATCH_MOST);
+    x->most /= per_node;
+    for (const yaml_node *n = list->first; n; n = n->next) {
+        int64_t *micro = &x->micro[x->micros++];
+        if (x->micros == MICROS_MOST || n->kind != NODE_SCALAR || n->quoted ||
+            !text_to_count(n->scalar, micro) || *micro < 1 || *micro > x->most)
+            return dialect_refuse(r, "elasticity.micro_batch_sizes", e,
+                                  "valid: whole numbers from 1 to max_train_batch_size");
+    }
+    x->larger = dialect_is_on(r, "elasticity.prefer_larger_batch");
+    return OK;
+}
+
+// Refuses what DeepSpeed refuses beside elasticity.
+static status check_elastic(const dialect_reader *r, double version, int64_t tp, int64_t per_node,
+                            err *e)
+{
+    static const char *const BATCH[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
+                                        "gradient_accumulation_steps"};
+    for (int i = 0; i < 3; i++)
+        if (is_given(r, BATCH[i]) && !dialect_is_on(r, "elasticity.ignore_non_elastic_batch_info"))
+            return dialect_refuse(r, BATCH[i], e,
+                                  "given beside elasticity, which chooses the batch; valid: with "
+                                  "elasticity.ignore_non_elastic_batch_info");
+    if (version != 0.1 && version != 0.2)
+        return dialect_refuse(r, "elasticity.version", e, "found %g; valid: 0.1, 0.2", version);
+    if (tp > 1 && version == 0.1)
+        return dialect_refuse(r, "elasticity.model_parallel_size", e,
+                              "found %lld with version 0.1; valid: with version 0.2",
+                              (long long)tp);
+    if (version == 0.2 && per_node % tp)
+        return dialect_refuse(r, "elasticity.num_gpus_per_node", e,
+                              "found %lld; valid: a multiple of model_parallel_size %lld",
+                              (long long)per_node, (long long)tp);
+    return OK;
+}
+
+static status finish_elasticity(const dialect_reader *r, err *e)
+{
+    status result = OK;
+    double version = 0.2;
+    int64_t tp = 1, per_node = 1;
+    elastic x = {.low = 1};
+    text ranks = {0};
+    if (!dialect_is_on(r, "elasticity.enabled")) goto done;
+    (void)dialect_number(r, "elasticity.version", &version);
+    (void)dialect_count(r, "elasticity.model_parallel_size", &tp);
+    (void)dialect_count(r, "elasticity.num_gpus_per_node", &per_node);
+    TRY(check_elastic(r, version, tp, per_node, e));
+    const int64_t each = version == 0.1 ? 1 : per_node / tp; // data-parallel ranks of a host
+    TRY(read_elastic(r, each, &x, e));
+    if (version != 0.1) x.low = x.low / per_node ? x.low / per_node : 1, x.high /= per_node;
+    if (!x.high) x.high = BATCH_MOST;
+    const int64_t batch = best_batch(&x);
+    if (!batch) {
+        result = dialect_refuse(r, "elasticity", e, "no number of ranks fits these batches");
+        goto done;
+    }
+    int listed = 0;
+    for (int64_t n = x.low; n <= x.high && n <= batch && listed < 24; n++)
+        if (fits_ranks(&x, batch, n))
+            text_addf(&ranks, "%s%lld", listed++ ? ", " : "", (long long)(n * each));
+    TRY(text_check(&ranks, e));
+    TRY(set_count(r, "train.global_batch", batch * each, "elasticity.max_train_batch_size",
+                  "the batch that most numbers of ranks divide", e));
+    TRY(dialect_effective(r, "train_batch_size", json_integer(batch * each), e));
+    TRY(dialect_remark_on(r, "elasticity.enabled", true, e,
+                          "the batch is for %s%s data-parallel ranks; trireme run --nnodes MIN:MAX "
+                          "resumes on any of them, and train.micro_batch is the job's",
+                          ranks.chars, listed == 24 ? ", …" : ""));
+done:
+    text_clear(&ranks);
     return result;
 }
 
 static status finish(const dialect_reader *r, err *e)
 {
     status result = OK;
-    if (!dialect_value(r, "gradient_accumulation_steps") &&
-        dialect_value(r, "train_micro_batch_size_per_gpu") && !dialect_value(r, "train_batch_size"))
-        TRY(dialect_set(r, "train.accumulation", "1", "gradient_accumulation_steps", NULL, e));
+    TRY(dialect_default(r, "train.clip_grad_norm", "1.0", "gradient_clipping",
+                        "before 0.19 it is 0, off", e));
+    TRY(finish_batch(r, e));
     TRY(finish_precision(r, e));
     TRY(finish_optimizer(r, e));
+    TRY(finish_scheduler(r, e));
     TRY(finish_offload(r, e));
+    TRY(finish_zero(r, e));
     TRY(finish_mesh(r, e));
-    if (dialect_is_on(r, "elasticity.enabled"))
-        TRY(dialect_remark_on(r, "elasticity.enabled", true, e,
-                              "found true; give train.global_batch; trireme run --nnodes MIN:MAX "
-                              "resumes on any number of ranks"));
+    TRY(finish_elasticity(r, e));
 done:
     return result;
 }
@@ -477,10 +912,11 @@ const dialect dialect_deepspeed = {
     .rows = ROW,
     .row_count = sizeof ROW / sizeof *ROW,
     .renamed = RENAMED,
+    .begin = begin,
     .finish = finish,
-    .dtypes = "master weights fp32 in both; gradients are summed over micro-batches in fp32 "
-              "(DeepSpeed: in "
-              "data_types.grad_accum_dtype, else in the type of the weights) and over ranks in "
-              "train.reduce_dtype, fp32 by "
-              "default (DeepSpeed: in communication_data_type, else in the type of the weights)",
+    .dtypes =
+        "master weights fp32 in both; gradients are summed over micro-batches in fp32 "
+        "(DeepSpeed: in data_types.grad_accum_dtype, else in the type of the weights) and over "
+        "ranks in train.reduce_dtype, fp32 by default (DeepSpeed: in communication_data_type, "
+        "else in the type of the weights)",
 };

@@ -23,6 +23,7 @@ void translation_clear(translation *t)
     for (size_t i = 0; i < t->remarks; i++) free(t->remark[i].text);
     free(t->setting);
     free(t->remark);
+    text_clear(&t->autos);
     json_decref(t->effective);
     *t = (translation){.setting = NULL};
 }
@@ -101,6 +102,12 @@ const yaml_node *dialect_value(const dialect_reader *r, const char *theirs)
 {
     const yaml_node *n = find_node(r->root, theirs);
     return n && !yaml_node_is_null(n) && !is_auto(n) ? n : NULL;
+}
+
+bool dialect_is_auto(const dialect_reader *r, const char *theirs)
+{
+    const yaml_node *n = find_node(r->root, theirs);
+    return n && is_auto(n);
 }
 
 const char *dialect_text(const dialect_reader *r, const char *theirs)
@@ -276,6 +283,19 @@ status dialect_set(const dialect_reader *r, const char *key, const char *value, 
     return set(r, key, value, theirs, note, !dialect_value(r, theirs), e);
 }
 
+status dialect_default(const dialect_reader *r, const char *key, const char *value,
+                       const char *theirs, const char *note, err *e)
+{
+    if (dialect_value(r, theirs) || dialect_is_auto(r, theirs)) return OK;
+    return set(r, key, value, theirs, note, true, e);
+}
+
+status dialect_effective(const dialect_reader *r, const char *theirs, json_t *value, err *e)
+{
+    if (json_object_set_new(r->out->effective, theirs, value) == 0) return OK;
+    return err_set(e, E_MEMORY, "no memory for a dialect");
+}
+
 // ---- one value ----
 
 static const char *const TYPE_WORDS[] = {
@@ -292,6 +312,7 @@ static void add_valid(const dialect_row *row, text *out)
         if (row->words[i][1]) text_addf(out, "%s%s", out->bytes ? ", " : "", row->words[i][0]);
     if (!row->words) text_add(out, TYPE_WORDS[row->type]);
     if (!row->words && row->low > 0) text_addf(out, " from %g", row->low);
+    if (!row->words && row->unquoted) text_add(out, " without quotes");
 }
 
 static status refuse_value(const dialect_reader *r, const char *path, const dialect_row *row,
@@ -317,6 +338,13 @@ static const char *find_word(const dialect_row *row, const char *theirs, bool *k
     return NULL;
 }
 
+// Returns whether a scalar is a number as other systems write it, which have no units such as Ki.
+static bool is_number(const dialect_row *row, const yaml_node *n, double *out)
+{
+    if (n->kind != NODE_SCALAR || (row->unquoted && n->quoted)) return false;
+    return text_to_double(n->scalar, out) && *out >= row->low;
+}
+
 static bool is_of_type(const dialect_row *row, const yaml_node *n)
 {
     bool flag;
@@ -332,10 +360,9 @@ static bool is_of_type(const dialect_row *row, const yaml_node *n)
     case DIALECT_BOOL:
         return n->kind == NODE_SCALAR && text_to_bool(n->scalar, &flag);
     case DIALECT_WHOLE:
-        return n->kind == NODE_SCALAR && text_to_count(n->scalar, &whole) &&
-               (double)whole >= row->low;
+        return is_number(row, n, &number) && text_to_count(n->scalar, &whole);
     case DIALECT_NUMBER:
-        return n->kind == NODE_SCALAR && text_to_double(n->scalar, &number) && number >= row->low;
+        return is_number(row, n, &number);
     default:
         return n->kind == NODE_SCALAR;
     }
@@ -402,10 +429,12 @@ static status take(const dialect_reader *r, const char *path, const dialect_row 
     bool known = true;
     if (yaml_node_is_null(n)) goto done;
     if (is_auto(n) && row->type != DIALECT_TEXT && row->type != DIALECT_ANY) {
-        TRY(add_remark(r, n->line, path, false, "auto: the job's own value holds", e));
+        text_addf(&r->out->autos, "%s%s", r->out->autos.bytes ? ", " : "", path);
+        TRY(text_check(&r->out->autos, e));
         goto done;
     }
-    if (!is_of_type(row, n)) return refuse_value(r, path, row, n, "", e);
+    const bool is_old_form = row->type == DIALECT_SECTION && row->convert;
+    if (!is_old_form && !is_of_type(row, n)) return refuse_value(r, path, row, n, "", e);
     if (row->words && n->kind == NODE_SCALAR && !find_word(row, n->scalar, &known) &&
         !(known && r->values_only))
         return refuse_value(r, path, row, n, known ? ", which has no equal here" : "", e);
@@ -533,21 +562,22 @@ static status note_effective(const dialect_reader *r, err *e)
     return OK;
 }
 
-// Gives sections their new names.
-static status rename_sections(const dialect_reader *r, yaml_node *root, err *e)
+// Gives keys and sections their new names.
+static status rename_keys(const dialect_reader *r, yaml_node *root, err *e)
 {
     status result = OK;
-    for (yaml_node *n = root->first; n; n = n->next)
-        for (int i = 0; r->of->renamed && r->of->renamed[i][0]; i++) {
-            const char *old = r->of->renamed[i][0], *now = r->of->renamed[i][1];
-            if (strcmp(n->key, old) != 0) continue;
-            if (yaml_node_entry(root, now))
-                return dialect_refuse(r, old, e,
-                                      "found beside %s, its new name; valid: one of them", now);
-            free(n->key);
-            n->key = NULL;
-            TRY(text_copy(now, &n->key, e));
-        }
+    for (int i = 0; r->of->renamed && r->of->renamed[i][0]; i++) {
+        const char *old = r->of->renamed[i][0], *now = r->of->renamed[i][1];
+        const char *dot = strrchr(now, '.');
+        yaml_node *n = (yaml_node *)find_node(root, old);
+        if (!n) continue;
+        if (find_node(root, now))
+            return dialect_refuse(r, old, e, "found beside %s, its new name; valid: one of them",
+                                  now);
+        free(n->key);
+        n->key = NULL;
+        TRY(text_copy(dot ? dot + 1 : now, &n->key, e));
+    }
 done:
     return result;
 }
@@ -557,33 +587,48 @@ static status take_tree(const dialect_reader *r, yaml_node *root, err *e)
 {
     status result = OK;
     if (root->kind != NODE_MAP)
-        return err_set(e, E_USAGE, "%s: found a %s; valid: the keys of %s", r->file,
-                       root->kind == NODE_LIST ? "list" : "word", r->of->system);
-    TRY(rename_sections(r, root, e));
+        return err_set(e, E_USAGE, "%s: found a %s; valid: the keys of %s",
+                       r->file ? r->file : "arguments", root->kind == NODE_LIST ? "list" : "word",
+                       r->of->system);
     if (r->of->begin) TRY(r->of->begin(r, root, e));
+    TRY(rename_keys(r, root, e));
     TRY(walk(r, root, "", r->of->ignores_other, e));
     TRY(take_defaults(r, e));
-    if (r->of->finish && !r->values_only) TRY(r->of->finish(r, e));
     TRY(note_effective(r, e));
+    if (r->of->finish && !r->values_only) TRY(r->of->finish(r, e));
 done:
     return result;
 }
 
-// Parses the file; path NULL: a map without keys.
-static status parse_file(const dialect *d, const char *path, yaml_node **out, err *e)
+// Reads the text of a file of a dialect.
+static status parse(const dialect *d, const char *path, const char *content, size_t bytes,
+                    yaml_node **out, err *e)
+{
+    const char *end = strrchr(path, '.');
+    const bool is_yaml = end && (strcmp(end, ".yml") == 0 || strcmp(end, ".yaml") == 0) &&
+                         content[strspn(content, " \t\r\n")] != '{';
+    if (d->is_arguments) return dialect_parse_shell(d, path, content, bytes, out, e);
+    if (d->is_json && !is_yaml) return dialect_parse_json(path, content, bytes, out, e);
+    return yaml_node_parse_repeats(path, content, bytes, out, e);
+}
+
+// Parses the file of a reader, which NULL makes a map without keys. Base64 in place of a path renames it.
+static status parse_file(dialect_reader *r, yaml_node **out, err *e)
 {
     status result = OK;
     char *content = NULL;
+    text decoded = {0};
     size_t bytes = 0;
-    if (!path) return yaml_node_parse("", "", 0, out, e);
-    TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
-    if (d->is_arguments)
-        TRY(dialect_parse_shell(d, path, content, bytes, out, e));
-    else if (d->is_json)
-        TRY(dialect_parse_json(path, content, bytes, out, e));
-    else
-        TRY(yaml_node_parse_repeats(path, content, bytes, out, e));
+    if (!r->file) return yaml_node_parse("", "", 0, out, e);
+    if (r->of->is_json && !file_exists(r->file) && dialect_decode_base64(r->file, &decoded)) {
+        r->file = "base64";
+        TRY(dialect_parse_json(r->file, decoded.chars, decoded.bytes, out, e));
+    } else {
+        TRY(file_read_small(r->file, FILE_MOST_CONFIG, &content, &bytes, e));
+        TRY(parse(r->of, r->file, content, bytes, out, e));
+    }
 done:
+    text_clear(&decoded);
     free(content);
     return result;
 }
@@ -593,7 +638,7 @@ static status read_file(dialect_reader r, const dialect_given *given, size_t cou
 {
     status result = OK;
     yaml_node *root = NULL;
-    TRY(parse_file(r.of, r.file, &root, e));
+    TRY(parse_file(&r, &root, e));
     r.root = root;
     if (root->kind == NODE_MAP) {
         TRY(dialect_keep_last(&r, root, e));

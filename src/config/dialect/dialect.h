@@ -72,19 +72,22 @@ struct dialect_row {
     const char
         *same;  // EFFECT_LOST and EFFECT_REFUSED: the value that loses nothing; NULL: their default
     double low; // the smallest valid number
-    bool states;        // their default is a setting of ours, too, where the row's section is given
+    bool unquoted; // DIALECT_WHOLE, DIALECT_NUMBER: their reader takes a number in quotes as text
+    bool states;   // their default is a setting of ours, too, where the row's section is given
     bool ignores_other; // DIALECT_SECTION: their reader ignores unknown keys in it
 };
 
 struct dialect {
     const char *name; // of the option and of `translate`: deepspeed
     const char *system;
-    bool is_json;       // with the comments that hjson allows; else YAML
+    bool
+        is_json; // with the comments that hjson allows, or base64 of it in place of a path; *.yml may be YAML. Else YAML
     bool ignores_other; // their reader ignores unknown keys at the top
     bool is_arguments;  // a file holds arguments of a command line, as a shell has them
     const dialect_row *rows;
     int row_count;
-    const char *const (*renamed)[2]; // old and new names of sections, ended by NULL; NULL: none
+    // Old and new paths of keys and sections, which differ in the last word; ended by NULL. NULL: none.
+    const char *const (*renamed)[2];
     // Sections, and the beginning that the names of their keys may lack, ended by NULL; NULL: none.
     const char *const (*begun)[2];
     // Refuses what their own reader refuses, and brings old spellings up to date, before any row is read. NULL: nothing.
@@ -113,6 +116,7 @@ typedef struct translation {
     size_t settings, setting_room;
     dialect_remark *remark; // [remarks]
     size_t remarks, remark_room;
+    text autos; // their keys that are "auto", a comma between two: the job's own values hold
     // Their value of every key with a value or a default, by dotted path; true for a section with keys.
     json_t *effective;
 } translation;
@@ -139,6 +143,7 @@ status dialect_read_values(const dialect *d, const char *path, const dialect_giv
 
 // The value at a dotted path; NULL where it is not given, is null, or is "auto".
 const yaml_node *dialect_value(const dialect_reader *r, const char *theirs);
+bool dialect_is_auto(const dialect_reader *r, const char *theirs);
 // Its text, or else their default; NULL: neither, or not a scalar.
 const char *dialect_text(const dialect_reader *r, const char *theirs);
 bool dialect_is_on(const dialect_reader *r,
@@ -149,6 +154,11 @@ bool dialect_number(const dialect_reader *r, const char *theirs, double *out);
 // earlier one.
 status dialect_set(const dialect_reader *r, const char *key, const char *value, const char *theirs,
                    const char *note, err *e);
+// Sets our key to what they take where a file does not give their key. A key that is "auto" is given.
+status dialect_default(const dialect_reader *r, const char *key, const char *value,
+                       const char *theirs, const char *note, err *e);
+// Changes their value of a key that translation.effective shows, where keys decide it together. Takes `value`.
+status dialect_effective(const dialect_reader *r, const char *theirs, json_t *value, err *e);
 // Adds a remark at their key.
 status dialect_remark_on(const dialect_reader *r, const char *theirs, bool lost, err *e,
                          const char *format, ...) __attribute__((format(printf, 5, 6)));

@@ -1,6 +1,6 @@
 // json.c -- reads JSON with the freedoms of hjson into a tree with line numbers. dialect.c calls it. jansson has neither
 // lines nor comments. See dialect_parse_json in dialect.h.
-#include "config/dialect/dialect.h"
+#include "config/dialect/private.h"
 
 #include "base/alloc.h"
 
@@ -140,20 +140,18 @@ done:
     return result;
 }
 
-// Text without quotes: a number or a word up to a comma, a bracket or a comment, else all of the line.
+// Text without quotes: a number, true, false or null up to a comma, a bracket or a comment; else all of the line.
 static void take_bare(json_parser *p, text *out)
 {
     const char *from = p->at, *word_end;
     double number;
-    bool flag;
     skip_line(p);
     word_end = from;
     while (word_end < p->at && !strchr(",}]#/ \t\r", *word_end)) word_end++;
     text_add_bytes(out, from, (size_t)(word_end - from));
-    const bool is_literal =
-        text_to_double(out->chars ? out->chars : "", &number) ||
-        strcmp(out->chars ? out->chars : "", "null") == 0 ||
-        (isalpha((unsigned char)*from) && text_to_bool(out->chars ? out->chars : "", &flag));
+    const char *word = out->chars ? out->chars : "";
+    const bool is_literal = text_to_double(word, &number) || strcmp(word, "null") == 0 ||
+                            strcmp(word, "true") == 0 || strcmp(word, "false") == 0;
     if (is_literal) {
         p->at = word_end;
         return;
@@ -297,4 +295,23 @@ status dialect_parse_json(const char *name, const char *s, size_t bytes, yaml_no
 done:
     yaml_node_free(n);
     return result;
+}
+
+bool dialect_decode_base64(const char *s, text *out)
+{
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    uint32_t bits = 0;
+    int held = 0;
+    for (; *s && *s != '='; s++) {
+        const char *letter = strchr(letters, *s);
+        if (!letter) return false;
+        bits = bits << 6 | (uint32_t)(letter - letters);
+        held += 6;
+        if (held < 8) continue;
+        held -= 8;
+        const char byte = (char)(bits >> held & 0xff);
+        text_add_bytes(out, &byte, 1);
+    }
+    return s[strspn(s, "=")] == 0 && out->chars && out->chars[strspn(out->chars, " \t\r\n")] == '{';
 }

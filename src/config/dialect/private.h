@@ -54,6 +54,8 @@ status dialect_put_given(yaml_node *root, const dialect_given *given, size_t cou
 status dialect_replace(yaml_node *root, const char *theirs, const char *value, err *e);
 // Gives keys of sections the beginning that their names lack.
 status dialect_add_begun(const dialect *d, yaml_node *root, err *e);
+// Appends the text that URL-safe base64 means. Returns false for what is no base64 of a JSON object.
+bool dialect_decode_base64(const char *s, text *out);
 const dialect_row *dialect_row_of(const dialect *d, const char *theirs); // NULL: unknown
 // Make a tree of arguments: "--num-layers 2" and "--num_layers=2" become the key num_layers. A row that is a truth value
 // takes no argument, a list takes all up to the next option. line[argc] are the arguments' lines in a file; NULL: none.
