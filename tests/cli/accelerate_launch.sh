@@ -202,9 +202,9 @@ printf 'distributed_type: DEEPSPEED\nnum_processes: 2\ndeepspeed_config: {deepsp
 run "$trireme" translate accelerate below/file.yaml --accelerate.mixed_precision bf16 \
     --accelerate.deepspeed_config.gradient_accumulation_steps=8
 expect_exit 0
-expect_line 'dp: zero1  *# below/ds.json:1: zero_optimization.stage' stdout
-expect_line 'precision: bf16  *# below/ds.json:1: bf16.enabled' stdout
-expect_line 'accumulation: 8  *# below/ds.json:1: gradient_accumulation_steps' stdout
+expect_line 'dp: zero1  *# ds.json:1: zero_optimization.stage' stdout
+expect_line 'precision: bf16  *# ds.json:1: bf16.enabled' stdout
+expect_line 'accumulation: 8  *# ds.json:1: gradient_accumulation_steps' stdout
 run "$trireme" translate accelerate below/file.yaml --accelerate.mixed_precision fp16
 expect_exit 0
 expect_line 'precision: fp16' stdout
