@@ -34,7 +34,7 @@ static void take_first(int64_t *first, int64_t step, double difference, double t
 static check_result find(const check *c)
 {
     check_result f = {.tolerance =
-                           strcmp(c->precision, "fp32") == 0 ? FP32_TOLERANCE : SHORT_TOLERANCE};
+                          strcmp(c->precision, "fp32") == 0 ? FP32_TOLERANCE : SHORT_TOLERANCE};
     for (int64_t i = 0; i < c->steps; i++) {
         const check_step *own = &c->own->step[i], *theirs = &c->original->step[i];
         double loss = differ(own->loss, theirs->loss);
