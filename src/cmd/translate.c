@@ -9,13 +9,13 @@
 
 #include <string.h>
 
-typedef struct translate_request {
+typedef struct command_request {
     bool json, check;
     int64_t steps;
     const char *python;
-} translate_request;
+} command_request;
 
-#define AT(member) offsetof(translate_request, member)
+#define AT(member) offsetof(command_request, member)
 static const flag flags[] = {
     {"--json", FLAG_SWITCH, AT(json), NULL,
      "Prints one JSON object: the settings, the remarks, and their own value of every key; with "
@@ -29,7 +29,7 @@ static const flag flags[] = {
 enum { FLAGS = sizeof flags / sizeof *flags };
 
 // Returns the exit code, or -1 and *e.
-static int run_check(const translate_request *q, int files, int argc, char **argv, err *e)
+static int run_check(const command_request *q, int files, int argc, char **argv, err *e)
 {
     if (files > 1) {
         err_set(e, E_USAGE, "--check: found %d files; valid: one", files);
@@ -54,7 +54,7 @@ static int cmd_translate(int argc, char **argv)
     status result = OK;
     err error = {0}, *e = &error;
     text out = {0};
-    translate_request q = {.steps = 5, .python = "python3"};
+    command_request q = {.steps = 5, .python = "python3"};
     int code = 0;
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     int files = 0;

@@ -10,12 +10,12 @@
 
 static const double FP32_TOLERANCE = 1e-4, SHORT_TOLERANCE = 2e-2, RATE_TOLERANCE = 1e-6;
 
-typedef struct check_finding {
+typedef struct check_result {
     double tolerance;
     double loss, grad_norm;                  // the largest relative difference
     int64_t norms;                           // that the original gave
     int64_t loss_step, norm_step, rate_step; // the first that differs, from 1; 0: none
-} check_finding;
+} check_result;
 
 // The relative difference; NAN where one is not known, INFINITY where only one is finite.
 static double differ(double own, double original)
@@ -31,10 +31,10 @@ static void take_first(int64_t *first, int64_t step, double difference, double t
     if (!*first && difference > tolerance) *first = step;
 }
 
-static check_finding find(const check *c)
+static check_result find(const check *c)
 {
-    check_finding f = {.tolerance =
-                           strcmp(c->precision, "fp32") == 0 ? FP32_TOLERANCE : SHORT_TOLERANCE};
+    check_result f = {.tolerance =
+                          strcmp(c->precision, "fp32") == 0 ? FP32_TOLERANCE : SHORT_TOLERANCE};
     for (int64_t i = 0; i < c->steps; i++) {
         const check_step *own = &c->own->step[i], *theirs = &c->original->step[i];
         double loss = differ(own->loss, theirs->loss);
@@ -50,14 +50,14 @@ static check_finding find(const check *c)
     return f;
 }
 
-static bool is_same(const check_finding *f)
+static bool is_same(const check_result *f)
 {
     return !f->loss_step && !f->norm_step && !f->rate_step;
 }
 
 // ---- The usual reasons
 
-static void add_rate(const check *c, const check_finding *f, text *out)
+static void add_rate(const check *c, const check_result *f, text *out)
 {
     if (!f->rate_step) return;
     const int64_t i = f->rate_step - 1;
@@ -65,7 +65,7 @@ static void add_rate(const check *c, const check_finding *f, text *out)
               (long long)f->rate_step, c->own->step[i].lr, c->original->step[i].lr);
 }
 
-static void add_where(const check_finding *f, text *out)
+static void add_where(const check_result *f, text *out)
 {
     if (f->loss_step == 1)
         text_add(out, "step 1 differs before any update: the weights, the tokens or the forward "
@@ -83,7 +83,7 @@ static void add_where(const check_finding *f, text *out)
 }
 
 // Lines that say which of the usual reasons apply, and which the check has ruled out.
-static void add_reasons(const check *c, const check_finding *f, text *out)
+static void add_reasons(const check *c, const check_result *f, text *out)
 {
     const bool is_short = strcmp(c->precision, "fp32") != 0;
     add_where(f, out);
@@ -158,7 +158,7 @@ static void add_notes(const check *c, text *out)
     }
 }
 
-static void add_verdict(const check *c, const check_finding *f, text *out)
+static void add_verdict(const check *c, const check_result *f, text *out)
 {
     const bool same = is_same(f);
     text_addf(out, "verdict: %s: %lld losses differ by at most %.1e",
@@ -184,7 +184,7 @@ static json_t *step_json(const check *c, int64_t i)
                      number(theirs->grad_norm), "lr", number(own->lr), number(theirs->lr));
 }
 
-static void add_json(const check *c, const check_finding *f, const char *reasons, text *out)
+static void add_json(const check *c, const check_result *f, const char *reasons, text *out)
 {
     json_t *steps = json_array();
     for (int64_t i = 0; i < c->steps; i++) json_array_append_new(steps, step_json(c, i));
@@ -206,7 +206,7 @@ status check_report(const check *c, bool *same, err *e)
 {
     status result = OK;
     text out = {0}, reasons = {0};
-    const check_finding f = find(c);
+    const check_result f = find(c);
     *same = is_same(&f);
     if (!*same) add_reasons(c, &f, &reasons);
     if (c->q->json) {

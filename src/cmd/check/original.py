@@ -173,11 +173,10 @@ def read_deepspeed(request):
         config = hjson.load(file)
     fill_auto(request, config)
     kind = config.get("optimizer", {}).get("type", "")
-    if request.device == "cpu" and kind.lower() in ("adam", "adamw"):
-        params = config["optimizer"].setdefault("params", {})
-        if not params.setdefault("torch_adam", True):
-            params["torch_adam"] = True
-        request.say(note="optimizer.params.torch_adam: true, because DeepSpeed's own Adam is compiled for a GPU")
+    offload = config.get("zero_optimization", {}).get("offload_optimizer", {}).get("device", "none")
+    if request.device == "cpu" and kind.lower() in ("adam", "adamw") and offload == "none":
+        config["optimizer"].setdefault("params", {})["torch_adam"] = True
+        request.say(note="optimizer.params.torch_adam: true, because DeepSpeed's own Adam is for GPUs")
     return json.loads(json.dumps(config))
 
 
