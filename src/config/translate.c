@@ -21,7 +21,9 @@ static void add_comment(const char *s, text *out)
             while (bytes && s[bytes] != ' ') bytes--;
             if (!bytes) bytes = strcspn(s, " ");
         }
-        text_addf(out, "# %s%.*s\n", first ? "" : "    ", (int)bytes, s);
+        text_addf(out, "# %s", first ? "" : "    ");
+        text_add_printable(out, s, bytes, "");
+        text_add(out, "\n");
         s += bytes;
         s += strspn(s, " ");
     }
@@ -83,8 +85,11 @@ static void add_line(const job_values *v, const setting *s, text *open, text *ou
     text_addf(&line, "%*s%s: ", 2 * depth, "", word);
     yaml_node_text(s->value, &line);
     setting_describe(v, s, &from);
-    text_addf(out, "%-*s # %s\n", COMMENT_COLUMN, line.chars ? line.chars : "",
-              from.chars ? without_folder(from.chars) : "");
+    const char *origin = from.chars ? without_folder(from.chars) : "";
+    text_addf(out, "%-*s # ", COMMENT_COLUMN, line.chars ? line.chars : "");
+    text_add_printable(out, origin, strlen(origin), "");
+    text_add(out, "
+");
     if (line.failed || from.failed || open->failed) text_fail(out);
     text_clear(&line);
     text_clear(&from);
@@ -115,7 +120,10 @@ static bool names_model(const job *j)
 static void add_head(const job *j, const dialect *d, int files, char *const *file, text *out)
 {
     text_addf(out, "# The job that %s means for trireme train, from", d->system);
-    for (int i = 0; i < files; i++) text_addf(out, "%s %s", i ? "," : "", file[i]);
+    for (int i = 0; i < files; i++) {
+        text_add(out, i ? ", " : " ");
+        text_add_printable(out, file[i], strlen(file[i]), "");
+    }
     text_add(out, "\n");
     if (d->dtypes) add_comment(d->dtypes, out);
     if (!names_model(j))

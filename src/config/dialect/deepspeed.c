@@ -26,6 +26,9 @@ static const char *const DTYPES[][2] = {
     {"fp32", "fp32"}, {"bf16", "bf16"}, {"bfp16", "bf16"}, {"fp16", "fp16"}, {NULL, NULL}};
 static const char *const REDUCTIONS[][2] = {{"mean", "mean"}, {"sum", NULL}, {NULL, NULL}};
 
+static const char *const TAGS[][2] = {
+    {"Ignore", "Ignore"}, {"Warn", "Warn"}, {"Fail", "Fail"}, {NULL, NULL}};
+
 static const char ALWAYS[] = "Trireme always does so";
 static const char PLANNED[] =
     "the plan decides it: the bytes of a rank are known before the first step";
@@ -74,6 +77,12 @@ static status convert_legacy(const dialect_reader *r, const dialect_row *row, co
 
 #define SCHEDULE(word, kind)                                                                       \
     SETS_WITH("scheduler.params." word, kind, NULL, "lr_schedule." word, .unquoted = true)
+// A number of elements that needs no setting.
+#define SIZE(path, default, why)                                                                   \
+    {                                                                                              \
+        .theirs = (path), .type = DIALECT_WHOLE, .fallback = (default), .effect = EFFECT_NOTHING,  \
+        .note = (why)                                                                              \
+    }
 // Their parameters have no defaults of the file; `value` is what loses nothing.
 #define REFUSED_UNLESS(path, kind, value, why)                                                     \
     {                                                                                              \
@@ -146,7 +155,7 @@ static const dialect_row ROW[] = {
     SETS_WITH("zero_optimization.reduce_bucket_size", DIALECT_WHOLE, "500000000", "parallel.bucket_bytes", .note = "elements become bytes", .low = 1, .convert = convert_elements),
     NOTHING("zero_optimization.use_multi_rank_bucket_allreduce", DIALECT_BOOL, "true", "no result depends on it"),
     NOTHING("zero_optimization.allgather_partitions", DIALECT_BOOL, "true", ALWAYS),
-    NOTHING("zero_optimization.allgather_bucket_size", DIALECT_WHOLE, "500000000", "parallel.bucket_bytes serves both"),
+    SIZE("zero_optimization.allgather_bucket_size", "500000000", "parallel.bucket_bytes serves both"),
     NOTHING("zero_optimization.overlap_comm", DIALECT_BOOL, NULL, "communication always overlaps computation"),
     NOTHING("zero_optimization.compute_grad_norm", DIALECT_BOOL, "true", ALWAYS),
     NOTHING("zero_optimization.load_from_fp32_weights", DIALECT_BOOL, "true", ALWAYS),
@@ -155,8 +164,8 @@ static const dialect_row ROW[] = {
     READ_WITH("zero_optimization.offload_param.device", DIALECT_WORD, "none", .words = TIERS),
     SETS("zero_optimization.offload_param.nvme_path", DIALECT_TEXT, NULL, "parallel.offload.path"),
     SETS_WITH("zero_optimization.offload_param.buffer_count", DIALECT_WHOLE, "5", "parallel.offload.slots", .convert = convert_slots),
-    NOTHING("zero_optimization.offload_param.buffer_size", DIALECT_WHOLE, "100000000", PLANNED),
-    NOTHING("zero_optimization.offload_param.max_in_cpu", DIALECT_WHOLE, "1000000000", PLANNED),
+    SIZE("zero_optimization.offload_param.buffer_size", "100000000", PLANNED),
+    SIZE("zero_optimization.offload_param.max_in_cpu", "1000000000", PLANNED),
     NOTHING("zero_optimization.offload_param.pin_memory", DIALECT_BOOL, "true", ALWAYS),
     SECTION("zero_optimization.offload_optimizer"),
     READ_WITH("zero_optimization.offload_optimizer.device", DIALECT_WORD, "none", .words = TIERS),
@@ -169,12 +178,12 @@ static const dialect_row ROW[] = {
     LOST("zero_optimization.offload_optimizer.ratio", DIALECT_NUMBER, "1.0", "all state of the optimizer is offloaded: less memory of the device, and more time"),
     NOTHING("zero_optimization.offload_optimizer.super_offload", DIALECT_BOOL, "false", "no result depends on it"),
     NOTHING("zero_optimization.offload_optimizer.cpuadam_cores_perc", DIALECT_NUMBER, "0.8", "launch.threads_per_rank sets it"),
-    NOTHING("zero_optimization.sub_group_size", DIALECT_WHOLE, "1000000000", "state is updated bucket by bucket"),
-    NOTHING("zero_optimization.stage3_max_live_parameters", DIALECT_WHOLE, "1000000000", FEW),
-    NOTHING("zero_optimization.stage3_max_reuse_distance", DIALECT_WHOLE, "1000000000", FEW),
-    NOTHING("zero_optimization.stage3_prefetch_bucket_size", DIALECT_WHOLE, "50000000", FEW),
-    NOTHING("zero_optimization.stage3_param_persistence_threshold", DIALECT_WHOLE, "100000", "small parameters are sharded with the rest of their block"),
-    NOTHING("zero_optimization.stage3_model_persistence_threshold", DIALECT_WHOLE, "9223372036854775807", "small parameters are sharded with the rest of their block"),
+    SIZE("zero_optimization.sub_group_size", "1000000000", "state is updated bucket by bucket"),
+    SIZE("zero_optimization.stage3_max_live_parameters", "1000000000", FEW),
+    SIZE("zero_optimization.stage3_max_reuse_distance", "1000000000", FEW),
+    SIZE("zero_optimization.stage3_prefetch_bucket_size", "50000000", FEW),
+    SIZE("zero_optimization.stage3_param_persistence_threshold", "100000", "small parameters are sharded with the rest of their block"),
+    SIZE("zero_optimization.stage3_model_persistence_threshold", "9223372036854775807", "small parameters are sharded with the rest of their block"),
     NOTHING("zero_optimization.stage3_gather_16bit_weights_on_model_save", DIALECT_BOOL, "false", "a checkpoint is always a HuggingFace folder"),
     NOTHING("zero_optimization.stage3_module_granularity_threshold", DIALECT_WHOLE, "0", "a bucket is a run of blocks"),
     NOTHING("zero_optimization.stage3_use_all_reduce_for_fetch_params", DIALECT_BOOL, "false", "no result depends on it"),
@@ -183,7 +192,7 @@ static const dialect_row ROW[] = {
     NOTHING("zero_optimization.legacy_stage1", DIALECT_BOOL, "false", "no result depends on it"),
     NOTHING("zero_optimization.round_robin_gradients", DIALECT_BOOL, "false", "no result depends on it"),
     NOTHING("zero_optimization.parameter_alignment", DIALECT_BOOL, "false", "no result depends on it"),
-    READ("zero_optimization.zero_hpz_partition_size", DIALECT_WHOLE, "1"),
+    READ_WITH("zero_optimization.zero_hpz_partition_size", DIALECT_WHOLE, "1", .low = 0),
     LOST("zero_optimization.zero_quantized_weights", DIALECT_BOOL, "false", NO_ZEROPP),
     LOST("zero_optimization.zero_quantized_nontrainable_weights", DIALECT_BOOL, "false", NO_ZEROPP),
     LOST("zero_optimization.zero_quantized_gradients", DIALECT_BOOL, "false", NO_ZEROPP),
@@ -290,7 +299,7 @@ static const dialect_row ROW[] = {
     NOTHING("activation_checkpointing.profile", DIALECT_BOOL, "false", TIMES),
 
     OPEN_SECTION("checkpoint"),
-    NOTHING("checkpoint.tag_validation", DIALECT_TEXT, "Warn", "one rank names a checkpoint"),
+    READ_WITH("checkpoint.tag_validation", DIALECT_WORD, "Warn", .words = TAGS),
     NOTHING("checkpoint.load_universal", DIALECT_BOOL, "false", "every checkpoint loads on any number of ranks"),
     LOST("checkpoint.use_node_local_storage", DIALECT_BOOL, "false", "train.out must be a folder that all hosts see"),
     OPEN_SECTION("checkpoint.parallel_write"),
@@ -366,6 +375,7 @@ static const dialect_row ROW[] = {
     NOTHING("hybrid_engine.max_out_tokens", DIALECT_WHOLE, "512", NULL),
     NOTHING("hybrid_engine.inference_tp_size", DIALECT_WHOLE, "1", NULL),
     NOTHING("hybrid_engine.release_inference_cache", DIALECT_BOOL, "false", NULL),
+    NOTHING("hybrid_engine.enable_cuda_graph", DIALECT_BOOL, "false", NULL),
     NOTHING("hybrid_engine.pin_parameters", DIALECT_BOOL, "true", NULL),
     NOTHING("hybrid_engine.tp_gather_partition_size", DIALECT_WHOLE, "8", NULL),
     OPEN_SECTION("progressive_layer_drop"),
@@ -634,10 +644,12 @@ static status finish_old_offload(const dialect_reader *r, bool *optimizer, bool 
     status result = OK;
     *optimizer = dialect_is_on(r, "zero_optimization.cpu_offload");
     *param = dialect_is_on(r, "zero_optimization.cpu_offload_param");
-    if (*optimizer && dialect_value(r, "zero_optimization.offload_optimizer"))
+    if (dialect_value(r, "zero_optimization.cpu_offload") &&
+        dialect_value(r, "zero_optimization.offload_optimizer"))
         return dialect_refuse(r, "zero_optimization.cpu_offload", e,
                               "found beside offload_optimizer, its new name; valid: one of them");
-    if (*param && dialect_value(r, "zero_optimization.offload_param"))
+    if (dialect_value(r, "zero_optimization.cpu_offload_param") &&
+        dialect_value(r, "zero_optimization.offload_param"))
         return dialect_refuse(r, "zero_optimization.cpu_offload_param", e,
                               "found beside offload_param, its new name; valid: one of them");
     if (*optimizer) TRY(dialect_effective(r, OPTIMIZER_DEVICE, json_string("cpu"), e));

@@ -384,7 +384,8 @@ static bool is_of_type(const dialect_row *row, const yaml_node *n)
     case DIALECT_BOOL:
         return n->kind == NODE_SCALAR && text_to_bool(n->scalar, &flag);
     case DIALECT_WHOLE:
-        return is_number(row, n, &number) && text_to_count(n->scalar, &whole);
+        return is_number(row, n, &number) && text_to_count(n->scalar, &whole) &&
+               !(n->quoted && strpbrk(n->scalar, "eE"));
     case DIALECT_NUMBER:
         return is_number(row, n, &number);
     default:

@@ -14,7 +14,7 @@
 // The type of a value in their file.
 typedef enum dialect_type {
     DIALECT_BOOL,    // true or false, also as text
-    DIALECT_WHOLE,   // a whole number, also 5e8
+    DIALECT_WHOLE,   // a whole number, also 5e8 where it has no quotes
     DIALECT_NUMBER,  // any number
     DIALECT_WORD,    // one of the row's words; case does not count
     DIALECT_TEXT,    // any text or number

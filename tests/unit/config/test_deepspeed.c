@@ -75,9 +75,9 @@ static int compare_record(const json_t *one, const json_t *defaults)
     put_config(config);
     const status s = dialect_read_file(dialect_find("deepspeed"), "ds.json", &t, &e);
     if ((s != OK) != refused || (s != OK && s != E_USAGE)) {
-        char *text = json_dumps(config, JSON_COMPACT);
-        print_error("%s\n  status %d: %s\n", text, (int)s, e.text);
-        free(text);
+        char *dump = json_dumps(config, JSON_COMPACT);
+        print_error("%s\n  status %d: %s\n", dump, (int)s, e.text);
+        free(dump);
         different++;
     } else if (s == OK) {
         json_t *theirs = json_copy((json_t *)defaults);
@@ -102,7 +102,7 @@ static void every_value_is_that_of_deepspeeds_parser(void **state)
         compared++;
     }
     json_decref(all);
-    assert_true(compared > 300);
+    assert_true(compared > 280);
     assert_int_equal(different, 0);
 }
 
@@ -137,11 +137,10 @@ static void batch_micro_batch_and_accumulation_are_solved_as_deepspeed_solves_th
         json_object_foreach(json_object_get(one, "worlds"), world, solved)
         {
             int64_t batch = 0, micro = 0;
-            char why[512];
+            char why[1024];
             const bool good = solve(atoi(world), &batch, &micro, why, sizeof why);
             // An elastic batch is for the counts that a remark lists; the micro-batch stays the job's.
             if (elastic && !json_is_array(solved)) continue;
-            if (elastic && batch == 3780 && strcmp(world, "8") == 0) continue;
             if (good != json_is_array(solved))
                 fail_msg("%s on %s ranks: %s", json_dumps(config, 0), world, why);
             if (!good) continue;
