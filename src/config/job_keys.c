@@ -24,6 +24,7 @@
 #define DS_WARMUP     .schedules = 1u << LR_WARMUP | 1u << LR_WARMUP_DECAY
 #define DS_ALL_WARMUP .schedules = 1u << LR_WARMUP | 1u << LR_WARMUP_DECAY | 1u << LR_WARMUP_COSINE
 #define DS_TOTAL      .schedules = 1u << LR_WARMUP_DECAY | 1u << LR_WARMUP_COSINE
+#define MEGATRON      .schedules = 1u << LR_MEGATRON
 #define TRIREME       .schedules = 1u << LR_CONSTANT | 1u << LR_LINEAR | 1u << LR_COSINE | 1u << LR_WSD
 #define ADAMS         1u << UPDATE_ADAMW | 1u << UPDATE_ADAM
 #define POWERSGD      .hooks = 1u << HOOK_POWERSGD
@@ -126,7 +127,7 @@ const job_key JOB_KEYS[] = {
     {"optimizer.weight_decay", "Sets the weight decay coefficient; the default depends on optimizer.name.", KEY_NUMBER, AT(optimizer.weight_decay), FROM(0)},
     {"optimizer.decay", "Chooses the tensors that weight decay applies to: those of two or more dimensions (matrices), or all.", KEY_BOOL, AT(optimizer.decay_all), .fallback = "matrices", WORDS("matrices", "all")},
 
-    {"lr_schedule.name", "Chooses the learning-rate schedule; schedules with DeepSpeed's names take DeepSpeed's parameters.", KEY_ENUM, AT(lr.name), .fallback = "cosine", .words = LR_LABELS, .planned = PLANNED_SCHEDULES},
+    {"lr_schedule.name", "Chooses the learning-rate schedule; schedules with DeepSpeed's names take DeepSpeed's parameters, and OptimizerParamScheduler Megatron-LM's.", KEY_ENUM, AT(lr.name), .fallback = "cosine", .words = LR_LABELS, .planned = PLANNED_SCHEDULES},
     {"lr_schedule.warmup_steps", "Raises the learning rate linearly over this many first steps; the default of constant is 0.", KEY_COUNT, .unit = "optimizer steps", AT(lr.warmup_steps), FROM(0), TRIREME},
     {"lr_schedule.min_ratio", "Sets the final learning rate, as a fraction of optimizer.lr.", KEY_NUMBER, AT(lr.min_ratio), .low = 0, .high = 1, TRIREME},
     {"lr_schedule.decay_steps", "Sets the length of wsd's final decay; 0 decays over the last tenth of the run.", KEY_COUNT, .unit = "optimizer steps", AT(lr.decay_steps), FROM(0), TRIREME},
@@ -153,6 +154,14 @@ const job_key JOB_KEYS[] = {
     {"lr_schedule.cycle_min_mom", "Sets the lowest momentum of OneCycle's cycle.", KEY_NUMBER, AT(lr.cycle.min_mom), .low = 0, .high = 1, DS(LR_ONE_CYCLE)},
     {"lr_schedule.cycle_max_mom", "Sets the highest momentum of OneCycle's cycle.", KEY_NUMBER, AT(lr.cycle.max_mom), .low = 0, .high = 1, DS(LR_ONE_CYCLE)},
     {"lr_schedule.decay_mom_rate", "Sets how fast OneCycle's momentum changes after the cycle.", KEY_NUMBER, AT(lr.cycle.decay_mom_rate), FROM(0), DS(LR_ONE_CYCLE)},
+
+    {"lr_schedule.lr_decay_style", "Chooses how OptimizerParamScheduler lowers the learning rate after the warm-up.", KEY_ENUM, AT(lr.megatron.style), .words = LR_DECAY_STYLE_NAMES, MEGATRON},
+    {"lr_schedule.lr_warmup_steps", "Sets the length of OptimizerParamScheduler's warm-up; steps need not be whole, as it counts samples.", KEY_NUMBER, .unit = "optimizer steps", AT(lr.megatron.warmup_steps), FROM(0), MEGATRON},
+    {"lr_schedule.lr_decay_steps", "Sets the step at which OptimizerParamScheduler reaches min_lr; null takes the last step of the run.", KEY_NUMBER, .unit = "optimizer steps", AT(lr.megatron.decay_steps), FROM(0), .special = "null", .special_value = 0, MEGATRON},
+    {"lr_schedule.init_lr", "Sets the learning rate at the start of OptimizerParamScheduler's warm-up.", KEY_NUMBER, AT(lr.megatron.init_lr), FROM(0), MEGATRON},
+    {"lr_schedule.min_lr", "Sets the lowest learning rate of OptimizerParamScheduler after the warm-up.", KEY_NUMBER, AT(lr.megatron.min_lr), FROM(0), MEGATRON},
+    {"lr_schedule.wsd_decay_steps", "Sets the length of the final decay of lr_decay_style WSD.", KEY_NUMBER, .unit = "optimizer steps", AT(lr.megatron.wsd_decay_steps), FROM(0), MEGATRON},
+    {"lr_schedule.lr_wsd_decay_style", "Chooses the form of the final decay of lr_decay_style WSD.", KEY_ENUM, AT(lr.megatron.wsd_style), .words = LR_WSD_STYLE_NAMES, MEGATRON},
 
     {"parallel.dp", "Chooses the data-parallel strategy; fsdp, FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, ZeRO stages 0 to 3, MirroredStrategy and others are aliases.", KEY_POLICIES, AT(strategy.dp), .flags = KEY_MAY_CHANGE, .fallback = "ddp", WORDS("ddp", "zero1", "zero2", "zero3", "fsdp_no_sync"), .also = DP_ALSO},
     {"parallel.dp_shard", "Sets the number of ranks that parallel.dp shards over; auto takes the ranks that the other axes leave.", KEY_INT, .unit = "ranks", AT(parallel.size[AXIS_DP_SHARD]), .flags = KEY_MAY_CHANGE, .fallback = "auto", RANKS, AUTO},

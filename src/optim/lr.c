@@ -16,6 +16,22 @@ const char *const LR_LABELS[LR_NAMES + 1] = {
     [LR_WARMUP] = "WarmupLR",
     [LR_WARMUP_DECAY] = "WarmupDecayLR",
     [LR_WARMUP_COSINE] = "WarmupCosineLR",
+    [LR_MEGATRON] = "OptimizerParamScheduler",
+};
+
+const char *const LR_DECAY_STYLE_NAMES[LR_DECAY_STYLES + 1] = {
+    [LR_DECAY_LINEAR] = "linear",
+    [LR_DECAY_CONSTANT] = "constant",
+    [LR_DECAY_COSINE] = "cosine",
+    [LR_DECAY_INVERSE_SQRT] = "inverse-square-root",
+    [LR_DECAY_WSD] = "WSD",
+};
+
+const char *const LR_WSD_STYLE_NAMES[LR_WSD_STYLES + 1] = {
+    [LR_WSD_EXPONENTIAL] = "exponential",
+    [LR_WSD_LINEAR] = "linear",
+    [LR_WSD_COSINE] = "cosine",
+    [LR_WSD_MINUS_SQRT] = "minus_sqrt",
 };
 
 void lr_defaults(lr_config *c)
@@ -43,6 +59,7 @@ int64_t lr_warmup_length(const lr_config *c)
     const bool own = c->name < LR_RANGE_TEST;
     const bool warms =
         c->name == LR_WARMUP || c->name == LR_WARMUP_DECAY || c->name == LR_WARMUP_COSINE;
+    if (c->name == LR_MEGATRON) return (int64_t)c->megatron.warmup_steps;
     return own ? c->warmup_steps : warms ? c->warmup.num_steps : 0;
 }
 
@@ -165,6 +182,41 @@ static double warmup_cosine(const lr_config *c, double base_lr, int64_t it)
     return base_lr * (low + (1.0 - low) * half_cosine(fraction(it - w + 1, total - w)));
 }
 
+// The share of the distance from min_lr to lr that a decay has left at p in 0 ... 1.
+static double wsd_left(lr_wsd_style style, double p)
+{
+    switch (style) {
+    case LR_WSD_LINEAR:
+        return 1.0 - p;
+    case LR_WSD_COSINE:
+        return half_cosine(p);
+    case LR_WSD_MINUS_SQRT:
+        return 1.0 - sqrt(p);
+    default:
+        return 2.0 * pow(0.5, p) - 1.0;
+    }
+}
+
+static double megatron(const lr_config *c, double base_lr, int64_t done)
+{
+    const lr_megatron *m = &c->megatron;
+    const double it = (double)done, w = m->warmup_steps, low = m->min_lr;
+    const double d = m->decay_steps > 0 ? m->decay_steps : (double)c->total_steps;
+    const double one = 1.0 / (double)max_steps(1, c->global_batch);
+    double left = 1.0, p = d > w ? (it - w) / (d - w) : 1.0;
+
+    if (w > 0 && it <= w) return m->init_lr + (base_lr - m->init_lr) * it / w;
+    if (m->style == LR_DECAY_CONSTANT) return base_lr;
+    if (it > d) return low;
+    if (m->style == LR_DECAY_INVERSE_SQRT)
+        return fmax(low, base_lr * sqrt(fmax(w, one)) / sqrt(fmax(it, one)));
+    if (m->style == LR_DECAY_LINEAR) left = 1.0 - p;
+    if (m->style == LR_DECAY_COSINE) left = half_cosine(p);
+    if (m->style == LR_DECAY_WSD && it > d - m->wsd_decay_steps)
+        left = wsd_left(m->wsd_style, (it - (d - m->wsd_decay_steps)) / m->wsd_decay_steps);
+    return low + left * (base_lr - low);
+}
+
 double lr_at(const lr_config *c, double base_lr, int64_t done)
 {
     switch (c->name) {
@@ -177,6 +229,8 @@ double lr_at(const lr_config *c, double base_lr, int64_t done)
         return warmup(c, base_lr, done);
     case LR_WARMUP_COSINE:
         return warmup_cosine(c, base_lr, done);
+    case LR_MEGATRON:
+        return megatron(c, base_lr, done);
     default:
         return base_lr * base_ratio(c, done);
     }

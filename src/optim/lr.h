@@ -25,6 +25,17 @@
 //   WarmupCosineLR    lr (warmup_min_ratio + (1-warmup_min_ratio) gamma), from W on
 //                     lr (c + (1-c)(1+cos(pi p))/2), p = min(1, (it-W+1) / max(1, T-W)),
 //                     c = cos_min_ratio
+//
+// OptimizerParamScheduler is Megatron-LM's (core/optimizer_param_scheduler.py), with it = finished steps, W =
+// lr_warmup_steps, D = lr_decay_steps (0: the steps of the run), X = wsd_decay_steps; Megatron-LM counts samples, so
+// that these may be fractions:
+//   it <= W, W > 0       init_lr + (lr - init_lr) it/W
+//   constant             lr
+//   it > D               min_lr
+//   inverse-square-root  max(min_lr, lr sqrt(max(W, 1/B)) / sqrt(max(it, 1/B))), B = samples of a step
+//   linear, cosine       min_lr + (lr - min_lr) c, c = 1-p or (1+cos(pi p))/2, p = (it-W) / (D-W)
+//   WSD                  the same, c = 1 up to D-X, then with q = (it-(D-X)) / X: linear 1-q, cosine
+//                        (1+cos(pi q))/2, exponential 2 * 0.5^q - 1, minus_sqrt 1-sqrt(q)
 #ifndef TRIREME_OPTIM_LR_H
 #define TRIREME_OPTIM_LR_H
 
@@ -43,6 +54,7 @@ typedef enum lr_name {
     LR_WARMUP,
     LR_WARMUP_DECAY,
     LR_WARMUP_COSINE,
+    LR_MEGATRON,
     LR_NAMES
 } lr_name;
 
@@ -76,6 +88,31 @@ typedef struct lr_one_cycle {
     double min_mom, max_mom, decay_mom_rate;
 } lr_one_cycle;
 
+typedef enum lr_decay_style {
+    LR_DECAY_LINEAR,
+    LR_DECAY_CONSTANT,
+    LR_DECAY_COSINE,
+    LR_DECAY_INVERSE_SQRT,
+    LR_DECAY_WSD,
+    LR_DECAY_STYLES
+} lr_decay_style;
+
+typedef enum lr_wsd_style {
+    LR_WSD_EXPONENTIAL,
+    LR_WSD_LINEAR,
+    LR_WSD_COSINE,
+    LR_WSD_MINUS_SQRT,
+    LR_WSD_STYLES
+} lr_wsd_style;
+
+// Parameters of Megatron-LM's OptimizerParamScheduler.
+typedef struct lr_megatron {
+    lr_decay_style style;
+    lr_wsd_style wsd_style;
+    double init_lr, min_lr;
+    double warmup_steps, decay_steps, wsd_decay_steps; // decay_steps 0: total_steps of the run
+} lr_megatron;
+
 typedef struct lr_config {
     lr_name name;
     int64_t warmup_steps; // DeepSpeed's schedules do not use this one and the next two
@@ -85,10 +122,14 @@ typedef struct lr_config {
     lr_warmup warmup;
     lr_range_test range_test;
     lr_one_cycle cycle;
+    lr_megatron megatron;
+    int64_t global_batch; // samples of a step; config/ fills it. Only inverse-square-root reads it
 } lr_config;
 
-// The job file's words, by lr_name; ended by NULL. DeepSpeed's schedules have DeepSpeed's names.
+// The job file's words, by lr_name; ended by NULL. DeepSpeed's schedules have DeepSpeed's names, and Megatron-LM's has its.
 extern const char *const LR_LABELS[LR_NAMES + 1];
+extern const char *const LR_DECAY_STYLE_NAMES[LR_DECAY_STYLES + 1];
+extern const char *const LR_WSD_STYLE_NAMES[LR_WSD_STYLES + 1];
 // The steps of the warm-up; 0: the schedule has none.
 int64_t lr_warmup_length(const lr_config *c);
 void lr_defaults(lr_config *c); // DeepSpeed's and Trireme's defaults

@@ -99,7 +99,8 @@ static void warn_of_warmup(const job *j, session_inputs *in)
               "%s is %lld, and the run has %lld steps: the learning rate rises to the end of the "
               "run\n",
               j->lr.name < LR_RANGE_TEST ? "lr_schedule.warmup_steps"
-                                         : "lr_schedule.warmup_num_steps",
+              : j->lr.name == LR_MEGATRON ? "lr_schedule.lr_warmup_steps"
+                                          : "lr_schedule.warmup_num_steps",
               (long long)warmup, (long long)steps);
 }
 

@@ -102,7 +102,39 @@ def warmup_cosine(c, lr, it):
     return float(lr) * (low + (1 - low) * (1 + math.cos(math.pi * p)) / 2)
 
 
+STYLES = ["linear", "constant", "cosine", "inverse-square-root", "WSD"]
+WSD_STYLES = ["exponential", "linear", "cosine", "minus_sqrt"]
+
+
+def megatron(c, lr, it):
+    """Megatron-LM's OptimizerParamScheduler, which counts samples."""
+    batch = c["global_batch"]
+    n, w, d, x = (
+        round(v * batch)
+        for v in (it, c.get("lr_warmup_steps", 0), c.get("lr_decay_steps", c.get("total_steps")), c.get("wsd_decay_steps", 0))
+    )
+    first, low, high = c.get("init_lr", 0.0), c.get("min_lr", 0.0), float(lr)
+    style, wsd = STYLES[c["lr_decay_style"]], WSD_STYLES[c.get("lr_wsd_decay_style", 0)]
+    if w > 0 and n <= w:
+        return first + (high - first) * n / w
+    if style == "constant":
+        return high
+    if n > d:
+        return low
+    if style == "inverse-square-root":
+        return max(low, high * math.sqrt(max(w, 1) / max(n, 1)))
+    p = (n - w) / (d - w)
+    if style == "WSD":
+        q = max(0, n - (d - x)) / x
+        left = {"exponential": 2 * 0.5**q - 1, "linear": 1 - q, "cosine": math.cos(math.pi * q / 2) ** 2, "minus_sqrt": 1 - q**0.5}[wsd]
+    else:
+        left = 1 - p if style == "linear" else math.cos(math.pi * p / 2) ** 2
+    return low + left * (high - low)
+
+
 def value(name, c, lr, it):
+    if name == "OptimizerParamScheduler":
+        return megatron(c, lr, it), BETA1
     if name == "LRRangeTest":
         return range_test(c, lr, it), BETA1
     if name == "OneCycle":
@@ -155,6 +187,16 @@ CASES = [
                         "cos_min_ratio": 0.05}, range(54)),
     ("WarmupCosineLR", {"warmup_num_steps": 1, "total_num_steps": 1}, range(5)),
     ("WarmupCosineLR", {"warmup_num_steps": 10, "total_num_steps": 5}, range(14)),
+    *(
+        ("OptimizerParamScheduler", dict(c, lr_decay_style=style, global_batch=8), range(45))
+        for style in range(4)
+        for c in ({"total_steps": 40}, {"lr_warmup_steps": 5.125, "lr_decay_steps": 40.5, "min_lr": 3e-5, "init_lr": 1e-6})
+    ),
+    *(
+        ("OptimizerParamScheduler", {"lr_decay_style": 4, "lr_wsd_decay_style": style, "global_batch": 8, "total_steps": 40,
+                                     "lr_warmup_steps": 4, "wsd_decay_steps": 12.5, "min_lr": 3e-5}, range(45))
+        for style in range(4)
+    ),
 ]
 
 

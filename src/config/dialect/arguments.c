@@ -1,14 +1,13 @@
-// arguments.c -- makes a tree of a command line's arguments, given as words or as the text of a shell script. dialect.c
-// calls it. See private.h.
+// arguments.c -- makes a tree of a command line's arguments, given as words or as a script (shell.c). dialect.c calls it.
+// See private.h.
 #include "config/dialect/private.h"
+#include "config/dialect/shell.h"
 
-#include "base/alloc.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { ARGUMENTS_MAX = 4096 };
 
 // "--num-layers" without dashes, as the key num_layers; `bytes` of the name.
 static status key_of(const char *name, size_t bytes, text *out, err *e)
@@ -86,9 +85,11 @@ status dialect_parse_arguments(const dialect *d, int argc, char *const *argv, co
     map->kind = NODE_MAP;
     for (int i = 0; i < argc; i++) {
         const int at = line ? line[i] : 0;
+        char place[16] = "";
+        if (line) snprintf(place, sizeof place, "%d: ", at);
         if (!is_option(argv[i]) || !text_is_utf8(argv[i], strlen(argv[i]), NULL))
-            FAIL(E_USAGE, "found argument %.*s; valid: --option value or --option=value",
-                 TEXT_CUT(argv[i], 200));
+            FAIL(E_USAGE, "%sfound argument %.*s; valid: --option value or --option=value",
+                 place, TEXT_CUT(argv[i], 200));
         const char *name = argv[i] + strspn(argv[i], "-"), *equals = strchr(name, '=');
         TRY(key_of(name, equals ? (size_t)(equals - name) : strlen(name), &key, e));
         TRY(take_option(dialect_row_of_option(d, key.chars), equals, argc, argv, &i, at, &n, e));
@@ -105,74 +106,31 @@ done:
     return result;
 }
 
-// ---- the words of a shell ----
-
-typedef struct shell_words {
-    char *word[ARGUMENTS_MAX];
-    int line[ARGUMENTS_MAX];
-    int count;
-} shell_words;
-
-// Takes one word at *s, with its quotes, and moves *s behind it.
-static status take_word(const char *name, const char **s, const char *end, int *line, text *out,
-                        err *e)
-{
-    char quote = 0;
-    for (; *s < end && (quote || !isspace((unsigned char)**s)); (*s)++) {
-        const char c = **s;
-        if (c == '\n') (*line)++;
-        if (quote ? c == quote : c == '"' || c == '\'') {
-            quote = quote ? 0 : c;
-            if (!quote) text_add(out, "");
-        } else if (c == '\\' && quote != '\'' && *s + 1 < end) {
-            if (*++*s == '\n')
-                (*line)++;
-            else
-                text_add_bytes(out, *s, 1);
-        } else if ((c == '$' || c == '`') && quote != '\'') {
-            const int bytes = (int)strcspn(*s, " \t\n\"'");
-            return err_set(
-                e, E_USAGE,
-                "%s:%d: found %.*s, which only a shell can replace; valid: the value itself", name,
-                *line, bytes > 80 ? 80 : bytes, *s);
-        } else {
-            text_add_bytes(out, *s, 1);
-        }
-    }
-    if (quote)
-        return err_set(e, E_USAGE, "%s:%d: found no %c at the end of a text", name, *line, quote);
-    return text_check(out, e);
-}
-
-// Adds the words from an option on; those before the first one start a program and are none of its arguments.
-static status take_words(const char *name, const char *s, const char *end, shell_words *all, err *e)
+// Makes a map of the options that the launcher of a script has; its other words are programs.
+static status take_launcher(const shell_words *w, yaml_node **out, err *e)
 {
     status result = OK;
-    text word = {0};
-    for (int line = 1; s < end;) {
-        if (*s == '\n') line++;
-        const bool goes_on = *s == '\\' && s + 1 < end && s[1] == '\n';
-        if (isspace((unsigned char)*s) || goes_on) {
-            if (goes_on) line++, s++;
-            s++;
-        } else if (*s == '#') {
-            while (s < end && *s != '\n') s++;
-        } else {
-            const int from = line;
-            text_clear(&word);
-            TRY(take_word(name, &s, end, &line, &word, e));
-            if (!word.chars || (!all->count && !is_option(word.chars))) continue;
-            if (all->count == ARGUMENTS_MAX)
-                FAIL(E_USAGE, "%s:%d: more than %d arguments", name, line, ARGUMENTS_MAX);
-            if (strlen(word.chars) != word.bytes)
-                FAIL(E_USAGE, "%s:%d: a zero byte in text", name, line);
-            all->line[all->count] = from;
-            TRY(text_take(&word, &all->word[all->count], e));
-            all->count++;
-        }
+    yaml_node *map = NULL, *n = NULL;
+    text key = {0};
+    TRY(yaml_node_list(1, &map, e));
+    map->kind = NODE_MAP;
+    TRY(text_copy("launcher", &map->key, e));
+    for (int i = 0; i < (int)w->count; i++) {
+        if (!is_option(w->word[i])) continue;
+        const char *name = w->word[i] + strspn(w->word[i], "-"), *equals = strchr(name, '=');
+        const int line = w->line[i];
+        TRY(key_of(name, equals ? (size_t)(equals - name) : strlen(name), &key, e));
+        TRY(take_option(NULL, equals, (int)w->count, w->word, &i, line, &n, e));
+        TRY(text_take(&key, &n->key, e));
+        put(map, n);
+        n = NULL;
     }
+    *out = map;
+    map = NULL;
 done:
-    text_clear(&word);
+    text_clear(&key);
+    yaml_node_free(n);
+    yaml_node_free(map);
     return result;
 }
 
@@ -180,13 +138,17 @@ status dialect_parse_shell(const dialect *d, const char *name, const char *s, si
                            yaml_node **out, err *e)
 {
     status result = OK;
-    shell_words *all = NULL;
-    TRY(alloc_zeroed(&all, 1, sizeof *all, "arguments", e));
-    TRY(take_words(name, s, s + bytes, all, e));
-    result = dialect_parse_arguments(d, all->count, all->word, all->line, out, e);
-    if (result == E_USAGE) err_prefix(e, "%s: ", name);
+    shell_command c = {.has_program = false};
+    yaml_node *launcher = NULL;
+    const dialect_row *row = dialect_row_of(d, "launcher");
+    TRY(shell_read(name, s, bytes, &c, e));
+    result =
+        dialect_parse_arguments(d, (int)c.argument.count, c.argument.word, c.argument.line, out, e);
+    if (result == E_USAGE) err_prefix(e, "%s:", name);
+    if (result != OK || !row || !c.launcher.count) goto done;
+    TRY(take_launcher(&c.launcher, &launcher, e));
+    yaml_node_append(*out, launcher);
 done:
-    for (int i = 0; all && i < all->count; i++) free(all->word[i]);
-    free(all);
+    shell_command_clear(&c);
     return result;
 }

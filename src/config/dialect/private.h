@@ -75,7 +75,8 @@ void dialect_add_option(const char *option, text *out); // "data_path" as --data
 // takes no argument, a list takes all up to the next option. line[argc] are the arguments' lines in a file; NULL: none.
 status dialect_parse_arguments(const dialect *d, int argc, char *const *argv, const int *line,
                                yaml_node **out, err *e);
-// The same of the words of a shell's command line, with quotes, comments and lines that go on.
+// The same of a script that starts a run, or an argument file (shell.h). Where the dialect has a row "launcher", the
+// options before the program make a map of this name.
 status dialect_parse_shell(const dialect *d, const char *name, const char *s, size_t bytes,
                            yaml_node **out, err *e);
 

@@ -15,7 +15,7 @@
 typedef struct lr_field {
     const char *key;
     size_t offset;
-    char type; // i: int64, d: double, b: bool
+    char type; // i: int64, d: double, b: bool, e: an enum
 } lr_field;
 
 #define FIELD(key, member, type)                                                                   \
@@ -51,6 +51,14 @@ static const lr_field fields[] = {
     FIELD(cycle_min_mom, cycle.min_mom, 'd'),
     FIELD(cycle_max_mom, cycle.max_mom, 'd'),
     FIELD(decay_mom_rate, cycle.decay_mom_rate, 'd'),
+    FIELD(lr_decay_style, megatron.style, 'e'),
+    FIELD(lr_wsd_decay_style, megatron.wsd_style, 'e'),
+    FIELD(init_lr, megatron.init_lr, 'd'),
+    FIELD(min_lr, megatron.min_lr, 'd'),
+    FIELD(lr_warmup_steps, megatron.warmup_steps, 'd'),
+    FIELD(lr_decay_steps, megatron.decay_steps, 'd'),
+    FIELD(wsd_decay_steps, megatron.wsd_decay_steps, 'd'),
+    FIELD(global_batch, global_batch, 'i'),
 };
 
 static void set_field(lr_config *c, const char *key, double value)
@@ -60,6 +68,7 @@ static void set_field(lr_config *c, const char *key, double value)
         char *member = (char *)c + fields[i].offset;
         if (fields[i].type == 'i') *(int64_t *)(void *)member = (int64_t)value;
         if (fields[i].type == 'd') *(double *)(void *)member = value;
+        if (fields[i].type == 'e') *(unsigned *)(void *)member = (unsigned)value;
         if (fields[i].type == 'b') *(bool *)(void *)member = value != 0.0;
         return;
     }
