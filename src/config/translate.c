@@ -88,8 +88,7 @@ static void add_line(const job_values *v, const setting *s, text *open, text *ou
     const char *origin = from.chars ? without_folder(from.chars) : "";
     text_addf(out, "%-*s # ", COMMENT_COLUMN, line.chars ? line.chars : "");
     text_add_printable(out, origin, strlen(origin), "");
-    text_add(out, "
-");
+    text_add(out, "\n");
     if (line.failed || from.failed || open->failed) text_fail(out);
     text_clear(&line);
     text_clear(&from);

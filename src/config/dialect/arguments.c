@@ -3,7 +3,6 @@
 #include "config/dialect/private.h"
 #include "config/dialect/shell.h"
 
-
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,8 +87,8 @@ status dialect_parse_arguments(const dialect *d, int argc, char *const *argv, co
         char place[16] = "";
         if (line) snprintf(place, sizeof place, "%d: ", at);
         if (!is_option(argv[i]) || !text_is_utf8(argv[i], strlen(argv[i]), NULL))
-            FAIL(E_USAGE, "%sfound argument %.*s; valid: --option value or --option=value",
-                 place, TEXT_CUT(argv[i], 200));
+            FAIL(E_USAGE, "%sfound argument %.*s; valid: --option value or --option=value", place,
+                 TEXT_CUT(argv[i], 200));
         const char *name = argv[i] + strspn(argv[i], "-"), *equals = strchr(name, '=');
         TRY(key_of(name, equals ? (size_t)(equals - name) : strlen(name), &key, e));
         TRY(take_option(dialect_row_of_option(d, key.chars), equals, argc, argv, &i, at, &n, e));
@@ -140,7 +139,7 @@ status dialect_parse_shell(const dialect *d, const char *name, const char *s, si
     status result = OK;
     shell_command c = {.has_program = false};
     yaml_node *launcher = NULL;
-    const dialect_row *row = dialect_row_of(d, "launcher");
+    const dialect_row *row = dialect_row_of_key(d, "launcher");
     TRY(shell_read(name, s, bytes, &c, e));
     result =
         dialect_parse_arguments(d, (int)c.argument.count, c.argument.word, c.argument.line, out, e);

@@ -100,8 +100,7 @@ done:
 static shell_variable *find_variable(const shell *h, const char *name, size_t bytes)
 {
     for (int i = 0; i < h->count; i++)
-        if (strncmp(h->all[i].name, name, bytes) == 0 && !h->all[i].name[bytes])
-            return &h->all[i];
+        if (strncmp(h->all[i].name, name, bytes) == 0 && !h->all[i].name[bytes]) return &h->all[i];
     return NULL;
 }
 
@@ -202,8 +201,7 @@ static status replace(shell *h, const char *s, const char *after, const char *na
         return OK;
     }
     if (v && v->is_array) return add_items(&v->items, t, open, out, e);
-    if (v && !(empty && fallback))
-        return add_value(&v->value, quoted, h->line, t, open, out, e);
+    if (v && !(empty && fallback)) return add_value(&v->value, quoted, h->line, t, open, out, e);
     if (!fallback) {
         note_unknown(h, s, (size_t)(after - s), h->line, "which nothing in the file sets");
     } else if (memchr(fallback, '$', fallback_bytes) || memchr(fallback, '"', fallback_bytes)) {
@@ -545,8 +543,7 @@ done:
 static status move_words(shell_words *from, size_t first, size_t end, shell_words *to, err *e)
 {
     status result = OK;
-    for (size_t i = first; i < end; i++)
-        TRY(add_word(to, from->word[i], from->line[i], e));
+    for (size_t i = first; i < end; i++) TRY(add_word(to, from->word[i], from->line[i], e));
 done:
     return result;
 }
