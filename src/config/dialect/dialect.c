@@ -1,5 +1,6 @@
 // dialect.c -- reads a file of another system by its dialect's table: finds each key's row, checks the value's type and
 // does what the row says. See dialect.h. settings.c and the command translate call it. It knows no system's keys.
+// LONG: the walk over a file and what each column of a row does, in the order in which a value passes through them.
 #include "config/dialect/dialect.h"
 
 #include "base/alloc.h"
