@@ -97,6 +97,8 @@ wrong '{"expert_parallel": {"enabled": true}}' 'expert_parallel.enabled: found t
 wrong '{"zero_optimization": {"stage": 2,git l' 'broken JSON: '
 wrong '{"train_batch_size": 4, "elasticity": {"enabled": true, "max_train_batch_size": 8, "micro_batch_sizes": [2]}}' \
     'train_batch_size: given beside elasticity'
+printf 'apiVersion: kubeflow.org/v1\nkind: PyTorchJob\n' >pod.yaml
+refused 2 '^trireme: pod.yaml:2: kind: found PyTorchJob, a manifest of Kubernetes' "$trireme" translate deepspeed pod.yaml
 refused 2 '^trireme: found system deepsped; valid: deepspeed' "$trireme" translate deepsped ds.json
 refused 2 'missing.json' "$trireme" translate deepspeed missing.json
 refused 2 '^trireme: --deepspeed: needs a file of DeepSpeed$' "$trireme" train job.yaml --deepspeed

@@ -753,7 +753,7 @@ done:
 
 // ---- elasticity: the batch that most numbers of ranks divide
 
-enum { MICROS_MOST = 64, BATCH_MOST = 1 << 24 };
+enum { MICROS_MOST = 17, BATCH_MOST = 1 << 20 };
 
 typedef struct elastic {
     int64_t micro[MICROS_MOST];

@@ -1,5 +1,6 @@
 // dialect.c -- reads a file of another system by its dialect's table: finds each key's row, checks the value's type and
 // does what the row says. See dialect.h. settings.c and the command translate call it. It knows no system's keys.
+// LONG: the walk over a file and what each column of a row does, in the order in which a value passes through them.
 #include "config/dialect/dialect.h"
 
 #include "base/alloc.h"
@@ -607,6 +608,18 @@ done:
     return result;
 }
 
+// A manifest of Kubernetes starts processes, which people mistake for a configuration of what these do.
+static status refuse_manifest(const dialect_reader *r, yaml_node *root, err *e)
+{
+    const yaml_node *kind = yaml_node_entry(root, "kind");
+    if (!kind || kind->kind != NODE_SCALAR || !yaml_node_entry(root, "apiVersion")) return OK;
+    return dialect_refuse(r, "kind", e,
+                          "found %.*s, a manifest of Kubernetes, which starts processes and says "
+                          "nothing of a job; valid: a file of %s",
+                          TEXT_CUT(kind->scalar, 100), r->of->system);
+}
+
+// Takes all of a tree, which is read.
 static status take_tree(const dialect_reader *r, yaml_node *root, err *e)
 {
     status result = OK;
@@ -614,6 +627,7 @@ static status take_tree(const dialect_reader *r, yaml_node *root, err *e)
         return err_set(e, E_USAGE, "%s: found a %s; valid: the keys of %s",
                        r->file ? r->file : "arguments", root->kind == NODE_LIST ? "list" : "word",
                        r->of->system);
+    TRY(refuse_manifest(r, root, e));
     if (r->of->begin) TRY(r->of->begin(r, root, e));
     TRY(rename_keys(r, root, e));
     TRY(walk(r, root, "", r->of->ignores_other, e));

@@ -234,7 +234,8 @@ static void arguments_that_are_no_options_are_refused(void **state)
         {SMALL, "--train.out=\xff", "--train.out: the value is not UTF-8 at byte 0"},
         {SMALL, "--train|5",
          "--train: found 5; valid: a section of steps, epochs, tokens, global_batch, micro_batch, "
-         "seed, precision, deterministic, reduce_dtype, fp16, clip_grad_norm, eval_every, "
+         "accumulation, seed, precision, deterministic, reduce_dtype, fp16, clip_grad_norm, "
+         "eval_every, "
          "eval_batches, "
          "save_every, keep, out"},
     };
