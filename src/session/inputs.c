@@ -32,6 +32,17 @@ done:
     return result;
 }
 
+static void note_wrapper(const job *j, const safetensors *weights, session_inputs *in)
+{
+    int bytes;
+    const char *wrapper = safetensors_wrapper(weights, &bytes);
+    if (wrapper)
+        text_addf(&in->warnings,
+                  "all tensors of %s begin with %.*s, as a wrapped module's do; they are loaded, "
+                  "and saved, without it\n",
+                  file_shown(j->model.path), bytes, wrapper);
+}
+
 // Traces the model once to get its limits of ids, and checks the weights against it.
 static status open_model(const job *j, session_inputs *in, model_limits *limits, err *e)
 {
@@ -44,6 +55,7 @@ static status open_model(const job *j, session_inputs *in, model_limits *limits,
     TRY(session_check_groups(j, m, &in->warnings, e));
     if (!j->model.has_weights) goto done;
     TRY(safetensors_open_folder(j->model.path, &weights, e));
+    note_wrapper(j, weights, in);
     result = model_folder_open(j->model.path, m, weights, &in->folder, e);
     if (result != OK) err_prefix(e, "%s: ", j->model.path);
 done:

@@ -29,9 +29,12 @@ typedef struct safetensors safetensors;
 // rule that it breaks. The owner calls safetensors_close.
 status safetensors_open(const char *path, safetensors **out, err *e);
 // Opens a model folder: model.safetensors, or else the shards that model.safetensors.index.json
-// lists. HuggingFace looks in the same order. E_USAGE when a listed tensor is not in the file that
+// lists. HuggingFace looks in the same order. Where all names begin with "module." or "_orig_mod.", which
+// DistributedDataParallel and torch.compile put there, they are left out. E_USAGE when a listed tensor is not in the file that
 // the index names, or a shard holds a tensor that is not listed.
 status safetensors_open_folder(const char *folder, safetensors **out, err *e);
+// Returns the text, of *bytes, that was left out of all names of a folder, borrowed; NULL: none.
+const char *safetensors_wrapper(const safetensors *s, int *bytes);
 void safetensors_close(safetensors *s); // NULL allowed
 // The caller calls it after it has read data. E_IO names a file that was truncated after it was
 // opened.

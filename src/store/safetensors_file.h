@@ -23,6 +23,8 @@ struct safetensors {
     size_t *file_index;          // [count] tensors[i] is in files[file_index[i]]
     size_t count, tensor_room, index_room;
     const safetensors_tensor **by_name; // [count] pointers into `tensors`, sorted by name
+    const char *wrapper; // a name that begins with what is left out; NULL: nothing is
+    int wrapper_bytes;
 };
 
 // A type of the format, its size, and Trireme's type, which is DTYPES when Trireme has none.

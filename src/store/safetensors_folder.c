@@ -101,6 +101,42 @@ done:
     return result;
 }
 
+// The beginnings that wrappers of a whole model put before all of its names: DistributedDataParallel's and
+// torch.compile's, also both.
+static const char *const WRAPPERS[] = {"module.", "_orig_mod."};
+
+static bool all_begin(const safetensors *s, const char *prefix)
+{
+    const size_t bytes = strlen(prefix);
+    for (size_t i = 0; i < s->count; i++)
+        if (strncmp(s->tensors[i].name, prefix, bytes) != 0 || !s->tensors[i].name[bytes])
+            return false;
+    return s->count > 0;
+}
+
+// Leaves out what all names begin with. The order of the names stays.
+static void strip_wrappers(safetensors *s)
+{
+    const char *first = s->count ? s->tensors[0].name : "";
+    for (size_t w = 0; w < sizeof WRAPPERS / sizeof *WRAPPERS;) {
+        const size_t bytes = strlen(WRAPPERS[w]);
+        if (!all_begin(s, WRAPPERS[w])) {
+            w++;
+            continue;
+        }
+        for (size_t i = 0; i < s->count; i++) s->tensors[i].name += bytes;
+        s->wrapper = first;
+        s->wrapper_bytes += (int)bytes;
+        w = 0;
+    }
+}
+
+const char *safetensors_wrapper(const safetensors *s, int *bytes)
+{
+    *bytes = s->wrapper_bytes;
+    return s->wrapper;
+}
+
 status safetensors_open_folder(const char *folder, safetensors **out, err *e)
 {
     status result = OK;
@@ -114,6 +150,7 @@ status safetensors_open_folder(const char *folder, safetensors **out, err *e)
     else
         FAIL(E_USAGE, "%s: holds neither model.safetensors nor model.safetensors.index.json",
              folder);
+    strip_wrappers(*out);
 done:
     free(single);
     free(index_path);

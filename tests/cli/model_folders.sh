@@ -201,4 +201,18 @@ refuse_config 's/"text_config"/"language_config"/' 'text_config: not given; vali
 refuse_config 's/"model_type": "gemma3_text"/"model_type": "mixtral"/' 'text_config: model_type: found "mixtral", valid are '
 refuse_config 's/"model_type": "gemma3"/&, "quantization_config": {"bits": 4}/' 'text_config: quantization_config: found '
 refuse_config 's/"use_bidirectional_attention": false/"use_bidirectional_attention": true/' 'text_config: use_bidirectional_attention: found true'
+# ---- Names of a wrapped module: DistributedDataParallel's, torch.compile's, and both
+for prefix in module. _orig_mod. module._orig_mod. _orig_mod.module.; do
+    rm -rf wrapped out
+    copy_model qwen3 wrapped
+    rename_tensors wrapped/model.safetensors "s/\"\([a-z_0-9.]*\)\":{\"dtype\"/\"$prefix\1\":{\"dtype\"/g"
+    ok "$trireme" train job.yaml --quiet --model.path wrapped
+    expect_line "^trireme: warning: all tensors of wrapped begin with $prefix, as a wrapped module's do; they are loaded, and saved, without it\$"
+    expect_same "$models/qwen3/model.safetensors" out/checkpoints/latest/model.safetensors
+done
+# One name without it: nothing is left out.
+rm -rf wrapped
+copy_model qwen3 wrapped
+rename_tensors wrapped/model.safetensors 's/"\(model.layers[a-z_0-9.]*\)":{"dtype"/"module.\1":{"dtype"/g'
+refused 2 'wrapped: tensor model\.layers\.0\.[a-z_.]* is missing' "$trireme" train job.yaml --quiet --model.path wrapped
 finish
