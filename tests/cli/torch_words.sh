@@ -98,6 +98,8 @@ wrong 'SGD: {nesterov: true}' 'SGD.nesterov: found true; it is another optimizer
 wrong 'optimizer: {type: RMSprop}' 'optimizer.type: found RMSprop, which has no equal here; valid: AdamW, Adam, SGD$'
 wrong 'fsdp: {device_mesh: [1, 2, 3]}' 'fsdp.device_mesh: valid: a list of one or two sizes'
 wrong 'fsdp: {device_mesh: {mesh_shape: [2], mesh_dim_names: [rows]}}' 'fsdp.device_mesh: valid: sizes from 1 of the dimensions'
+wrong 'offload_policy: []' 'offload_policy: valid: true, false, CPUOffloadPolicy, '
+wrong 'fsdp: {cpu_offload: disk}' 'fsdp.cpu_offload: valid: true, false, CPUOffloadPolicy, '
 wrong 'reshard_after_forward: maybe' 'reshard_after_forward: found maybe; valid: true, false, or a number of ranks from 2$'
 wrong 'MixedPrecision: {param_dtype: torch.int8}' 'MixedPrecision.param_dtype: found torch.int8; valid: float32, '
 finish

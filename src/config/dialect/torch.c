@@ -256,15 +256,17 @@ static const char *word_of(const dialect_reader *r, const char *path)
     return NULL;
 }
 
-// Returns whether a value turns offload on: true, a class's name, or a section unless offload_params is false.
-static bool offloads(const dialect_reader *r, const char *path)
+// Sets *on where a keyword turns offload on: true, a class's name, or a section unless offload_params is false.
+static status read_offload(const dialect_reader *r, const char *path, bool *on, err *e)
 {
     const yaml_node *n = path ? dialect_value(r, path) : NULL;
-    bool on = true;
-    if (!n) return false;
-    const yaml_node *params = n->kind == NODE_MAP ? yaml_node_entry(n, "offload_params") : n;
-    if (params && params->kind == NODE_SCALAR && text_to_bool(params->scalar, &on)) return on;
-    return n->kind == NODE_MAP || strstr(n->scalar, "CPUOffload") != NULL;
+    const yaml_node *flag = n && n->kind == NODE_MAP ? yaml_node_entry(n, "offload_params") : n;
+    const char *word = flag && flag->kind == NODE_SCALAR ? flag->scalar : NULL;
+    if (!n || (word && text_to_bool(word, on))) return OK;
+    *on = n->kind == NODE_MAP || (word && strstr(word, "CPUOffload"));
+    if (*on || (word && strcmp(word, "OffloadPolicy") == 0)) return OK;
+    return dialect_refuse(r, path, e,
+                          "valid: true, false, CPUOffloadPolicy, or {offload_params: true}");
 }
 
 // A list of sizes, with names of its dimensions: (replicate, shard) of two.
@@ -320,10 +322,13 @@ static status finish_fsdp(const dialect_reader *r, err *e)
     status result = OK;
     static const char *const TIERS[] = {"parallel.offload.weights", "parallel.offload.gradients",
                                         "parallel.offload.optimizer", "parallel.offload.update"};
+    bool on = false;
     const char *strategy = path_of(r, "fsdp.sharding_strategy");
     const char *mesh = path_of(r, "fsdp.device_mesh"), *offload = path_of(r, "fsdp.cpu_offload");
     if (!mesh && dialect_value(r, "fsdp.mesh")) mesh = "fsdp.mesh";
-    if (!offloads(r, offload)) offload = path_of(r, "fsdp.offload_policy");
+    TRY(read_offload(r, offload, &on, e));
+    if (!on) offload = path_of(r, "fsdp.offload_policy");
+    if (!on) TRY(read_offload(r, offload, &on, e));
     const char *reshard = path_of(r, "fsdp.reshard_after_forward");
     if (strategy)
         TRY(dialect_set(r, "parallel.dp", word_of(r, strategy), strategy, NULL, e));
@@ -335,7 +340,7 @@ static status finish_fsdp(const dialect_reader *r, err *e)
         TRY(dialect_remark_on(r, strategy, true, e,
                               "found a hybrid strategy without a device_mesh; give "
                               "parallel.dp_replicate the number of hosts, which is 1 here"));
-    for (size_t i = 0; offloads(r, offload) && i < sizeof TIERS / sizeof *TIERS; i++)
+    for (size_t i = 0; on && i < sizeof TIERS / sizeof *TIERS; i++)
         TRY(dialect_set(r, TIERS[i], "host", offload, NULL, e));
 done:
     return result;
