@@ -15,16 +15,23 @@ cuda_code() {
     esac
 }
 
-# build_program: builds build/trireme alone. In a new folder it has the cuda device where this machine has a GPU, or where
-# TRIREME_CUDA asks for it: nvcc takes longer than all else.
+# build_release: builds into build/, for this machine alone. It has the cuda device where this machine has a GPU, or where
+# TRIREME_CUDA (auto or on) asks for it: nvcc takes longer than all else of the program.
+build_release() {
+    if [ -e /dev/nvidiactl ] || [ -e /dev/dxg ] || [ -n "${TRIREME_CUDA-}" ]; then
+        build_into build -DCMAKE_BUILD_TYPE=Release -DTRIREME_CUDA="${TRIREME_CUDA:-auto}" -DTRIREME_CUDA_CODE="$(cuda_code)"
+    else
+        build_into build -DCMAKE_BUILD_TYPE=Release -DTRIREME_CUDA=off
+    fi
+}
+
+# build_program: builds build/trireme alone, and in an existing folder as it was configured.
 build_program() {
     build_only trireme
     if [ -e build/CMakeCache.txt ]; then
         build_into build
-    elif [ -e /dev/nvidiactl ] || [ -e /dev/dxg ] || [ -n "${TRIREME_CUDA-}" ]; then
-        build_into build -DCMAKE_BUILD_TYPE=Release -DTRIREME_CUDA="${TRIREME_CUDA:-auto}" -DTRIREME_CUDA_CODE="$(cuda_code)"
     else
-        build_into build -DCMAKE_BUILD_TYPE=Release -DTRIREME_CUDA=off
+        build_release
     fi
 }
 

@@ -9,26 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-// The tokens by which the rows of a cache move are multiples of this: the keys that kernels do at a time. So they do
-// the same keys at a time as if no row had moved.
-enum { CACHE_STEP = 256 };
-
-graph_cache graph_cache_of(const graph *g)
-{
-    const int64_t all = g->sequences.cache_rows;
-    int64_t window = 0;
-    for (int i = 0; i < g->forward.count; i++) {
-        const graph_node *n = g->forward.node[i];
-        const graph_op_info *o = graph_op_find(n->op);
-        const int64_t seen = o->cache_window ? o->cache_window(n) : 0;
-        if (o->cache_window && seen == 0) return (graph_cache){.rows = all, .most = all};
-        window = size_max(window, seen);
-    }
-    const int64_t most = size_align(window, CACHE_STEP), rows = 2 * most + CACHE_STEP;
-    if (window == 0 || rows >= all) return (graph_cache){.rows = all, .most = all};
-    return (graph_cache){.rows = rows, .most = most, .window = window};
-}
-
 // Moves `rows` rows of a part of the cache by `by` rows to its start. What moves at a time does not overlap.
 static void move_rows(const graph_run *run, char *part, size_t row_bytes, int64_t rows, int64_t by)
 {
@@ -42,9 +22,9 @@ static void move_rows(const graph_run *run, char *part, size_t row_bytes, int64_
 void graph_make_cache_room(graph_run *run)
 {
     const graph *g = run->g;
-    const graph_cache cache = graph_cache_of(g);
+    const graph_cache cache = g->cache;
     if (graph_run_cached(run) + g->sequences.tokens.seq <= cache.rows) return;
-    const int64_t first = (run->pos0 - cache.window + 1) / CACHE_STEP * CACHE_STEP;
+    const int64_t first = (run->pos0 - cache.window + 1) / GRAPH_CACHE_STEP * GRAPH_CACHE_STEP;
     for (int i = 0; i < g->values.count; i++) {
         const graph_value *v = g->values.value[i];
         if (v->region != REGION_CACHE || v->root != v) continue;
@@ -63,7 +43,7 @@ void *graph_run_ptr(const graph_run *run, const graph_value *v)
     size_t offset = v->offset + v->view_offset;
     // The block's attentions lie one after the other.
     if (v->region == REGION_CACHE)
-        offset = v->offset * (size_t)graph_cache_of(run->g).rows +
+        offset = v->offset * (size_t)run->g->cache.rows +
                  (size_t)(graph_run_cached(run) * graph_value_cols(v->root)) * dtype_bytes(v->type);
     return run->base[v->region] + offset;
 }
@@ -161,7 +141,7 @@ status graph_run_wgrad(const graph_run *run, err *e)
 void graph_visit_node(const graph *g, const graph_node *n, const graph_visitor *v)
 {
     static _Alignas(KERNEL_WORKSPACE_ALIGN) const char somewhere[KERNEL_WORKSPACE_ALIGN] = {0};
-    const int64_t earlier = graph_cache_of(g).rows - g->sequences.tokens.seq;
+    const int64_t earlier = g->cache.rows - g->sequences.tokens.seq;
     void *const address = (void *)(uintptr_t)somewhere;
     graph_run run = {.g = g,
                      .visitor = v,

@@ -84,15 +84,10 @@ status graph_run_backward(const graph_run *run, err *e);
 status graph_run_dgrad(const graph_run *run, err *e);
 status graph_run_wgrad(const graph_run *run, err *e);
 
-// The key-value cache of a GRAPH_DECODE block. Where all attention of the block has a window, it need not hold all
-// tokens: it has about 2 windows of rows, and when these are full the rows that are still seen move to its start.
-typedef struct graph_cache {
-    int64_t rows;   // each of graph_bytes.cache_row
-    int64_t most;   // tokens of a run
-    int64_t window; // rows that the attention of the latest token reads, its own among them; 0: all
-} graph_cache;
+// The tokens by which the rows of a cache move are multiples of this: the keys that kernels do at a time. So they do
+// the same keys at a time as if no row had moved.
+enum { GRAPH_CACHE_STEP = 256 };
 
-graph_cache graph_cache_of(const graph *g);
 // Moves rows of the cache where the g->sequences.tokens.seq tokens of the run have no room behind those that it holds,
 // and sets run->cache_first.
 void graph_make_cache_room(graph_run *run);

@@ -224,6 +224,14 @@ typedef struct graph_sequences {
     struct graph_table *table; // of collectives; owned; op.h
 } graph_sequences;
 
+// The key-value cache of a GRAPH_DECODE block. Where all attention of the block has a window, it need not hold all
+// tokens: it has about 2 windows of rows, and when these are full the rows that are still seen move to its start.
+typedef struct graph_cache {
+    int64_t rows;   // each of graph_bytes.cache_row
+    int64_t most;   // tokens of a run
+    int64_t window; // rows that the attention of the latest token reads, its own among them; 0: all
+} graph_cache;
+
 // Sizes of the regions, for one micro-batch.
 typedef struct graph_bytes {
     size_t input, output, saved, workspace;
@@ -269,7 +277,8 @@ struct graph {
     graph_logits logits_of;            // what is still to be computed of `logits`
     graph_input_grad input_grad;
     graph_split split;
-    graph_rope rope; // the block's one rotary table; owned. frequency NULL: the block has none
+    graph_rope rope;   // the block's one rotary table; owned. frequency NULL: the block has none
+    graph_cache cache; // of the finished graph
     graph_bytes bytes;
     graph_flops flops;
 };

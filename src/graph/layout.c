@@ -273,6 +273,22 @@ static void place_cache(graph *g)
     }
 }
 
+static graph_cache find_cache(const graph *g)
+{
+    const int64_t all = g->sequences.cache_rows;
+    int64_t window = 0;
+    for (int i = 0; i < g->forward.count; i++) {
+        const graph_node *n = g->forward.node[i];
+        const graph_op_info *o = graph_op_find(n->op);
+        const int64_t seen = o->cache_window ? o->cache_window(n) : 0;
+        if (o->cache_window && seen == 0) return (graph_cache){.rows = all, .most = all};
+        window = size_max(window, seen);
+    }
+    const int64_t most = size_align(window, GRAPH_CACHE_STEP), rows = 2 * most + GRAPH_CACHE_STEP;
+    if (window == 0 || rows >= all) return (graph_cache){.rows = all, .most = all};
+    return (graph_cache){.rows = rows, .most = most, .window = window};
+}
+
 // The input gradient may share the memory of the output gradient; else it has a region of its own.
 static void place_input_grad(graph *g)
 {
@@ -325,6 +341,7 @@ status graph_layout(graph *g, err *e)
     status result = OK;
     graph_layout_pass l = {.g = g, .list = &g->forward};
     size_t backward = 0;
+    g->cache = find_cache(g);
     if (g->needs) add_workspaces(g, &g->forward), add_workspaces(g, &g->backward);
     TRY(graph_first_error(g, e));
     TRY(alloc_zeroed(&l.first, (size_t)g->values.count, sizeof(int), "a graph", e));

@@ -138,7 +138,7 @@ static status open_cache(decoder *x, err *e)
     status result = OK;
     x->most = x->max_tokens;
     for (int b = 0; b < x->one->blocks; b++) {
-        const graph_cache cache = graph_cache_of(x->one->block[b].g);
+        const graph_cache cache = x->one->block[b].g->cache;
         x->block_cache[b].offset = x->cache_bytes;
         x->block_cache[b].state = x->state_bytes;
         x->cache_bytes += x->one->block[b].g->bytes.cache_row * (size_t)cache.rows;
@@ -270,7 +270,7 @@ void decoder_rewind(decoder *x, int64_t keep)
     x->position = keep;
     x->runs_again = x->runs_again || x->state;
     for (int b = 0; b < x->one->blocks; b++) {
-        const int64_t window = graph_cache_of(x->one->block[b].g).window;
+        const int64_t window = x->one->block[b].g->cache.window;
         x->runs_again = x->runs_again || x->block_cache[b].first > size_max(keep - window + 1, 0);
     }
 }

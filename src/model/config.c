@@ -85,6 +85,15 @@ done:
     return result;
 }
 
+static status check_delta(const model_delta_config *d, err *e)
+{
+    if (d->key_heads == 0 || d->heads % d->key_heads == 0) return OK;
+    return err_set(e, E_USAGE,
+                   "delta_key_heads: found %" PRId64 ", valid are divisors of delta_heads (%" PRId64
+                   ")",
+                   d->key_heads, d->heads);
+}
+
 // Every size is below 2^31, so that a product of two fits in 64 bits. The number of parameters may
 // not, and is bounded here.
 static status check_size(const model_config *c, err *e)
@@ -117,6 +126,7 @@ status model_config_finish(model_config *c, err *e)
     }
     if (s->finish) TRY(s->finish(c, e));
     if (s->sizes) TRY(finish_attention(c, e));
+    TRY(check_delta(&c->delta, e));
     drop_foreign_tokens(c);
     TRY(check_size(c, e));
 done:

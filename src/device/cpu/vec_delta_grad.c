@@ -59,9 +59,9 @@ static void back_layout(vec_delta_grad *x, const kernel_delta_rule_grad_args *g,
     x->sum_kq = take(&d->spare, 2 * CHUNK * d->dkw);
 }
 
-// c [m, n] = a b (+ c), each with rows of so many floats.
-static void multiply(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda, const float *b,
-                     int64_t ldb, float *c, int64_t ldc, bool add)
+// c [m, n] = a b (+ c), each with rows of so many floats; TILE_BY_COLUMN: a is stored as its transpose [k, m].
+static void multiply(vec_tile_order order, int64_t m, int64_t n, int64_t k, const float *a,
+                     int64_t lda, const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
 {
     VEC(tile_multiply)
     (&(vec_tile_product){.m = m,
@@ -73,24 +73,7 @@ static void multiply(int64_t m, int64_t n, int64_t k, const float *a, int64_t ld
                          .lda = lda,
                          .ldb = ldb,
                          .ldc = ldc,
-                         .add = add});
-}
-
-// The same with a stored as its transpose [k, m].
-static void multiply_transposed(int64_t m, int64_t n, int64_t k, const float *a, int64_t lda,
-                                const float *b, int64_t ldb, float *c, int64_t ldc, bool add)
-{
-    VEC(tile_multiply)
-    (&(vec_tile_product){.m = m,
-                         .n = n,
-                         .k = k,
-                         .a = a,
-                         .b = b,
-                         .c = c,
-                         .lda = lda,
-                         .ldb = ldb,
-                         .ldc = ldc,
-                         .order = TILE_BY_COLUMN,
+                         .order = order,
                          .add = add});
 }
 
@@ -140,8 +123,8 @@ static void solve_transposed(vec_delta_grad *x)
     for (int64_t first = (d->n - 1) / BLOCK * BLOCK; first >= 0; first -= BLOCK) {
         const int64_t last = size_min(first + BLOCK, d->n);
         if (last < d->n)
-            multiply_transposed(last - first, w, d->n - last, d->a + last * CHUNK + first, CHUNK,
-                                x->dr + last * w, w, x->dr + first * w, w, true);
+            multiply(TILE_BY_COLUMN, last - first, w, d->n - last, d->a + last * CHUNK + first,
+                     CHUNK, x->dr + last * w, w, x->dr + first * w, w, true);
         for (int64_t c = 0; c < w; c += VL)
             for (int64_t j = last - 2; j >= first; j--) {
                 vf r = v_load(x->dr, j * w + c, F32);
@@ -157,8 +140,8 @@ static void back_writes(vec_delta_grad *x, const float *ds)
 {
     const vec_delta *d = &x->d;
     const int64_t n = d->n, w = d->dvw;
-    multiply_transposed(n, w, n, d->pm, CHUNK, x->d_o, w, x->dr, w, false);
-    multiply(n, w, d->p->key_dim, d->kq, d->dkw, ds, w, x->k_d, w, false);
+    multiply(TILE_BY_COLUMN, n, w, n, d->pm, CHUNK, x->d_o, w, x->dr, w, false);
+    multiply(TILE_BY_ROW, n, w, d->p->key_dim, d->kq, d->dkw, ds, w, x->k_d, w, false);
     scale_rows(x->dr, x->k_d, d->rest, n, w, 1, true);
     solve_transposed(x);
     float factor[CHUNK];
@@ -176,8 +159,8 @@ static void back_scores(vec_delta_grad *x)
     vec_delta *d = &x->d;
     const int64_t n = d->n, w = d->dvw, dv = d->p->value_dim;
     VEC(tile_pack_transposed)(x->ut, CHUNK, d->u, w, n, dv, F32);
-    multiply(n, d->nw, dv, x->dr, w, x->ut, CHUNK, x->mz, CHUNK, false);
-    multiply(n, d->nw, dv, x->d_o, w, x->ut, CHUNK, x->mz + n * CHUNK, CHUNK, false);
+    multiply(TILE_BY_ROW, n, d->nw, dv, x->dr, w, x->ut, CHUNK, x->mz, CHUNK, false);
+    multiply(TILE_BY_ROW, n, d->nw, dv, x->d_o, w, x->ut, CHUNK, x->mz + n * CHUNK, CHUNK, false);
     for (int64_t i = 0; i < n; i++) {
         vf sum = v_zero();
         float *m = x->mz + i * CHUNK, *z = m + n * CHUNK;
@@ -199,11 +182,11 @@ static void back_keys(vec_delta_grad *x, const float *s, const float *ds)
     const int64_t n = d->n, w = d->dvw, kw = d->dkw, dk = d->p->key_dim, dv = d->p->value_dim;
     VEC(tile_pack_transposed)(x->st, kw, s, w, dk, dv, F32);
     VEC(tile_pack_transposed)(x->dt, kw, ds, w, dk, dv, F32);
-    multiply(2 * n, kw, dv, x->by, w, x->st, kw, x->dkq, kw, false);
-    multiply(2 * n, kw, n, x->mz, CHUNK, d->kq, kw, x->dkq, kw, true);
-    multiply(n, kw, dv, d->u, w, x->dt, kw, x->u_d, kw, false);
+    multiply(TILE_BY_ROW, 2 * n, kw, dv, x->by, w, x->st, kw, x->dkq, kw, false);
+    multiply(TILE_BY_ROW, 2 * n, kw, n, x->mz, CHUNK, d->kq, kw, x->dkq, kw, true);
+    multiply(TILE_BY_ROW, n, kw, dv, d->u, w, x->dt, kw, x->u_d, kw, false);
     scale_rows(x->u_d, x->u_d, d->rest, n, kw, 1, false);
-    multiply_transposed(n, kw, 2 * n, x->mz, CHUNK, d->kq, kw, x->dk_later, kw, false);
+    multiply(TILE_BY_COLUMN, n, kw, 2 * n, x->mz, CHUNK, d->kq, kw, x->dk_later, kw, false);
     float later = d->keep > 0 ? d->keep * dot(ds, s, dk * w) : 0, sum = 0;
     for (int64_t i = 0; i < n; i++) {
         const float *k = d->kq + i * kw, *q = k + n * kw;
@@ -225,7 +208,7 @@ static void back_state(vec_delta_grad *x, float *ds)
     const int64_t w = d->dvw, dk = d->p->key_dim;
     for (int64_t c = 0; c < dk * w; c += VL)
         v_store(ds, c, F32, v_set(d->keep) * v_load(ds, c, F32));
-    multiply_transposed(dk, w, 2 * d->n, d->kq, d->dkw, x->by, w, ds, w, true);
+    multiply(TILE_BY_COLUMN, dk, w, 2 * d->n, d->kq, d->dkw, x->by, w, ds, w, true);
 }
 
 static void store_head(vec_delta_grad *x, bool adds)

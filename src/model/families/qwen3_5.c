@@ -28,15 +28,6 @@ static const model_field FIELDS[] = {
 };
 // clang-format on
 
-static status finish(model_config *c, err *e)
-{
-    const model_delta_config *d = &c->delta;
-    if (d->heads % d->key_heads == 0) return OK;
-    return err_set(e, E_USAGE,
-                   "delta_key_heads: found %lld, valid are divisors of delta_heads (%lld)",
-                   (long long)d->key_heads, (long long)d->heads);
-}
-
 static const model_sizes SIZES = {
     .published = {{1024, 24}, {2048, 24}, {2560, 32}, {4096, 32}, {5120, 64}},
     .wide_heads = 1,
@@ -47,8 +38,7 @@ static const model_schema SCHEMA = {.model_type = "qwen3_5_text",
                                     .architectures = {"Qwen3_5ForCausalLM", "Qwen3_5TextModel"},
                                     .fields = FIELDS,
                                     .count = sizeof FIELDS / sizeof *FIELDS,
-                                    .sizes = &SIZES,
-                                    .finish = finish};
+                                    .sizes = &SIZES};
 
 #define DELTA(part) PLAIN_LAYER("linear_attn." part)
 // clang-format off

@@ -39,10 +39,6 @@ static const model_field FIELDS[] = {
 static status finish(model_config *c, err *e)
 {
     status result = OK;
-    const model_delta_config *d = &c->delta;
-    if (d->heads % d->key_heads)
-        FAIL(E_USAGE, "delta_key_heads: found %lld, valid are divisors of delta_heads (%lld)",
-             (long long)d->key_heads, (long long)d->heads);
     for (int64_t i = 0; i < c->layers && c->own[EXPERTS].integer > 0; i++)
         if (!model_layer_has(&c->dense, i) && (i + 1) % c->own[SPARSE_STEP].integer == 0)
             FAIL(E_USAGE,
