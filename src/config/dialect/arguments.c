@@ -3,7 +3,6 @@
 #include "config/dialect/private.h"
 #include "config/dialect/shell.h"
 
-
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,8 +88,8 @@ status dialect_parse_arguments(const dialect *d, int argc, char *const *argv, co
         char place[16] = "";
         if (line) snprintf(place, sizeof place, "%d: ", at);
         if (!is_option(argv[i]) || !text_is_utf8(argv[i], strlen(argv[i]), NULL))
-            FAIL(E_USAGE, "%sfound argument %.*s; valid: --option value or --option=value",
-                 place, TEXT_CUT(argv[i], 200));
+            FAIL(E_USAGE, "%sfound argument %.*s; valid: --option value or --option=value", place,
+                 TEXT_CUT(argv[i], 200));
         const char *name = argv[i] + strspn(argv[i], "-"), *equals = strchr(name, '=');
         TRY(key_of(name, equals ? (size_t)(equals - name) : strlen(name), &key, e));
         TRY(take_option(dialect_row_of(d, key.chars), equals, argc, argv, &i, at, &n, e));

@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-extern const dialect dialect_deepspeed;
+extern const dialect dialect_deepspeed, dialect_megatron;
 
-const dialect *const DIALECTS[] = {&dialect_deepspeed, NULL};
+const dialect *const DIALECTS[] = {&dialect_deepspeed, &dialect_megatron, NULL};
 
 const dialect *dialect_find(const char *name)
 {
