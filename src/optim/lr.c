@@ -20,10 +20,8 @@ const char *const LR_LABELS[LR_NAMES + 1] = {
 };
 
 const char *const LR_DECAY_STYLE_NAMES[LR_DECAY_STYLES + 1] = {
-    [LR_DECAY_LINEAR] = "linear",
-    [LR_DECAY_CONSTANT] = "constant",
-    [LR_DECAY_COSINE] = "cosine",
-    [LR_DECAY_INVERSE_SQRT] = "inverse-square-root",
+    [LR_DECAY_LINEAR] = "linear", [LR_DECAY_CONSTANT] = "constant",
+    [LR_DECAY_COSINE] = "cosine", [LR_DECAY_INVERSE_SQRT] = "inverse-square-root",
     [LR_DECAY_WSD] = "WSD",
 };
 

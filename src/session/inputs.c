@@ -110,7 +110,7 @@ static void warn_of_warmup(const job *j, session_inputs *in)
     text_addf(&in->train_warnings,
               "%s is %lld, and the run has %lld steps: the learning rate rises to the end of the "
               "run\n",
-              j->lr.name < LR_RANGE_TEST ? "lr_schedule.warmup_steps"
+              j->lr.name < LR_RANGE_TEST  ? "lr_schedule.warmup_steps"
               : j->lr.name == LR_MEGATRON ? "lr_schedule.lr_warmup_steps"
                                           : "lr_schedule.warmup_num_steps",
               (long long)warmup, (long long)steps);
@@ -136,9 +136,9 @@ static status open_all(job *j, const session_own_inputs *own, session_inputs *ou
     warn_of_epochs(j, out);
     TRY(job_resolve_steps(j, out->train->samples, e));
     if (j->data.order == ORDER_MEGATRON)
-        TRY(dataset_order_as_megatron(
-            out->train, j->train.seed, (uint64_t)j->train.steps * (uint64_t)j->train.global_batch,
-            e));
+        TRY(dataset_order_as_megatron(out->train, j->train.seed,
+                                      (uint64_t)j->train.steps * (uint64_t)j->train.global_batch,
+                                      e));
     warn_of_warmup(j, out);
 done:
     return result;

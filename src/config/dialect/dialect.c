@@ -70,7 +70,7 @@ static status suggest(const dialect *d, const char *section, const char *word, t
     size_t count = 0;
     TRY(alloc_array(&words, (size_t)d->row_count, sizeof *words, "a dialect", e));
     for (int i = 0; i < d->row_count; i++)
-        if (is_below(&d->rows[i], section, &one)) words[count++] = one;
+        if (is_below(&d->rows[i], section, &one) && !strchr(one, '*')) words[count++] = one;
     const char *near = text_nearest(word, words, count);
     if (near) text_addf(out, "; did you mean %s?", near);
     if (!near && *section) text_addf(out, "; valid:");

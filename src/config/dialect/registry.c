@@ -3,11 +3,14 @@
 
 #include <string.h>
 
-extern const dialect dialect_deepspeed, dialect_accelerate, dialect_instructlab, dialect_torch,
-    dialect_tensorflow;
+extern const dialect dialect_deepspeed, dialect_accelerate, dialect_megatron, dialect_instructlab,
+    dialect_torch, dialect_tensorflow;
 
-const dialect *const DIALECTS[] = {&dialect_deepspeed, &dialect_accelerate, &dialect_instructlab,
-                                   &dialect_torch,     &dialect_tensorflow, NULL};
+const dialect *const DIALECTS[] = {
+    &dialect_deepspeed,   &dialect_accelerate, &dialect_megatron,
+    &dialect_instructlab, &dialect_torch,      &dialect_tensorflow,
+    NULL, // the end
+};
 
 const dialect *dialect_find(const char *name)
 {

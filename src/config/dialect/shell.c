@@ -1,6 +1,8 @@
 // shell.c -- reads the script that starts a run: replaces the variables that it sets, and finds the command with the
 // arguments. A file that starts no program is an argument file, whose words are the arguments. arguments.c makes a tree
 // of them. It runs nothing: what only a shell or the environment knows is an error where the command needs it.
+//
+// LONG: one grammar, from a character to a command.
 #include "config/dialect/shell.h"
 
 #include "base/alloc.h"
@@ -18,9 +20,10 @@ typedef struct shell_text {
 
 typedef struct shell_variable {
     char *name;
-    shell_text value;        // of a scalar
-    shell_words items;       // of an array
-    bool is_array, is_known; // is_known false: a shell or a condition decides the value
+    shell_text value;  // of a scalar
+    shell_words items; // of an array
+    // is_known false: a shell decides a part of the value, or a condition all of it; the other parts stand there.
+    bool is_array, is_known;
     int line;
 } shell_variable;
 
@@ -195,11 +198,9 @@ static status replace(shell *h, const char *s, const char *after, const char *na
     const shell_variable *v = find_variable(h, name, bytes);
     const size_t fallback_bytes = fallback ? (size_t)(after - 1 - fallback) : 0;
     const bool empty = v && v->is_known && !v->is_array && !v->value.chars.bytes;
-    if (v && !v->is_known) {
+    if (v && !v->is_known)
         note_unknown(h, s, (size_t)(after - s), h->line,
                      "which a command or a condition of the script sets");
-        return OK;
-    }
     if (v && v->is_array) return add_items(&v->items, t, open, out, e);
     if (v && !(empty && fallback)) return add_value(&v->value, quoted, h->line, t, open, out, e);
     if (!fallback) {
@@ -410,6 +411,7 @@ static status take_value(shell *h, shell_variable *v, bool adds, err *e)
         TRY(add_value(&t, true, h->line, &v->value, &open, &words, e));
     }
     if (h->unknown.bytes || h->depth) v->is_known = false;
+    if (h->depth) variable_clear(v);
     v->line = h->line;
 done:
     text_drop(&t);
@@ -498,7 +500,8 @@ static bool skip_redirection(shell *h)
 static bool is_program(const char *word)
 {
     const size_t bytes = strlen(word);
-    return bytes > 3 && strcmp(word + bytes - 3, ".py") == 0 && word[0] != '-';
+    return bytes > 3 && strcmp(word + bytes - 3, ".py") == 0 && word[0] != '-' &&
+           !strpbrk(word, " \t\n");
 }
 
 // The number of the word that names the program; -1: none.

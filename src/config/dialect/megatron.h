@@ -1,0 +1,23 @@
+// megatron.h -- what the two files of Megatron-LM's dialect share. Private to config/dialect/.
+#ifndef TRIREME_CONFIG_DIALECT_MEGATRON_H
+#define TRIREME_CONFIG_DIALECT_MEGATRON_H
+
+#include "config/dialect/private.h"
+
+// Parameters of a bucket to bytes of its gradients; minutes to a duration; a switch to host or device.
+dialect_convert megatron_convert_bucket, megatron_convert_minutes, megatron_convert_offload;
+// Sets the model: family and fields.
+status megatron_finish_model(const dialect_reader *r, err *e);
+// Sets data.train, data.valid, the order and evaluations; and what a run saves.
+status megatron_finish_data(const dialect_reader *r, err *e);
+status megatron_finish_checkpoints(const dialect_reader *r, err *e);
+// Sets what several arguments decide together.
+status megatron_finish(const dialect_reader *r, err *e);
+
+// Sets our key to a number.
+status megatron_set_count(const dialect_reader *r, const char *key, int64_t value,
+                          const char *theirs, const char *note, err *e);
+status megatron_set_number(const dialect_reader *r, const char *key, double value,
+                           const char *theirs, const char *note, err *e);
+
+#endif
