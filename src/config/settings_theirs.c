@@ -8,19 +8,19 @@
 #include <string.h>
 
 // An option of another system's configuration.
-typedef struct dialect_option {
+typedef struct dialect_entry {
     const dialect *of;
     const char *key; // of theirs [key_bytes]; NULL: it names a file
     size_t key_bytes;
     const char *value; // NULL: missing
-} dialect_option;
+} dialect_entry;
 
 // Returns whether argv[i] is one.
-static bool read_option(int argc, char *const *argv, int i, dialect_option *out)
+static bool read_option(int argc, char *const *argv, int i, dialect_entry *out)
 {
     const char *name = strncmp(argv[i], "--", 2) == 0 ? argv[i] + 2 : "";
     const size_t bytes = strcspn(name, "="), system = strcspn(name, ".=");
-    *out = (dialect_option){.of = NULL};
+    *out = (dialect_entry){.of = NULL};
     for (int d = 0; DIALECTS[d] && !out->of; d++)
         if (strlen(DIALECTS[d]->name) == system && strncmp(DIALECTS[d]->name, name, system) == 0)
             out->of = DIALECTS[d];
@@ -35,12 +35,12 @@ static bool read_option(int argc, char *const *argv, int i, dialect_option *out)
 bool settings_is_theirs(const char *argument)
 {
     char *const argv[] = {(char *)argument};
-    dialect_option o;
+    dialect_entry o;
     return read_option(1, argv, 0, &o);
 }
 
 // The key is copied.
-static status add_given(const dialect_option *o, dialect_given *out, err *e)
+static status add_given(const dialect_entry *o, dialect_given *out, err *e)
 {
     char *path = NULL;
     text key = {0};
@@ -56,7 +56,7 @@ status settings_read_dialect(job_values *v, const dialect *d, const char *file, 
 {
     status result = OK;
     dialect_given *given = NULL;
-    dialect_option o;
+    dialect_entry o;
     size_t count = 0;
     TRY(alloc_zeroed(&given, (size_t)argc + 1, sizeof *given, "the arguments", e));
     for (int i = 0; i < argc; i++) {
@@ -74,7 +74,7 @@ done:
 // The index of the first argument that names a file of the system, or else gives a value of it; -1: none.
 static int first_of(const dialect *d, bool file, int argc, char *const *argv)
 {
-    dialect_option o;
+    dialect_entry o;
     for (int i = 0; i < argc; i++)
         if (read_option(argc, argv, i, &o) && o.of == d && !o.key == file) return i;
     return -1;
@@ -91,7 +91,7 @@ status settings_read_dialect_text(job_values *v, char *argument, err *e)
 status settings_read_dialects(job_values *v, int argc, char *const *argv, err *e)
 {
     status result = OK;
-    dialect_option o;
+    dialect_entry o;
     for (int i = 0; i < argc; i++) {
         if (!read_option(argc, argv, i, &o) || o.key) continue;
         if (!o.value || !*o.value)

@@ -45,7 +45,11 @@ sort ranks | cmp -s - want || fail "default file: $(cat ranks)"
 rm ranks
 run "$trireme" accelerate launch --cpu ./worker.sh
 [ "$(cat ranks)" = '0 0 ' ] || fail "--cpu leaves the default file out: $(cat ranks)"
-rm -r hub
+rm -r hub ranks
+run "$trireme" accelerate launch --num_processes 2 ./worker.sh
+expect_exit 0
+[ "$(sort ranks | head -n 1)" = '2 0 ' ] || fail "two processes without a file: $(cat ranks)"
+expect_line '^ACCELERATE_USE_CPU=True' environment
 run "$trireme" accelerate launch --config_file none.yaml ./worker.sh
 expect_exit 2
 expect_line 'cannot open none.yaml'

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 // A launch while it is prepared.
-typedef struct launch_start {
+typedef struct launch_starter {
     launch_request q;
     char **rest; // [count] the program with its arguments
     int count;
@@ -29,9 +29,9 @@ typedef struct launch_start {
     char **owned;     // [owned_count] texts among them
     size_t owned_count, owned_room;
     char gpus[16]; // their number on this machine
-} launch_start;
+} launch_starter;
 
-static void start_clear(launch_start *s)
+static void start_clear(launch_starter *s)
 {
     for (size_t i = 0; i < s->owned_count; i++) free(s->owned[i]);
     free(s->owned);
@@ -42,19 +42,19 @@ static void start_clear(launch_start *s)
     translation_clear(&s->values);
 }
 
-static const char *text_of(const launch_start *s, const char *key)
+static const char *text_of(const launch_starter *s, const char *key)
 {
     const json_t *value = json_object_get(s->values.effective, key);
     return json_is_string(value) ? json_string_value(value) : NULL;
 }
 
-static int64_t count_of(const launch_start *s, const char *key, int64_t fallback)
+static int64_t count_of(const launch_starter *s, const char *key, int64_t fallback)
 {
     const json_t *value = json_object_get(s->values.effective, key);
     return json_is_integer(value) ? json_integer_value(value) : fallback;
 }
 
-static bool is_type(const launch_start *s, const char *type)
+static bool is_type(const launch_starter *s, const char *type)
 {
     const char *found = text_of(s, "distributed_type");
     return found && strcmp(found, type) == 0;
@@ -103,13 +103,13 @@ static const char *key_of(const dialect *d, const char *flag_name)
     return NULL;
 }
 
-static void give(launch_start *s, const char *key, const char *value)
+static void give(launch_starter *s, const char *key, const char *value)
 {
     s->given[s->givens++] = (dialect_given){key, value, GIVEN_WINS};
 }
 
 // The way of training that flags choose; NULL: the file does, or else the number of ranks.
-static const char *type_of_flags(const launch_start *s)
+static const char *type_of_flags(const launch_starter *s)
 {
     const launch_request *q = &s->q;
     int64_t processes = 0;
@@ -125,7 +125,7 @@ static const char *type_of_flags(const launch_start *s)
     return several ? "MULTI_CPU" : "NO";
 }
 
-static status collect_given(launch_start *s, err *e)
+static status collect_given(launch_starter *s, err *e)
 {
     status result = OK;
     const dialect *d = dialect_find("accelerate");
@@ -159,7 +159,7 @@ done:
 
 // ---- a program of the user
 
-static status set_environment(launch_start *s, err *e)
+static status set_environment(launch_starter *s, err *e)
 {
     for (size_t i = 0; i < s->variables.count; i++) {
         char *equals = strchr(s->variables.item[i], '=');
@@ -172,7 +172,7 @@ static status set_environment(launch_start *s, err *e)
 }
 
 // Becomes the program, without ranks.
-static status become_program(const launch_start *s, err *e)
+static status become_program(const launch_starter *s, err *e)
 {
     status result = OK;
     const run_request r = {.workers = {.max_restarts = -1,
@@ -192,14 +192,14 @@ done:
 
 // ---- a job of Trireme
 
-static bool is_job(const launch_start *s)
+static bool is_job(const launch_starter *s)
 {
     const char *end = strrchr(s->rest[0], '.');
     return !s->q.module && !s->q.no_python && end &&
            (strcmp(end, ".yaml") == 0 || strcmp(end, ".yml") == 0);
 }
 
-static status add_word(launch_start *s, const char *word, err *e)
+static status add_word(launch_starter *s, const char *word, err *e)
 {
     const status result = alloc_grow(&s->words.items, &s->words.room, s->words.count + 1,
                                      sizeof *s->words.items, "the arguments", e);
@@ -207,7 +207,7 @@ static status add_word(launch_start *s, const char *word, err *e)
     return result;
 }
 
-static status add_owned(launch_start *s, text *word, err *e)
+static status add_owned(launch_starter *s, text *word, err *e)
 {
     status result = OK;
     TRY(alloc_grow(&s->owned, &s->owned_room, s->owned_count + 1, sizeof *s->owned, "the arguments",
@@ -220,7 +220,7 @@ done:
 }
 
 // Refuses here what each rank would refuse.
-static status check_job(const launch_start *s, err *e)
+static status check_job(const launch_starter *s, err *e)
 {
     translation meaning = {.setting = NULL};
     const status result =
@@ -230,7 +230,7 @@ static status check_job(const launch_start *s, err *e)
 }
 
 // train JOB --accelerate FILE --accelerate.KEY=VALUE ... and the user's own keys, which win.
-static status write_job(launch_start *s, err *e)
+static status write_job(launch_starter *s, err *e)
 {
     status result = OK;
     text word = {0};
@@ -257,7 +257,7 @@ done:
 // ---- the ranks
 
 // Several machines that Accelerate would reach with DeepSpeed's launcher.
-static status check_machines(const launch_start *s, int64_t machines, err *e)
+static status check_machines(const launch_starter *s, int64_t machines, err *e)
 {
     const char *by = text_of(s, "deepspeed_config.deepspeed_multinode_launcher");
     if (machines == 1) return OK;
@@ -276,7 +276,7 @@ static status check_machines(const launch_start *s, int64_t machines, err *e)
     return OK;
 }
 
-static status check_ranks(const launch_start *s, int64_t machines, int64_t processes, err *e)
+static status check_ranks(const launch_starter *s, int64_t machines, int64_t processes, err *e)
 {
     if (processes < 1)
         return err_set(e, E_USAGE,
@@ -291,7 +291,7 @@ static status check_ranks(const launch_start *s, int64_t machines, int64_t proce
 }
 
 // Starts the ranks of this machine, and returns the exit code.
-static int start_ranks(launch_start *s, int64_t machines, int64_t processes, char **words,
+static int start_ranks(launch_starter *s, int64_t machines, int64_t processes, char **words,
                        int count)
 {
     const launch_request *q = &s->q;
@@ -324,7 +324,7 @@ static int start_ranks(launch_start *s, int64_t machines, int64_t processes, cha
     return run_start(&r, words, count);
 }
 
-static status read_values(launch_start *s, err *e)
+static status read_values(launch_starter *s, err *e)
 {
     status result = OK;
     TRY(check_flags(&s->q, e));
@@ -339,7 +339,7 @@ done:
     return result;
 }
 
-static int start(launch_start *s)
+static int start(launch_starter *s)
 {
     status result = OK;
     err error = {0}, *e = &error;
@@ -373,7 +373,7 @@ done:
 int launch_run(int argc, char **argv)
 {
     err e = {0};
-    launch_start s = {.q = {.max_restarts = -1, .threads = -1}};
+    launch_starter s = {.q = {.max_restarts = -1, .threads = -1}};
     const command *c = &command_accelerate_launch;
     int first = argc, code = 0;
     status result = flags_parse_leading(c->flags, c->flag_count, argc, argv, &s.q, &first, &e);

@@ -205,6 +205,11 @@ static bool is_type(const json_t *values, const char *type)
     return found && strcmp(found, type) == 0;
 }
 
+static bool is_on_cpu(const json_t *values)
+{
+    return json_is_true(json_object_get(values, "use_cpu")) || is_type(values, "MULTI_CPU");
+}
+
 // ---- the groups of variables
 
 status launch_add_devices(const json_t *values, launch_variables *out, err *e)
@@ -258,7 +263,7 @@ static status add_threads(const launch_request *q, launch_variables *v, const js
                   processes = count_of(values, "num_processes");
     const int local = machines > 0 && processes > machines ? (int)(processes / machines) : 1;
     if (given && *given && q->threads < 0) return OK;
-    if (q->threads < 0 && json_is_true(json_object_get(values, "use_cpu"))) {
+    if (q->threads < 0 && is_on_cpu(values)) {
         const binding b = {.kind = BINDING_LIST};
         TRY(binding_usable(&usable, e));
         TRY(alloc_zeroed(&share, (size_t)local, sizeof *share, "the cores of workers", e));
@@ -302,10 +307,11 @@ done:
     return result;
 }
 
+// Of one process, and of ranks on the CPU.
 static status add_simple(launch_variables *v, const json_t *values, err *e)
 {
     status result = OK;
-    const bool cpu = json_is_true(json_object_get(values, "use_cpu"));
+    const bool cpu = is_on_cpu(values);
     TRY(add(v, "ACCELERATE_USE_CPU", cpu ? "True" : "False", e));
     if (!cpu) return OK;
     TRY(add(v, "KMP_AFFINITY", "granularity=fine,compact,1,0", e));
@@ -342,7 +348,7 @@ status launch_add_variables(const launch_request *q, const json_t *values, bool 
         TRY(add_dynamo(out, values, e));
         TRY(add_threads(q, out, values, e));
     }
-    if (simple) TRY(add_simple(out, values, e));
+    if (simple || is_type(values, "MULTI_CPU")) TRY(add_simple(out, values, e));
     if (is_type(values, "FSDP")) {
         TRY(add(out, "ACCELERATE_USE_FSDP", "true", e));
         TRY(add_rows(out, FSDP_ROWS, values, e));

@@ -81,6 +81,13 @@ done:
 
 // ---- what Accelerate refuses
 
+// No row has checked the value's type yet.
+static bool is_fsdp2(const dialect_reader *r)
+{
+    const char *version = dialect_text(r, "fsdp_config.fsdp_version");
+    return version && strcmp(version, "2") == 0;
+}
+
 static status check_place(const dialect_reader *r, err *e)
 {
     const char *place = dialect_text(r, "compute_environment");
@@ -118,7 +125,7 @@ static status check_fsdp(const dialect_reader *r, err *e)
     static const char SYNC[] = "fsdp_config.fsdp_sync_module_states";
     static const char STATE[] = "fsdp_config.fsdp_state_dict_type";
     static const char KEPT[] = "fsdp_config.fsdp_activation_checkpointing_offload";
-    const bool is_second = strcmp(dialect_text(r, "fsdp_config.fsdp_version"), "2") == 0;
+    const bool is_second = is_fsdp2(r);
     const char *state = dialect_text(r, STATE);
     if (!accelerate_is(r, "FSDP")) return OK;
     if (dialect_is_on(r, "fsdp_config.fsdp_cpu_ram_efficient_loading") && !dialect_is_on(r, SYNC))
@@ -193,7 +200,7 @@ static status check_parallelism(const dialect_reader *r, err *e)
             "found sizes with the product %lld; valid: %lld, which is num_processes",
             (long long)total, (long long)processes);
     if (!accelerate_is(r, "FSDP")) return OK;
-    if (total > 1 && strcmp(dialect_text(r, "fsdp_config.fsdp_version"), "1") == 0)
+    if (total > 1 && !is_fsdp2(r))
         return dialect_refuse(r, "parallelism_config", e,
                               "found with fsdp_version: 1; valid: with fsdp_version: 2");
     if (counted && processes > 1 && shard == 1 && cp == 1)
