@@ -4,6 +4,7 @@
 
 #include "equiv/matrix_pool.h"
 #include "late/late_queue.h"
+#include "sanitized.h"
 #include "workers.h"
 
 // Every policy, both levels of sharding, every axis, tiers, precisions and parameter groups.
@@ -45,7 +46,8 @@ static inline point comm_point(const char *name)
 enum { COMPARE_STEPS = 4 };
 
 // Every point, run as `there` says and over the communicator of one machine. Late streams run in one of their
-// two orders, by turns.
+// two orders, by turns. Under a sanitizer none is compared, and under that of threads a point
+// over the toy communicator has late streams or not.
 static inline void compare_points(const matrix_run *there, int limit_s)
 {
     static outcome want, got;
@@ -53,9 +55,11 @@ static inline void compare_points(const matrix_run *there, int limit_s)
     matrix_run run = *there;
     for (size_t i = 0; i < COMM_POINTS; i++) {
         const point p = comm_point(COMM_POINT[i]);
+        if (there->toy && !workers_take(i, there->late)) continue;
         run.late_order = i % 2 ? LATE_OTHERS_LAST : LATE_OTHERS_FIRST;
-        pool_run_one(&p, &here, limit_s, &want);
         pool_run_one(&p, &run, limit_s, &got);
+        if (SANITIZED && got.result == OK) continue;
+        pool_run_one(&p, &here, limit_s, &want);
         if (want.result != OK || got.result != OK)
             fail_msg("%s: %s%s", COMM_POINT[i], want.error, got.error);
         if (!matrix_compare(&got, &want).same) fail_msg("%s: the bits differ", COMM_POINT[i]);
@@ -85,8 +89,9 @@ done:
 static inline void compare_scenarios(const char *name, const scenario *here, const scenario *there)
 {
     compare_losses want = {{0}}, got = {{0}};
-    workers_run(name, here, false, compare_train, &want);
     workers_run(name, there, false, compare_train, &got);
+    if (SANITIZED) return;
+    workers_run(name, here, false, compare_train, &want);
     if (memcmp(&want, &got, sizeof want) != 0) fail_msg("%s: the bits differ", name);
 }
 

@@ -28,7 +28,8 @@ typedef struct pool_options {
 
 // Runs the trials and their references and fills in the results. A trial passes if it is EXACT or
 // CLOSE to its reference, as the matrix says, and if in fp32 the reference is CLOSE to one rank's
-// run. Returns the number of failed trials. The calling process must not have started a thread.
+// run. Under a sanitizer a trial passes if it ends well. Returns the number of failed trials. The
+// calling process must not have started a thread.
 int pool_run(const pool_options *o, trial *items, int count);
 
 // Returns a folder for the file tier, in memory if there is such a folder.

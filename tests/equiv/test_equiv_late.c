@@ -4,6 +4,7 @@
 #include "equiv/matrix_pool.h"
 
 #include "late/late_device.h"
+#include "sanitized.h"
 #include "train/trainer_private.h"
 
 #include <setjmp.h>
@@ -59,10 +60,12 @@ static void test_late_streams_give_the_same_bits(void **state)
     char name[MATRIX_NAME];
     int count = 0;
     for (int i = 0; i < POINTS; i++)
-        for (int order = LATE_OTHERS_FIRST; order <= LATE_OTHERS_LAST; order++, count++) {
+        for (int order = LATE_OTHERS_FIRST; order <= LATE_OTHERS_LAST; order++) {
+            if (SANITIZED && order % 2 == i % 2) continue;
             t[count] = (trial){.late = true, .late_order = order};
             if (!matrix_parse(SAME[i], &t[count].point) || !matrix_legal(&t[count].point))
                 fail_msg("%s is no point", SAME[i]);
+            count++;
         }
     const pool_options o = {.jobs = 2, .limit_s = LIMIT_S, .folder = pool_folder()};
     const int failed = pool_run(&o, t, count);

@@ -5,6 +5,7 @@
 #include "lives.h"
 
 #include "infer/decoder.h"
+#include "sanitized.h"
 
 #include <math.h>
 
@@ -96,10 +97,12 @@ static const lived SEVERAL_RANKS[] = {
 static void check_all(const lived *all, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const life want = live(all[i].name, all[i].s, ON_CPU);
+        life want = {.tokens = 0};
+        if (!SANITIZED_THREAD) want = live(all[i].name, all[i].s, ON_CPU);
         for (int order = LATE_OTHERS_FIRST; order <= LATE_OTHERS_LAST; order++) {
             if (!workers_take(i, order)) continue;
             life got = live(all[i].name, all[i].s, order);
+            if (SANITIZED_THREAD) continue;
             if (all[i].s.optimizer == TIER_HOST) take_close_norms(&got, &want);
             assert_same(all[i].name, order, &got, &want);
         }

@@ -162,6 +162,7 @@ static status run_far(const far_ranks *f, const far_place *p, err *e)
     device d = {.ops = f->late ? &test_late_device_ops : &test_device_ops};
     test_rank s = {.device = &d, .world = p->world, .arg = (void *)(uintptr_t)f};
     comm_store *store = NULL;
+    int descriptors = 0;
     comm_watchdog_set(s.world->watchdog, f->patience_ms);
     TRY(d.ops->stream_open(&d, STREAM_COMM, false, &s.stream, e));
     TRY(comm_store_tcp_open(&f->shared->store, &FAR_SECRET, OPEN_MS, &store, e));
@@ -174,7 +175,7 @@ static status run_far(const far_ranks *f, const far_place *p, err *e)
                             .deadline_ms = OPEN_MS,
                             .world = s.world};
     if (f->before_last && p->rank == f->ranks - 1) await_pipe(f->last);
-    const int descriptors = open_descriptors();
+    descriptors = open_descriptors();
     TRY(comm_open(f->communicator, o, &s.comm, e));
     TRY(f->fn(&s, e));
 done:

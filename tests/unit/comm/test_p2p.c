@@ -2,6 +2,7 @@
 // cannot address, and whose streams run late.
 #include "p2p_cases.h"
 
+#include "sanitized.h"
 #include "unkind/unkind_device.h"
 
 static status open_device(int rank, int order, device **out, err *e)
@@ -23,10 +24,11 @@ static void check_all_ok(const group_state *g)
                 fail_msg("rank %d of %d: %s", r, g->ranks, g->rank[r].error.text);
 }
 
-// Both orders of late streams.
+// Both orders of late streams, or under a sanitizer one of them.
 static void run_well(int ranks, rank_fn fn)
 {
     for (int order = LATE_OTHERS_FIRST; order <= LATE_OTHERS_LAST; order++) {
+        if (SANITIZED && order % 2 == ranks % 2) continue;
         group_state g = {.order = order};
         run_ranks(&g, ranks, fn);
         check_all_ok(&g);
