@@ -67,6 +67,20 @@ status dialect_add_begun(const dialect *d, yaml_node *root, err *e);
 // Appends the text that URL-safe base64 means. Returns false for what is no base64 of a JSON object.
 bool dialect_decode_base64(const char *s, text *out);
 const dialect_row *dialect_row_of_key(const dialect *d, const char *theirs); // NULL: unknown
+// Appends "; did you mean stage?", or the keys of the section, which is "" at the top, where none is near.
+status dialect_suggest(const dialect *d, const char *section, const char *word, text *out, err *e);
+const yaml_node *dialect_node(const yaml_node *map,
+                              const char *path); // at a dotted path; NULL: none
+bool dialect_node_is_auto(const yaml_node *n);
+// The line of a key, or of the section that it would stand in; 0: none.
+int dialect_line_of(const dialect_reader *r, const char *theirs);
+// Puts the place of a key before the text of *e. Always E_USAGE.
+status dialect_refuse_at(const dialect_reader *r, int line, const char *theirs, err *e);
+status dialect_add_remark(const dialect_reader *r, int line, const char *theirs, bool lost,
+                          const char *what, err *e);
+// dialect_set, with whether the value is a default of theirs.
+status dialect_put_setting(const dialect_reader *r, const char *key, const char *value,
+                           const char *theirs, const char *note, bool is_default, err *e);
 // The row of an option of a command line, named without its dashes; NULL: unknown. In a dialect of arguments alone, the
 // keys are the options.
 const dialect_row *dialect_row_of_option(const dialect *d, const char *option);

@@ -7,8 +7,12 @@ extern const dialect dialect_deepspeed, dialect_accelerate, dialect_megatron, di
     dialect_torch, dialect_tensorflow;
 
 const dialect *const DIALECTS[] = {
-    &dialect_deepspeed,   &dialect_accelerate, &dialect_megatron,
-    &dialect_instructlab, &dialect_torch,      &dialect_tensorflow,
+    &dialect_deepspeed,
+    &dialect_accelerate,
+    &dialect_megatron,
+    &dialect_instructlab,
+    &dialect_torch,
+    &dialect_tensorflow,
     NULL, // the end
 };
 

@@ -1,0 +1,122 @@
+// lookup.c -- finds the row of a key, and the value that a file gives it. The files of this folder call it. See dialect.h.
+#include "config/dialect/private.h"
+
+#include "base/alloc.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+// Returns whether `path` is a row's, in which * stands for one word.
+static bool matches(const char *row, const char *path)
+{
+    while (*row && *path) {
+        if (*row == '*') {
+            row++;
+            path += strcspn(path, ".");
+        } else if (*row++ != *path++) {
+            return false;
+        }
+    }
+    return *row == *path;
+}
+
+const dialect_row *dialect_row_of_key(const dialect *d, const char *path)
+{
+    for (const dialect_row *x = d->rows; x < d->rows + d->row_count; x++)
+        if (matches(x->theirs, path)) return x;
+    return NULL;
+}
+
+// Returns whether a row stands directly below a section, which is "" at the top. *word is its last word.
+static bool is_below(const dialect_row *x, const char *section, const char **word)
+{
+    const char *dot = strrchr(x->theirs, '.');
+    const size_t bytes = dot ? (size_t)(dot - x->theirs) : 0;
+    *word = dot ? dot + 1 : x->theirs;
+    if (strlen(section) != bytes) return false;
+    return strncmp(x->theirs, section, bytes) == 0;
+}
+
+// Appends "; did you mean stage?", or the section's keys where none is near.
+status dialect_suggest(const dialect *d, const char *section, const char *word, text *out, err *e)
+{
+    status result = OK;
+    const char **words = NULL, *one;
+    size_t count = 0;
+    TRY(alloc_array(&words, (size_t)d->row_count, sizeof *words, "a dialect", e));
+    for (int i = 0; i < d->row_count; i++)
+        if (is_below(&d->rows[i], section, &one) && !strchr(one, '*')) words[count++] = one;
+    const char *near = text_nearest(word, words, count);
+    if (near) text_addf(out, "; did you mean %s?", near);
+    if (!near && *section) text_addf(out, "; valid:");
+    for (size_t i = 0; !near && *section && i < count; i++)
+        text_addf(out, "%s %s", i ? "," : "", words[i]);
+done:
+    free(words);
+    return result;
+}
+
+// ---- values ----
+
+const yaml_node *dialect_node(const yaml_node *map, const char *path)
+{
+    for (const yaml_node *n = map->kind == NODE_MAP ? map->first : NULL; n; n = n->next) {
+        const size_t bytes = strlen(n->key);
+        if (strncmp(n->key, path, bytes) != 0) continue;
+        if (!path[bytes]) return n;
+        if (path[bytes] == '.' && n->kind == NODE_MAP) return dialect_node(n, path + bytes + 1);
+    }
+    return NULL;
+}
+
+bool dialect_node_is_auto(const yaml_node *n)
+{
+    return n->kind == NODE_SCALAR && strcasecmp(n->scalar, "auto") == 0;
+}
+
+const yaml_node *dialect_value(const dialect_reader *r, const char *theirs)
+{
+    const yaml_node *n = dialect_node(r->root, theirs);
+    return n && !yaml_node_is_null(n) && !dialect_node_is_auto(n) ? n : NULL;
+}
+
+bool dialect_is_auto(const dialect_reader *r, const char *theirs)
+{
+    const yaml_node *n = dialect_node(r->root, theirs);
+    return n && dialect_node_is_auto(n);
+}
+
+const char *dialect_text(const dialect_reader *r, const char *theirs)
+{
+    const yaml_node *n = dialect_value(r, theirs);
+    const dialect_row *row = dialect_row_of_key(r->of, theirs);
+    if (n && n->kind == NODE_SCALAR) return n->scalar;
+    return n || !row ? NULL : row->fallback;
+}
+
+bool dialect_is_on(const dialect_reader *r, const char *theirs)
+{
+    const char *s = dialect_text(r, theirs);
+    bool on = false;
+    return s && text_to_bool(s, &on) && on;
+}
+
+bool dialect_count(const dialect_reader *r, const char *theirs, int64_t *out)
+{
+    const char *s = dialect_text(r, theirs);
+    return s && text_to_count(s, out);
+}
+
+bool dialect_number(const dialect_reader *r, const char *theirs, double *out)
+{
+    const char *s = dialect_text(r, theirs);
+    return s && text_to_double(s, out);
+}
+
+const dialect_row *dialect_row_of_option(const dialect *d, const char *option)
+{
+    for (const dialect_row *x = d->rows; x < d->rows + d->row_count; x++)
+        if (x->option && strcmp(x->option, option) == 0) return x;
+    return d->is_arguments ? dialect_row_of_key(d, option) : NULL;
+}
