@@ -54,6 +54,20 @@ run "$trireme" accelerate launch --config_file none.yaml ./worker.sh
 expect_exit 2
 expect_line 'cannot open none.yaml'
 
+# ---- Two machines, as two launchers on this one
+port=29841
+printf 'distributed_type: MULTI_CPU\nnum_machines: 2\nnum_processes: 4\nmain_process_ip: 127.0.0.1\n' >two.yaml
+for backend in static c10d; do
+    rm -f ranks
+    timeout 120 "$trireme" accelerate launch --config_file two.yaml --main_process_port $port --rdzv_backend $backend \
+        --machine_rank 1 ./worker.sh >other 2>&1 </dev/null &
+    run "$trireme" accelerate launch --config_file two.yaml --main_process_port $port --rdzv_backend $backend ./worker.sh
+    expect_exit 0
+    wait $! || fail "machine 1 with $backend: $(cat other)"
+    [ "$(sort ranks | tr -d '\n')" = '4 0 4 1 4 2 4 3 ' ] || fail "$backend: $(cat ranks)"
+    port=$((port + 1))
+done
+
 # ---- What Accelerate refuses
 refuses() { # EXPRESSION, lines of a file on stdin
     cat >refused.yaml
