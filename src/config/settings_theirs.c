@@ -82,7 +82,7 @@ static int first_of(const dialect *d, bool file, int argc, char *const *argv)
 
 status settings_read_dialect_text(job_values *v, char *argument, err *e)
 {
-    dialect_option o;
+    dialect_entry o;
     if (read_option(1, &argument, 0, &o) && o.value)
         return dialect_read_text(o.of, o.value, &v->theirs, e);
     return err_set(e, E_INTERNAL, "%.*s names no system", TEXT_CUT(argument, 100));
