@@ -38,7 +38,8 @@ const command command_translate = {
     .run = cmd_translate,
     .usage = "FROM FILE ... [--key value ...] [--json]",
     .help = "Prints the job file that another system's configuration means.",
-    .about = "FROM is deepspeed. Each line of the job says which line of their file it comes from; "
+    .about = "FROM is deepspeed or megatron. Each line of the job says which line of their file it "
+             "comes from; "
              "comments say what has "
              "no equal, and which numbers are summed in which type. Keys of the job file may "
              "follow, and win. `train "
