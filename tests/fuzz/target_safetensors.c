@@ -22,7 +22,7 @@ static void read_all(const safetensors *s)
 
 static void read_vectors(const char *path)
 {
-    const dataset_source source = {path, 1};
+    const dataset_source source = {.path = path, .weight = 1};
     dataset *d = NULL;
     err e = {.code = OK};
     const status s = dataset_open(&source, 1, 1, 0, 1, 0, &d, &e);

@@ -29,7 +29,7 @@ static void read_all(const tokens *t)
 
 static void read_samples(void)
 {
-    const dataset_source source = {fuzz_path("t"), 1};
+    const dataset_source source = {.path = fuzz_path("t"), .weight = 1};
     dataset *d = NULL;
     err e = {.code = OK};
     const status s = dataset_open(&source, 1, SEQ, VOCAB, 1, 0, &d, &e);

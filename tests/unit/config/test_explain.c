@@ -204,6 +204,8 @@ static void every_value_of_an_enum_has_a_word(void **state)
                {"optimizer.name", UPDATE_RULES},
                {"optimizer.lr_scaling", LR_SCALES},
                {"lr_schedule.name", LR_NAMES},
+               {"lr_schedule.lr_decay_style", LR_DECAY_STYLES},
+               {"lr_schedule.lr_wsd_decay_style", LR_WSD_STYLES},
                {"parallel.pp_schedule", PIPE_SCHEDULES},
                {"parallel.recompute", RECOMPUTES},
                {"parallel.offload.weights", TIERS},
