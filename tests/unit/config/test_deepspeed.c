@@ -153,10 +153,45 @@ static void batch_micro_batch_and_accumulation_are_solved_as_deepspeed_solves_th
     assert_true(compared > 20);
 }
 
+// ---- what wins
+
+static job *job_with(const char *yaml, const char *json)
+{
+    put_file("ds.json", json);
+    return good_job(yaml, "--launch.ranks|2|--deepspeed|ds.json");
+}
+
+static void auto_and_defaults_give_way_to_the_job_and_values_do_not(void **state)
+{
+    (void)state;
+    job *j =
+        job_with(SMALL "train: {precision: bf16, micro_batch: 2}\noptimizer: {betas: [0.8, 0.9]}\n",
+                 "{\"train_batch_size\": 8, \"fp16\": {\"enabled\": \"auto\"}, \"optimizer\": "
+                 "{\"type\": \"Adam\", \"params\": {\"lr\": 0.5, \"betas\": \"auto\"}}}");
+    assert_int_equal(j->train.global_batch, 8);
+    assert_int_equal(j->train.micro_batch, 2); // DeepSpeed's default is one micro-batch of 4
+    assert_int_equal(job_dtype(j), BF16);
+    assert_true(j->optimizer.lr == 0.5 && j->optimizer.beta1 == 0.8);
+    assert_int_equal(j->lr.name, LR_CONSTANT); // no scheduler
+    job_close(j);
+    j = job_with(SMALL "train: {precision: bf16}\nlr_schedule: {name: linear}\n",
+                 "{\"train_batch_size\": 8, \"optimizer\": {\"type\": \"Adam\", \"params\": "
+                 "{\"adam_w_mode\": false}}, \"zero_optimization\": {\"stage\": 1, "
+                 "\"offload_param\": {\"device\": \"cpu\"}}}");
+    assert_int_equal(j->train.micro_batch, 4);
+    assert_int_equal(j->optimizer.rule, UPDATE_ADAM);
+    assert_true(j->optimizer.lr == 1e-3 && j->optimizer.beta2 == 0.999);
+    assert_int_equal(j->lr.name, LR_LINEAR);
+    assert_int_equal(j->strategy.offload.tier[PLAN_WEIGHTS],
+                     TIER_DEVICE); // only stage 3 offloads weights
+    job_close(j);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_value_is_that_of_deepspeeds_parser),
+        cmocka_unit_test(auto_and_defaults_give_way_to_the_job_and_values_do_not),
         cmocka_unit_test(batch_micro_batch_and_accumulation_are_solved_as_deepspeed_solves_them),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
