@@ -30,7 +30,7 @@ torchrun "${DISTRIBUTED_ARGS[@]}" pretrain_gpt.py $GPT_ARGS \
 END
 sed -i 's/\$GPT_ARGS \\/$GPT_ARGS "${ARGS[@]}" \\/' gpt.sh
 # A value that depends on a condition cannot be known.
-refused 2 '^trireme: gpt\.sh:22: found \$\{ARGS\[@\]\}, which a command or a condition of the script sets' \
+refused 2 '^trireme: gpt\.sh:22: found \$\{ARGS\[@\]\}, which a condition of the script sets' \
     "$trireme" translate megatron gpt.sh
 sed -i '/^if/,/^fi/d' gpt.sh
 ok "$trireme" translate megatron gpt.sh

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ typedef struct shell_variable {
     shell_words items; // of an array
     // is_known false: a shell decides a part of the value, or a condition all of it; the other parts stand there.
     bool is_array, is_known;
+    char cause[40]; // the first part that a shell decides, or nothing where a condition does
     int line;
 } shell_variable;
 
@@ -125,7 +127,7 @@ static size_t name_bytes(const char *s, const char *end)
 static void note_unknown(shell *h, const char *s, size_t bytes, int line, const char *why)
 {
     if (h->unknown.bytes) return;
-    text_add_bytes(&h->unknown, s, bytes > 80 ? 80 : bytes);
+    text_add_bytes(&h->unknown, s, bytes > 200 ? 200 : bytes);
     h->unknown_line = line;
     h->unknown_why = why;
 }
@@ -190,6 +192,19 @@ static int lines_in(const char *s, const char *end)
     return lines;
 }
 
+// Notes a variable that is not known, and why.
+static void note_variable(shell *h, const char *s, size_t bytes, const shell_variable *v)
+{
+    text what = {0};
+    text_add_bytes(&what, s, bytes > 80 ? 80 : bytes);
+    if (v->cause[0]) text_addf(&what, ", which line %d sets to a text with %s", v->line, v->cause);
+    if (what.chars)
+        note_unknown(h, what.chars, what.bytes, h->line,
+                     v->cause[0] ? "which only a shell can replace"
+                                 : "which a condition of the script sets");
+    text_clear(&what);
+}
+
 // Adds NAME's value, or `fallback` [bytes] of ${NAME:-fallback} where it has none.
 static status replace(shell *h, const char *s, const char *after, const char *name, size_t bytes,
                       const char *fallback, bool quoted, shell_text *t, bool *open,
@@ -198,9 +213,7 @@ static status replace(shell *h, const char *s, const char *after, const char *na
     const shell_variable *v = find_variable(h, name, bytes);
     const size_t fallback_bytes = fallback ? (size_t)(after - 1 - fallback) : 0;
     const bool empty = v && v->is_known && !v->is_array && !v->value.chars.bytes;
-    if (v && !v->is_known)
-        note_unknown(h, s, (size_t)(after - s), h->line,
-                     "which a command or a condition of the script sets");
+    if (v && !v->is_known) note_variable(h, s, (size_t)(after - s), v);
     if (v && v->is_array) return add_items(&v->items, t, open, out, e);
     if (v && !(empty && fallback)) return add_value(&v->value, quoted, h->line, t, open, out, e);
     if (!fallback) {
@@ -412,7 +425,12 @@ static status take_value(shell *h, shell_variable *v, bool adds, err *e)
     }
     if (h->unknown.bytes || h->depth) v->is_known = false;
     if (h->depth) variable_clear(v);
-    v->line = h->line;
+    // Of a variable within a variable, its name says enough.
+    const char *unknown = h->unknown.chars ? h->unknown.chars : "";
+    if (!adds || !v->cause[0])
+        snprintf(v->cause, sizeof v->cause, "%.*s", h->depth ? 0 : (int)strcspn(unknown, ","),
+                 unknown);
+    v->line = h->unknown.bytes ? h->unknown_line : h->line;
 done:
     text_drop(&t);
     shell_words_clear(&words);
@@ -504,9 +522,13 @@ static bool is_program(const char *word)
            !strpbrk(word, " \t\n");
 }
 
-// The number of the word that names the program; -1: none.
+// The number of the word that names the program; -1: none. Words of a condition or of a message name none.
 static int find_program(const shell_words *w)
 {
+    static const char *const OTHERS[] = {"[",  "[[", "test", "echo", "printf", "cd",
+                                         "cp", "mv", "ls",   "cat",  "sed"};
+    for (size_t i = 0; w->count && i < sizeof OTHERS / sizeof *OTHERS; i++)
+        if (strcmp(w->word[0], OTHERS[i]) == 0 || opens(w->word[0]) > 0) return -1;
     for (size_t i = 0; i < w->count; i++)
         if (is_program(w->word[i])) return (int)i;
     return -1;

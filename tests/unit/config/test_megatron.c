@@ -200,6 +200,7 @@ static void variables_of_a_script_are_replaced(void **state)
           {"t p.py --seed ${A:-9} --lr 1 > log", "train.seed", "9"},
           {"if x; then\nA=1\nfi\nB=2\ncat <<END\nt q.py --seed 3\nEND\nt p.py --seed $B",
            "train.seed", "2"},
+          {"P=p.py\nif [ ! -f $P ]; then\necho no $P\nfi\ntorchrun $P --seed 4", "train.seed", "4"},
           {"# a comment\n--seed 5\n  --lr 2\n", "train.seed", "5"});
 }
 
@@ -234,8 +235,11 @@ static void refusals_name_file_line_and_argument(void **state)
         {GPT "--pipeline-model-parallel-size 2 --num-layers-per-virtual-pipeline-stage 3",
          "--num_layers_per_virtual_pipeline_stage: found 3; valid: a divisor of the 2 layers"},
         {"t p.py --seed $A", ":1: found $A, which nothing in the file sets; valid: the value"},
-        {"A=$(date)\nt p.py --seed $A", ":2: found $A, which a command or a condition of the"},
-        {"if x; then A=1; fi\nt p.py --seed $A", ":2: found $A, which a command or a condition"},
+        {"A=$(date)\nt p.py --seed $A",
+         ":2: found $A, which line 1 sets to a text with $(date), which"},
+        {"A=(--seed\n $2)\nt p.py ${A[@]}",
+         ":3: found ${A[@]}, which line 2 sets to a text with $2"},
+        {"if x; then A=1; fi\nt p.py --seed $A", ":2: found $A, which a condition of the"},
         {"t p.py --seed `date`", ":1: found `date`, which only a shell can replace"},
         {"t p.py --seed \"4", ":1: found no \" at the end of a text"},
         {"A=(1", ":1: found no ) at the end of a list"},
