@@ -145,6 +145,8 @@ END
 started=$!
 until [ -e stopped ]; do sleep 0.1; done
 kill -TERM $started
+kill -INT $started
+kill -TERM $started
 wait $started
 code=$?
 expect_exit 130

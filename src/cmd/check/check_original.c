@@ -111,9 +111,13 @@ static status start(const check *c, int ranks, char **words, int count, agent_re
                                        .quiet = true},
                            .nodes = {.node_rank = -1, .master_port = -1, .standalone = true},
                            .outputs = {.folder = logs.chars, .redirects = "3"}};
+    sigset_t before;
     TRY(run_options_open(&q, words, count, &o, e));
     o.agent.say = unsaid;
-    TRY(agent_run(&o.agent, out, e));
+    // A second signal must not end the process before the temporary folder is removed.
+    sigprocmask(SIG_BLOCK, &o.agent.signals, &before);
+    result = agent_run(&o.agent, out, e);
+    if (!out->signal) sigprocmask(SIG_SETMASK, &before, NULL);
 done:
     run_options_close(&o);
     text_clear(&logs);
