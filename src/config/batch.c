@@ -27,13 +27,14 @@ static bool follows_ranks(const job *j)
 int batch_auto_ranks(const job *j, int cores)
 {
     int least = (int)size_min(mesh_least_ranks(j), MESH_RANKS);
-    int model = 1;
+    uint64_t model = 1;
     for (int a = 0; a < AXES; a++)
-        if (!(AXES_DATA & MESH_AXIS(a))) model *= j->parallel.size[a];
+        if (!(AXES_DATA & MESH_AXIS(a))) model = size_mul(model, (uint64_t)j->parallel.size[a]);
     if (j->parallel.size[AXIS_DP_SHARD]) return least;
     if (follows_ranks(j)) return cores < least ? least : cores / least * least;
     for (int ranks = cores / least * least; ranks > least; ranks -= least)
-        if (j->train.global_batch % unit_of(j, ranks / model) == 0) return ranks;
+        if (j->train.global_batch % unit_of(j, (int64_t)((uint64_t)ranks / model)) == 0)
+            return ranks;
     return least;
 }
 
