@@ -14,7 +14,7 @@ static int64_t unit_of(const job *j, int64_t data_ranks)
 {
     const uint64_t each = j->train.micro_batch ? (uint64_t)j->train.micro_batch : 1;
     const uint64_t times = j->train.accumulation ? (uint64_t)j->train.accumulation : 1;
-    const uint64_t all = size_mul(each * times, (uint64_t)data_ranks);
+    const uint64_t all = size_mul(size_mul(each, times), (uint64_t)data_ranks);
     return all > MOST_BATCH ? MOST_BATCH + (int64_t)1 : (int64_t)all;
 }
 

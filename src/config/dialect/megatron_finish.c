@@ -2,6 +2,8 @@
 // checkpoints. The reader of dialects calls it after the table. See megatron.h.
 #include "config/dialect/megatron.h"
 
+#include "base/size.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -79,7 +81,8 @@ static int64_t launched_ranks(const dialect_reader *r)
 static int64_t batch_of(const dialect_reader *r)
 {
     const int64_t given = count_or(r, "global_batch_size", 0), ranks = launched_ranks(r);
-    int64_t micro = count_or(r, "micro_batch_size", 0), model = 1;
+    const int64_t micro = count_or(r, "micro_batch_size", 0);
+    int64_t model = 1;
     static const char *const AXES_OF[] = {"tensor_model_parallel_size",
                                           "pipeline_model_parallel_size", "context_parallel_size"};
     if (given > 0) return given;
@@ -88,7 +91,9 @@ static int64_t batch_of(const dialect_reader *r)
         if (size < 1 || size > INT32_MAX || model > INT32_MAX) return 0;
         model *= size;
     }
-    return micro > 0 && micro < INT32_MAX && ranks % model == 0 ? ranks / model * micro : 0;
+    if (micro < 1 || ranks % model != 0) return 0;
+    const uint64_t batch = size_mul((uint64_t)(ranks / model), (uint64_t)micro);
+    return size_fits(batch) ? (int64_t)batch : 0;
 }
 
 static status finish_batch(const dialect_reader *r, err *e)
@@ -342,7 +347,10 @@ static status set_split(const dialect_reader *r, int64_t layers, int64_t stages,
                       last[] = "decoder_last_pipeline_num_layers";
     const bool has_first = dialect_value(r, first), has_last = dialect_value(r, last);
     const int64_t others = stages - has_first - has_last;
-    const int64_t left = layers - count_or(r, first, 0) - count_or(r, last, 0);
+    const int64_t of_first = count_or(r, first, 0), of_last = count_or(r, last, 0);
+    // -1: the two have more than all layers.
+    const int64_t left =
+        of_first <= layers && of_last <= layers - of_first ? layers - of_first - of_last : -1;
     text s = {0};
     if (!has_first && !has_last) return OK;
     if (others < 0 || left < 0 || stages > 4096 || (others ? left % others : left) != 0)
@@ -350,8 +358,8 @@ static status set_split(const dialect_reader *r, int64_t layers, int64_t stages,
                               "found stages whose layers do not add up to the %lld of the model",
                               (long long)layers);
     for (int64_t i = 0; i < stages; i++) {
-        const int64_t n = i == 0 && has_first           ? count_or(r, first, 0)
-                          : i == stages - 1 && has_last ? count_or(r, last, 0)
+        const int64_t n = i == 0 && has_first           ? of_first
+                          : i == stages - 1 && has_last ? of_last
                                                         : left / others;
         text_addf(&s, "%s%lld", i ? ", " : "[", (long long)n);
     }

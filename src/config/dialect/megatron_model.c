@@ -85,7 +85,7 @@ static status set_sizes(const dialect_reader *r, const megatron_model *m, const 
     status result = OK;
     int64_t n = 0, groups = 1;
     const bool gpt2 = strcmp(family, "gpt2") == 0;
-    if (m->heads > 0 && m->hidden > INT64_MAX / 8)
+    if (m->hidden > INT64_MAX / 8)
         return dialect_refuse(r, "hidden_size", e, "found a size that is too large");
     if (dialect_count(r, "ffn_hidden_size", &n))
         TRY(megatron_set_count(r, "model.ffn", n, "ffn_hidden_size", NULL, e));

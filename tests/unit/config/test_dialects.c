@@ -1,0 +1,69 @@
+// test_dialects.c -- what configurations of other systems refuse in one line that names file, line and key: sizes whose
+// product or sum no machine has, among others. A sanitizer of undefined behaviour sees that none of them overflows.
+#include "job_fixture.h"
+
+#define MOST "9223372036854775807"
+
+// Lays `theirs`, a file of a system, over the small job, and compares the error line.
+static void refused(const char *system, const char *theirs, const char *args, const char *line)
+{
+    char all[512];
+    put_file("theirs", theirs);
+    snprintf(all, sizeof all, "--%s|theirs|%s", system, args);
+    assert_refused(SMALL, all, line);
+}
+
+static void products_of_sizes_do_not_overflow(void **state)
+{
+    (void)state;
+#define SIZE(axis) "  parallelism_config_" axis "_size: "
+    static const char FSDP[] = "distributed_type: FSDP\nfsdp_config: {fsdp_version: 2}\n"
+                               "parallelism_config:\n" SIZE("dp_shard") MOST "\n" SIZE("tp") "2\n";
+    refused("accelerate", FSDP, "",
+            "theirs:3: parallelism_config: found parallelism_config_dp_shard_size " MOST
+            " x parallelism_config_tp_size 2; valid: sizes whose product is at most 16384");
+    // The row of a size that is none refuses it.
+    refused("accelerate",
+            "distributed_type: FSDP\nparallelism_config:\n" SIZE("dp_shard") "-" MOST "\n" SIZE(
+                "tp") "4\n" SIZE("cp") MOST "\n",
+            "",
+            "theirs:2: parallelism_config: found parallelism_config_tp_size 4 x "
+            "parallelism_config_cp_size " MOST "; valid: sizes whose product is at most 16384");
+    refused("accelerate",
+            "distributed_type: FSDP\nparallelism_config:\n" SIZE("dp_shard") "-" MOST
+                                                                             "\n" SIZE("tp") "4\n",
+            "",
+            "theirs:3: parallelism_config.parallelism_config_dp_shard_size: found -" MOST
+            "; valid: a whole number from 1");
+#undef SIZE
+}
+
+static void arguments_of_megatron_do_not_overflow(void **state)
+{
+    (void)state;
+    refused("megatron",
+            "torchrun --nproc_per_node 2147483647 --nnodes 2147483646 p.py "
+            "--micro-batch-size " MOST " --train-samples 9 --lr 1",
+            "", "theirs:1: --train_samples: found 9 without --global-batch-size; valid: with it");
+    refused("megatron",
+            "--num-layers 2\n--pipeline-model-parallel-size 2\n"
+            "--decoder-first-pipeline-num-layers " MOST "\n"
+            "--decoder-last-pipeline-num-layers " MOST,
+            "",
+            "theirs:3: --decoder_first_pipeline_num_layers: found stages whose layers do not add "
+            "up to the 2 of the model");
+    refused("megatron", "--hidden-size " MOST, "",
+            "theirs:1: --hidden_size: found a size that is too large");
+    refused("megatron", "--ddp-bucket-size " MOST, "",
+            "theirs:1: --ddp_bucket_size: parallel.bucket_bytes: found 9223372036854775804; valid: "
+            "a whole number from 1 to 1152921504606846976");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_of_sizes_do_not_overflow),
+        cmocka_unit_test(arguments_of_megatron_do_not_overflow),
+    };
+    return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+}
