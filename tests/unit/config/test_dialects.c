@@ -59,11 +59,44 @@ static void arguments_of_megatron_do_not_overflow(void **state)
             "a whole number from 1 to 1152921504606846976");
 }
 
+static void a_default_batch_names_the_key_that_it_does_not_fit(void **state)
+{
+    (void)state;
+    refused(
+        "deepspeed",
+        "{'gradient_accumulation_steps': 'auto',\n 'train_micro_batch_size_per_gpu': 3}",
+        "--launch.ranks|2",
+        "theirs:2: train_micro_batch_size_per_gpu: train.global_batch: found 64, not a multiple "
+        "of 2 ranks x micro_batch 3 = 6; nearest valid: 60 and 66; valid train.micro_batch for "
+        "64: 1, 2, 4, 8, 16, 32, 64" BATCH_RULE);
+    refused(
+        "accelerate", "distributed_type: MULTI_CPU\nnum_processes: 3\n", "",
+        "theirs:2: num_processes: train.global_batch: found 64, not a multiple of 3 ranks; "
+        "nearest valid: 63 and 66; valid launch.ranks for 64: 1, 2, 4, 8, 16, 32, 64" BATCH_RULE);
+    // InstructLab's default is no key of the file.
+    refused("instructlab", "train:\n  device: cpu\n  nproc_per_node: 3\n", "",
+            "theirs:3: train.nproc_per_node: train.global_batch: found 64, not a multiple of 3 "
+            "ranks; nearest valid: 63 and 66; valid launch.ranks for 64: 1, 2, 4, 8, 16, 32, "
+            "64" BATCH_RULE);
+    // A batch that is given is named itself.
+    refused("deepspeed", "{'train_batch_size': 3,\n 'train_micro_batch_size_per_gpu': 2}",
+            "--launch.ranks|1",
+            "theirs:1: train_batch_size: train.global_batch: found 3, not a multiple of 1 rank x "
+            "micro_batch 2 = 2; nearest valid: 2 and 4; valid train.micro_batch for 3: 1, "
+            "3" BATCH_RULE);
+    refused("accelerate",
+            "distributed_type: MULTI_CPU\nparallelism_config:\n"
+            "  parallelism_config_tp_size: 3\n",
+            "--launch.ranks|2",
+            "--launch.ranks: found 2, not a multiple of tp 3; nearest valid: 3");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_sizes_do_not_overflow),
         cmocka_unit_test(arguments_of_megatron_do_not_overflow),
+        cmocka_unit_test(a_default_batch_names_the_key_that_it_does_not_fit),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
 }
