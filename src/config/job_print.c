@@ -169,23 +169,20 @@ void job_explain(const job *j, bool json, text *out)
     lines_free(&all);
 }
 
-// Opens the sections of `path` that are not open yet, and indents for its last word, which it
-// returns. `open` is the section path that is open now.
-static const char *enter_sections(const char *path, text *open, text *out)
+const char *job_enter_sections(const char *path, text *open, int *depth, text *out)
 {
     const char *word = path;
-    int depth = 0;
+    *depth = 0;
     for (const char *dot = strchr(path, '.'); dot; dot = strchr(word, '.')) {
         size_t upto = (size_t)(dot - path);
         bool is_open = open->bytes >= upto && strncmp(open->chars, path, upto) == 0 &&
                        (open->chars[upto] == '.' || !open->chars[upto]);
-        if (!is_open) text_addf(out, "%*s%.*s:\n", 2 * depth, "", (int)(dot - word), word);
+        if (!is_open) text_addf(out, "%*s%.*s:\n", 2 * *depth, "", (int)(dot - word), word);
         word = dot + 1;
-        depth++;
+        ++*depth;
     }
     text_clear(open);
     if (word > path) text_add_bytes(open, path, (size_t)(word - path) - 1);
-    text_addf(out, "%*s", 2 * depth, "");
     return word;
 }
 
@@ -201,9 +198,10 @@ void job_write_yaml(const job *j, text *out)
         if (j->model.path && of_folder) continue; // config.json holds it
         bool keep =
             k && (k->flags & KEY_KEEP_AUTO) && setting_is_auto(settings_of(j->values, path));
-        const char *word = enter_sections(path, &open, out);
+        int depth;
+        const char *word = job_enter_sections(path, &open, &depth, out);
         if (open.failed) text_fail(out);
-        text_addf(out, "%s: %s\n", word, keep ? "auto" : all.items[i].value);
+        text_addf(out, "%*s%s: %s\n", 2 * depth, "", word, keep ? "auto" : all.items[i].value);
     }
     if (all.failed) text_fail(out);
     text_clear(&open);
