@@ -95,6 +95,15 @@ const char *dialect_text(const dialect_reader *r, const char *theirs)
     return n || !row ? NULL : row->fallback;
 }
 
+const char *dialect_our_word(const dialect_reader *r, const char *theirs)
+{
+    const dialect_row *row = dialect_row_of_key(r->of, theirs);
+    const char *value = dialect_text(r, theirs);
+    for (int i = 0; value && row->words[i][0]; i++)
+        if (strcasecmp(row->words[i][0], value) == 0) return row->words[i][1];
+    return NULL;
+}
+
 bool dialect_is_on(const dialect_reader *r, const char *theirs)
 {
     const char *s = dialect_text(r, theirs);

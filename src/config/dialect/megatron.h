@@ -15,8 +15,6 @@ status megatron_finish_checkpoints(const dialect_reader *r, err *e);
 status megatron_finish(const dialect_reader *r, err *e);
 
 // Sets our key to a number.
-status megatron_set_count(const dialect_reader *r, const char *key, int64_t value,
-                          const char *theirs, const char *note, err *e);
 status megatron_set_number(const dialect_reader *r, const char *key, double value,
                            const char *theirs, const char *note, err *e);
 

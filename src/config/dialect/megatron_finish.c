@@ -5,7 +5,6 @@
 #include "base/size.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -36,14 +35,6 @@ status megatron_convert_offload(const dialect_reader *r, const dialect_row *row,
     text_to_bool(n->scalar, &on);
     text_add(out, on ? "host" : "device");
     return text_check(out, e);
-}
-
-status megatron_set_count(const dialect_reader *r, const char *key, int64_t value,
-                          const char *theirs, const char *note, err *e)
-{
-    char s[24];
-    snprintf(s, sizeof s, "%lld", (long long)value);
-    return dialect_set(r, key, s, theirs, note, e);
 }
 
 status megatron_set_number(const dialect_reader *r, const char *key, double value,
@@ -102,10 +93,10 @@ static status finish_batch(const dialect_reader *r, err *e)
     const int64_t ranks = launched_ranks(r), batch = batch_of(r);
     const int64_t samples = count_or(r, "train_samples", 0);
     if (ranks)
-        TRY(megatron_set_count(r, "launch.ranks", ranks,
-                               dialect_value(r, "launcher.num_gpus") ? "launcher.num_gpus"
-                                                                     : "launcher.nproc_per_node",
-                               NULL, e));
+        TRY(dialect_set_count(r, "launch.ranks", ranks,
+                              dialect_value(r, "launcher.num_gpus") ? "launcher.num_gpus"
+                                                                    : "launcher.nproc_per_node",
+                              NULL, e));
     if (!dialect_value(r, "global_batch_size") && dialect_value(r, "micro_batch_size"))
         TRY(dialect_set(r, "train.accumulation", "1", "global_batch_size", NULL, e));
     if (samples && dialect_value(r, "train_iters"))
@@ -119,8 +110,8 @@ static status finish_batch(const dialect_reader *r, err *e)
     if (samples < batch)
         return dialect_refuse(r, "train_samples", e, "found %lld; valid: a step of %lld or more",
                               (long long)samples, (long long)batch);
-    TRY(megatron_set_count(r, "train.steps", samples / batch, "train_samples",
-                           "divided by the global batch", e));
+    TRY(dialect_set_count(r, "train.steps", samples / batch, "train_samples",
+                          "divided by the global batch", e));
 done:
     return result;
 }
@@ -272,8 +263,8 @@ static status finish_scaler(const dialect_reader *r, err *e)
     dialect_number(r, "initial_loss_scale", &scale);
     if (!(scale >= 1) || frexp(scale, &power) != 0.5)
         return dialect_refuse(r, "initial_loss_scale", e, "found %g; valid: a power of 2", scale);
-    TRY(megatron_set_count(r, "train.fp16.initial_scale_power", power - 1, "initial_loss_scale",
-                           NULL, e));
+    TRY(dialect_set_count(r, "train.fp16.initial_scale_power", power - 1, "initial_loss_scale",
+                          NULL, e));
     for (int i = 0; i < 3; i++) {
         dialect_number(r, COUNTS[i][0], &scale);
         TRY(megatron_set_number(r, COUNTS[i][1], scale, COUNTS[i][0], NULL, e));
@@ -329,8 +320,8 @@ static status finish_sharding(const dialect_reader *r, err *e)
     }
     TRY(dialect_set(r, "parallel.dp", dp, theirs, NULL, e));
     if (copies > 1 && strcmp(dp, "ddp") != 0)
-        TRY(megatron_set_count(r, "parallel.dp_replicate", copies,
-                               "num_distributed_optimizer_instances", NULL, e));
+        TRY(dialect_set_count(r, "parallel.dp_replicate", copies,
+                              "num_distributed_optimizer_instances", NULL, e));
     if (dialect_is_on(r, "torch_fsdp2_no_reshard_after_forward") && strcmp(dp, "zero3") == 0)
         TRY(dialect_set(r, "parallel.reshard_after_forward", "false",
                         "torch_fsdp2_no_reshard_after_forward", NULL, e));
@@ -391,8 +382,8 @@ static status finish_pipeline(const dialect_reader *r, err *e)
         virtual_stages = layers / stages / per_chunk;
     }
     if (virtual_stages > 1) {
-        TRY(megatron_set_count(r, "parallel.virtual_stages", virtual_stages,
-                               per_chunk ? each : chunks, NULL, e));
+        TRY(dialect_set_count(r, "parallel.virtual_stages", virtual_stages,
+                              per_chunk ? each : chunks, NULL, e));
         TRY(dialect_set(r, "parallel.pp_schedule", "interleaved", per_chunk ? each : chunks, NULL,
                         e));
         return OK;

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,6 +193,14 @@ status dialect_set(const dialect_reader *r, const char *key, const char *value, 
                    const char *note, err *e)
 {
     return dialect_put_setting(r, key, value, theirs, note, !dialect_value(r, theirs), e);
+}
+
+status dialect_set_count(const dialect_reader *r, const char *key, int64_t value,
+                         const char *theirs, const char *note, err *e)
+{
+    char word[24];
+    snprintf(word, sizeof word, "%lld", (long long)value);
+    return dialect_set(r, key, word, theirs, note, e);
 }
 
 status dialect_default(const dialect_reader *r, const char *key, const char *value,

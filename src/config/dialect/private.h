@@ -81,6 +81,11 @@ status dialect_add_remark(const dialect_reader *r, int line, const char *theirs,
 // dialect_set, with whether the value is a default of theirs.
 status dialect_put_setting(const dialect_reader *r, const char *key, const char *value,
                            const char *theirs, const char *note, bool is_default, err *e);
+// dialect_set to a whole number.
+status dialect_set_count(const dialect_reader *r, const char *key, int64_t value,
+                         const char *theirs, const char *note, err *e);
+// Our word for the value of a row with words, or for its default; NULL: neither, or it has no equal.
+const char *dialect_our_word(const dialect_reader *r, const char *theirs);
 // The row of an option of a command line, named without its dashes; NULL: unknown. In a dialect of arguments alone, the
 // keys are the options.
 const dialect_row *dialect_row_of_option(const dialect *d, const char *option);

@@ -4,7 +4,6 @@
 #include "config/dialect/private.h"
 
 #include <string.h>
-#include <strings.h>
 
 #define DTYPE(word, ours)                                                                          \
     {word, ours},                                                                                  \
@@ -246,16 +245,6 @@ static const char *path_of(const dialect_reader *r, const char *in_section)
     return dialect_value(r, word) ? word : NULL;
 }
 
-// Our word for a value of a row with words.
-static const char *word_of(const dialect_reader *r, const char *path)
-{
-    const dialect_row *row = dialect_row_of_key(r->of, path);
-    const char *given = dialect_text(r, path);
-    for (int i = 0; given && row->words[i][0]; i++)
-        if (strcasecmp(row->words[i][0], given) == 0) return row->words[i][1];
-    return NULL;
-}
-
 // Sets *on where a keyword turns offload on: true, a class's name, or a section unless offload_params is false.
 static status read_offload(const dialect_reader *r, const char *path, bool *on, err *e)
 {
@@ -331,7 +320,7 @@ static status finish_fsdp(const dialect_reader *r, err *e)
     if (!on) TRY(read_offload(r, offload, &on, e));
     const char *reshard = path_of(r, "fsdp.reshard_after_forward");
     if (strategy)
-        TRY(dialect_set(r, "parallel.dp", word_of(r, strategy), strategy, NULL, e));
+        TRY(dialect_set(r, "parallel.dp", dialect_our_word(r, strategy), strategy, NULL, e));
     else if (dialect_value(r, "fsdp") || reshard)
         TRY(dialect_set(r, "parallel.dp", "zero3", dialect_value(r, "fsdp") ? "fsdp" : reshard,
                         NULL, e));
@@ -356,7 +345,7 @@ static status finish_ddp(const dialect_reader *r, err *e)
     for (size_t i = 0; !own && i < sizeof OWN / sizeof *OWN; i++) own = path_of(r, OWN[i]);
     if (own) TRY(dialect_set(r, "parallel.dp", "ddp", own, NULL, e));
     if (hook)
-        TRY(dialect_set(r, "parallel.hook.name", word_of(r, hook), hook, NULL, e));
+        TRY(dialect_set(r, "parallel.hook.name", dialect_our_word(r, hook), hook, NULL, e));
     else if (dialect_value(r, "PowerSGDState"))
         TRY(dialect_set(r, "parallel.hook.name", "powersgd", "PowerSGDState", NULL, e));
 done:
@@ -379,7 +368,7 @@ static status finish_precision(const dialect_reader *r, err *e)
         TRY(text_check(&param, e));
         TRY(text_check(&reduce, e));
         if (!dialect_value(r, param.chars) || dialect_value(r, reduce.chars)) continue;
-        TRY(dialect_set(r, "train.reduce_dtype", word_of(r, param.chars), param.chars,
+        TRY(dialect_set(r, "train.reduce_dtype", dialect_our_word(r, param.chars), param.chars,
                         "reduce_dtype is param_dtype by default", e));
     }
 done:
@@ -395,7 +384,7 @@ static status finish_optimizer(const dialect_reader *r, err *e)
     const char *own = dialect_value(r, "optimizer.type")   ? "optimizer.type"
                       : dialect_value(r, "optimizer.name") ? "optimizer.name"
                                                            : NULL;
-    const char *name = own ? word_of(r, own) : NULL;
+    const char *name = own ? dialect_our_word(r, own) : NULL;
     for (size_t i = 0; !name && i < sizeof CLASSES / sizeof *CLASSES; i++)
         if (dialect_value(r, CLASSES[i])) {
             own = CLASSES[i];
