@@ -176,8 +176,11 @@ static status unknown_key(const dialect_reader *r, const char *section, const ch
 {
     status result = OK;
     text what = {0};
-    text_addf(&what, "unknown key%s%s%s", ignored ? ", which " : "", ignored ? r->of->system : "",
-              ignored ? " ignores" : "");
+    if (r->of->is_arguments)
+        text_addf(&what, "unknown option of %s", r->of->system);
+    else
+        text_add(&what, "unknown key");
+    if (ignored) text_addf(&what, ", which %s ignores", r->of->system);
     TRY(dialect_suggest(r->of, section, n->key, &what, e));
     TRY(text_check(&what, e));
     if (ignored) {

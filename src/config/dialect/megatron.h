@@ -4,6 +4,7 @@
 
 #include "config/dialect/private.h"
 
+extern const dialect_names MEGATRON_NAMES[]; // that need no row each
 // Parameters of a bucket to bytes of its gradients; minutes to a duration; a switch to host or device.
 dialect_convert megatron_convert_bucket, megatron_convert_minutes, megatron_convert_offload;
 // Sets the model: family and fields.

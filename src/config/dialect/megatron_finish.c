@@ -54,6 +54,20 @@ static int64_t count_or(const dialect_reader *r, const char *theirs, int64_t oth
     return dialect_count(r, theirs, &n) ? n : otherwise;
 }
 
+// Refuses an argument for another one, which the line spells as an option.
+static status refuse_with(const dialect_reader *r, const char *theirs, const char *found,
+                          const char *other, const char *then, err *e)
+{
+    text line = {0};
+    text_add(&line, found);
+    dialect_add_option(other, &line);
+    text_add(&line, then);
+    status result = text_check(&line, e);
+    if (result == OK) result = dialect_refuse(r, theirs, e, "%s", line.chars);
+    text_clear(&line);
+    return result;
+}
+
 // ---- ranks and batch ----
 
 // The ranks that the launcher starts; 0: it does not say.
@@ -128,9 +142,10 @@ static status length_of(const dialect_reader *r, const char *iters, const char *
     const char *wrong = by_samples ? iters : samples;
     *theirs = by_samples ? samples : iters;
     if (dialect_value(r, wrong) && dialect_number(r, wrong, &n) && n != 0)
-        return dialect_refuse(r, wrong, e, "found it with %s; valid: --%s",
-                              by_samples ? "--train-samples" : "--train-iters",
-                              by_samples ? samples : iters);
+        return refuse_with(r, wrong,
+                           by_samples ? "found it with --train-samples; valid: "
+                                      : "found it with --train-iters; valid: ",
+                           *theirs, "", e);
     if (!dialect_value(r, *theirs)) {
         *theirs = NULL;
         return OK;
@@ -148,10 +163,8 @@ static status set_warmup(const dialect_reader *r, double decay, err *e)
     TRY(length_of(r, "lr_warmup_iters", "lr_warmup_samples", &warmup, &theirs, e));
     if (dialect_number(r, "lr_warmup_fraction", &fraction)) {
         if (warmup != 0)
-            return dialect_refuse(r, "lr_warmup_fraction", e,
-                                  "found it beside --%s; valid: one of "
-                                  "them",
-                                  theirs);
+            return refuse_with(r, "lr_warmup_fraction", "found it beside ", theirs,
+                               "; valid: one of them", e);
         if (decay <= 0)
             return dialect_refuse(r, "lr_warmup_fraction", e,
                                   "found it without --train-iters or --lr-decay-iters");
@@ -372,7 +385,7 @@ static status finish_pipeline(const dialect_reader *r, err *e)
     const int64_t per_chunk = count_or(r, each, 0);
     int64_t virtual_stages = count_or(r, chunks, 1);
     if (per_chunk && dialect_value(r, chunks))
-        return dialect_refuse(r, each, e, "found it beside --%s; valid: one of them", chunks);
+        return refuse_with(r, each, "found it beside ", chunks, "; valid: one of them", e);
     if (stages < 2) return OK;
     if (per_chunk) {
         if (layers % stages != 0 || layers / stages % per_chunk != 0)
@@ -402,6 +415,8 @@ static status finish_recompute(const dialect_reader *r, err *e)
         theirs = "recompute_activations", ours = "selective";
     if (dialect_is_on(r, "checkpoint_activations"))
         theirs = "checkpoint_activations", ours = "full";
+    if (dialect_value(r, "activations_checkpoint_method"))
+        theirs = "activations_checkpoint_method", ours = "full";
     if (!ours) return OK;
     TRY(dialect_set(r, "parallel.recompute", ours, theirs, NULL, e));
     if (strcmp(ours, "full") == 0 && method &&

@@ -50,6 +50,15 @@ void dialect_add_option(const char *option, text *out)
     for (; *option; option++) text_add_bytes(out, *option == '_' ? "-" : option, 1);
 }
 
+void dialect_add_key(const dialect *d, const char *theirs, text *out)
+{
+    const char *dot = strrchr(theirs, '.');
+    if (d->is_arguments)
+        dialect_add_option(dot ? dot + 1 : theirs, out);
+    else
+        text_add(out, theirs);
+}
+
 // Appends "ds.json:12: zero_optimization.stage", or "--zero_stage" for arguments.
 static void add_place(const dialect_reader *r, int line, const char *theirs, text *out)
 {
@@ -69,7 +78,11 @@ static void add_place(const dialect_reader *r, int line, const char *theirs, tex
         text_addf(out, "%s:%d: ", r->file, line);
     else if (r->file)
         text_addf(out, "%s: ", r->file);
-    text_addf(out, "%s%s", !is_option && (r->of->is_arguments || !r->file) ? "--" : "", theirs);
+    if (!is_option && !r->file && !r->of->is_arguments) text_add(out, "--");
+    if (is_option)
+        text_add(out, theirs);
+    else
+        dialect_add_key(r->of, theirs, out);
 }
 
 status dialect_refuse_at(const dialect_reader *r, int line, const char *theirs, err *e)
@@ -173,10 +186,12 @@ status dialect_put_setting(const dialect_reader *r, const char *key, const char 
     if (is_default && is_given(r->out, key)) return OK;
     TRY(setting_for(r->out, key, &s, e));
     s->is_default = is_default;
-    if (is_default)
-        text_addf(&from, "%s's default of %s", r->of->system, theirs);
-    else
+    if (is_default) {
+        text_addf(&from, "%s's default of ", r->of->system);
+        dialect_add_key(r->of, theirs, &from);
+    } else {
         add_place(r, dialect_line_of(r, theirs), theirs, &from);
+    }
     TRY(text_copy(value, &s->value, e));
     TRY(text_take(&from, &s->from, e));
     if (note) TRY(text_copy(note, &s->note, e));

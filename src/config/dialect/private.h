@@ -90,8 +90,10 @@ const char *dialect_our_word(const dialect_reader *r, const char *theirs);
 // keys are the options.
 const dialect_row *dialect_row_of_option(const dialect *d, const char *option);
 void dialect_add_option(const char *option, text *out); // "data_path" as --data-path
+// Appends a key as its system spells it: an option where files hold arguments, else the path.
+void dialect_add_key(const dialect *d, const char *theirs, text *out);
 // Make a tree of arguments: "--num-layers 2" and "--num_layers=2" become the key num_layers. A row that is a truth value
-// takes no argument, a list takes all up to the next option. line[argc] are the arguments' lines in a file; NULL: none.
+// takes no argument, a list takes all up to the next option, and so does a row of any type. line[argc] are the arguments' lines in a file; NULL: none.
 status dialect_parse_arguments(const dialect *d, int argc, char *const *argv, const int *line,
                                yaml_node **out, err *e);
 // The same of a script that starts a run, or an argument file (shell.h). Where the dialect has a row "launcher", the

@@ -44,19 +44,19 @@ static void arguments_of_megatron_do_not_overflow(void **state)
     refused("megatron",
             "torchrun --nproc_per_node 2147483647 --nnodes 2147483646 p.py "
             "--micro-batch-size " MOST " --train-samples 9 --lr 1",
-            "", "theirs:1: --train_samples: found 9 without --global-batch-size; valid: with it");
+            "", "theirs:1: --train-samples: found 9 without --global-batch-size; valid: with it");
     refused("megatron",
             "--num-layers 2\n--pipeline-model-parallel-size 2\n"
             "--decoder-first-pipeline-num-layers " MOST "\n"
             "--decoder-last-pipeline-num-layers " MOST,
             "",
-            "theirs:3: --decoder_first_pipeline_num_layers: found stages whose layers do not add "
+            "theirs:3: --decoder-first-pipeline-num-layers: found stages whose layers do not add "
             "up to the 2 of the model");
     refused("megatron", "--hidden-size " MOST, "",
-            "theirs:1: --hidden_size: found a size that is too large");
+            "theirs:1: --hidden-size: found a size that is too large");
     refused("megatron", "--ddp-bucket-size " MOST, "",
-            "theirs:1: --ddp_bucket_size: parallel.bucket_bytes: found 9223372036854775804; valid: "
-            "a whole number from 1 to 1152921504606846976");
+            "theirs:1: --ddp-bucket-size: parallel.bucket_bytes: found 9223372036854775804; valid: "
+            "a size from 256 to 1Ti");
 }
 
 static void a_default_batch_names_the_key_that_it_does_not_fit(void **state)
