@@ -115,8 +115,8 @@ static status move_flags(const command *c, int argc, char **argv, bool *names, e
     int first = 1;
     const flag *f;
     while (first < argc && (f = flag_find(c->flags, c->flag_count, argv[first]))) {
-        const bool has_value = f->kind == FLAG_SWITCH || strchr(argv[first], '=');
-        first += has_value ? 1 : 2;
+        const bool is_one_word = f->kind == FLAG_SWITCH || strchr(argv[first], '=');
+        first += is_one_word ? 1 : 2;
         if (first > argc)
             return err_set(e, E_USAGE, "%s: needs a value (%s)", flag_long_name(f), f->value);
     }
