@@ -377,6 +377,43 @@ done:
     return result;
 }
 
+// Refuses the keywords that the constructor of an optimizer's class refuses.
+static status check_keywords(const dialect_reader *r, const char *section, const char *class,
+                             bool is_sgd, err *e)
+{
+    static const char *const ADAM[] = {"lr",      "betas",          "eps",      "weight_decay",
+                                       "amsgrad", "foreach",        "maximize", "capturable",
+                                       "fused",   "differentiable", NULL};
+    static const char *const SGD[] = {"lr",       "momentum", "dampening", "weight_decay",
+                                      "nesterov", "maximize", "foreach",   "differentiable",
+                                      "fused",    NULL};
+    const char *const *keywords = is_sgd ? SGD : ADAM;
+    const yaml_node *map = dialect_value(r, section);
+    text path = {0}, found = {0}, valid = {0};
+    status result = OK;
+    for (int i = 0; keywords[i]; i++) text_addf(&valid, "%s%s", i ? ", " : "", keywords[i]);
+    for (const yaml_node *n = map && map->kind == NODE_MAP ? map->first : NULL; n; n = n->next) {
+        bool known = strcmp(section, "optimizer") == 0 &&
+                     (strcmp(n->key, "type") == 0 || strcmp(n->key, "name") == 0);
+        for (int i = 0; keywords[i]; i++) known = known || strcmp(keywords[i], n->key) == 0;
+        if (known || yaml_node_is_null(n)) continue;
+        text_addf(&path, "%s.%s", section, n->key);
+        yaml_node_text(n, &found);
+        TRY(text_check(&path, e));
+        TRY(text_check(&found, e));
+        TRY(text_check(&valid, e));
+        result = dialect_refuse(r, path.chars, e,
+                                "found %.*s, but torch.optim.%s has no such keyword; valid: %s",
+                                TEXT_CUT(found.chars, 100), class, valid.chars);
+        goto done;
+    }
+done:
+    text_clear(&path);
+    text_clear(&found);
+    text_clear(&valid);
+    return result;
+}
+
 // The optimizer's class, with the defaults that our rule of its name does not have.
 static status finish_optimizer(const dialect_reader *r, err *e)
 {
@@ -392,6 +429,9 @@ static status finish_optimizer(const dialect_reader *r, err *e)
         }
     if (!name) return OK;
     const bool adam = strncmp(name, "adam", 4) == 0;
+    const char *section = dialect_value(r, own)->kind == NODE_MAP ? own : "optimizer";
+    TRY(check_keywords(r, section, strcmp(name, "adamw") == 0 ? CLASSES[0] : CLASSES[adam ? 1 : 2],
+                       !adam, e));
     TRY(dialect_set(r, "optimizer.name", name, own, NULL, e));
     TRY(dialect_set(r, "optimizer.lr", "1e-3", "lr", NULL, e));
     TRY(dialect_set(r, "optimizer.weight_decay", strcmp(name, "adamw") == 0 ? "1e-2" : "0",
