@@ -78,7 +78,7 @@ ilab '^trireme: --nnodes: found 2; valid: trireme translate instructlab config.y
     --data-path toy --nnodes 2
 ilab '^trireme: --config: needs a value \(FILE\)$' --config
 refused 2 '^trireme: --config: needs a value \(FILE\)$' "$trireme" ilab --config
-refused 2 "^trireme: there is no command 'ilab modle', did you mean 'model'\?" "$trireme" ilab --config elsewhere.yaml modle
+refused 2 "^trireme: there is no command 'ilab modle', did you mean 'model'; " "$trireme" ilab --config elsewhere.yaml modle
 refused 2 '^trireme: --model-path: found m.gguf; models in GGUF are planned' "$trireme" ilab model train --model-path m.gguf
 refused 2 "^trireme: InstructLab's train.data_path: not given, " "$trireme" ilab model train
 refused 2 "InstructLab's default of train.model_path: model.path: .*home/.cache/instructlab/models/instructlab/granite-7b-lab" \

@@ -99,7 +99,7 @@ wrong '{"scheduler": {"type": "WarmupLR", "params": {"total_num_steps": 9}}}' \
 wrong '{"zero_optimization": {"stage": 3, "mics_shard_size": 4}}' \
     'zero_optimization.mics_shard_size: found 4; valid: parallel.dp_shard 4 and parallel.dp_replicate ranks / 4 of the job$'
 wrong '{"train_batch_size": CONFIG_BATCH_SIZE,
-}' 'found CONFIG_BATCH_SIZE: this file is a template'
+}' 'train_batch_size: found CONFIG_BATCH_SIZE: this file is a template'
 wrong '{"num-layers": 2}' 'num-layers: found a key of GPT-NeoX'
 wrong '{"zero_optimization": {"stage": [0, 1]}}' 'zero_optimization.stage: found a list, which GPT-NeoX'
 wrong '{"expert_parallel": {"enabled": true}}' 'expert_parallel.enabled: found true; mixtures of experts'

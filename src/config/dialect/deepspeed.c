@@ -431,18 +431,27 @@ static bool is_placeholder(const yaml_node *n)
            (!n->scalar[bytes] || n->scalar[bytes] == ',');
 }
 
-static status refuse_placeholders(const dialect_reader *r, const yaml_node *n, err *e)
+// Refuses such words below a key, which is "" at the top.
+static status refuse_placeholders(const dialect_reader *r, const yaml_node *n, const char *key,
+                                  err *e)
 {
     status result = OK;
-    if (is_placeholder(n))
-        return err_set(e, E_USAGE,
-                       "%s:%d: found %.*s: this file is a template; valid: the file in which a "
-                       "script has put values for such words",
-                       r->file ? r->file : r->of->system, n->line, (int)strcspn(n->scalar, ","),
-                       n->scalar);
-    for (const yaml_node *c = n->kind == NODE_SCALAR ? NULL : n->first; c; c = c->next)
-        TRY(refuse_placeholders(r, c, e));
+    text path = {0};
+    if (is_placeholder(n)) {
+        err_set(e, E_USAGE,
+                "found %.*s: this file is a template; valid: the file in which a script has put "
+                "values for such words",
+                (int)strcspn(n->scalar, ","), n->scalar);
+        return dialect_refuse_at(r, n->line, key, e);
+    }
+    for (const yaml_node *c = n->kind == NODE_SCALAR ? NULL : n->first; c; c = c->next) {
+        text_clear(&path);
+        text_addf(&path, "%s%s%s", key, *key && c->key ? "." : "", c->key ? c->key : "");
+        TRY(text_check(&path, e));
+        TRY(refuse_placeholders(r, c, path.chars, e));
+    }
 done:
+    text_clear(&path);
     return result;
 }
 
@@ -461,7 +470,7 @@ static status begin(const dialect_reader *r, yaml_node *root, err *e)
         return dialect_refuse(r, "zero_optimization.stage", e,
                               "found a list, which GPT-NeoX's autotuning tries in turn; valid: 0, "
                               "1, 2, 3");
-    return refuse_placeholders(r, r->root, e);
+    return refuse_placeholders(r, root, "", e);
 }
 
 const dialect dialect_deepspeed = {

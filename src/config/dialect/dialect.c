@@ -389,6 +389,7 @@ status dialect_read_with(dialect_reader r, const dialect_given *given, size_t co
     TRY(parse_file(&r, &root, e));
     TRY(take_root(&r, root, given, count, e));
 done:
+    if (result != OK) dialect_make_printable(e);
     yaml_node_free(root);
     return result;
 }
@@ -419,6 +420,7 @@ status dialect_read_text(const dialect *d, const char *content, translation *out
     TRY(parse(d, d->name, content, strlen(content), &root, e));
     TRY(take_root(&r, root, NULL, 0, e));
 done:
+    if (result != OK) dialect_make_printable(e);
     yaml_node_free(root);
     return result;
 }
@@ -430,6 +432,7 @@ status dialect_read_args(const dialect *d, int argc, char *const *argv, translat
     TRY(dialect_parse_arguments(d, argc, argv, NULL, &root, e));
     TRY(take_tree(&(dialect_reader){.of = d, .root = root, .out = out}, root, e));
 done:
+    if (result != OK) dialect_make_printable(e);
     yaml_node_free(root);
     return result;
 }

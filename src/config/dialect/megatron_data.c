@@ -69,8 +69,11 @@ static status set_paths(const dialect_reader *r, const char *key, const char *th
     const yaml_node *n = dialect_value(r, theirs);
     double weight;
     int words = 0, numbers = 0;
-    for (const yaml_node *c = n->first; c; c = c->next, words++)
+    for (const yaml_node *c = n->first; c; c = c->next, words++) {
+        if (c->kind != NODE_SCALAR)
+            return dialect_refuse(r, theirs, e, "found a list in a list; valid: words");
         if (words % 2 == 0 && text_to_double(c->scalar, &weight)) numbers++;
+    }
     const bool weighted = words > 1 && words % 2 == 0 && numbers * 2 == words;
     if (!weighted && words != 1)
         return dialect_refuse(r, theirs, e,

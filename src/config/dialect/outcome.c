@@ -59,6 +59,20 @@ void dialect_add_key(const dialect *d, const char *theirs, text *out)
         text_add(out, theirs);
 }
 
+// Appends a key that a file may have made long.
+static void add_key_cut(const dialect_reader *r, bool is_option, const char *theirs, text *out)
+{
+    enum { MOST = 160 };
+    text key = {0};
+    if (is_option)
+        text_add(&key, theirs);
+    else
+        dialect_add_key(r->of, theirs, &key);
+    const char *s = key.chars ? key.chars : "";
+    text_addf(out, "%.*s%s", TEXT_CUT(s, MOST), strlen(s) > MOST ? "…" : "");
+    text_clear(&key);
+}
+
 // Appends "ds.json:12: zero_optimization.stage", or "--zero_stage" for arguments.
 static void add_place(const dialect_reader *r, int line, const char *theirs, text *out)
 {
@@ -79,10 +93,16 @@ static void add_place(const dialect_reader *r, int line, const char *theirs, tex
     else if (r->file)
         text_addf(out, "%s: ", r->file);
     if (!is_option && !r->file && !r->of->is_arguments) text_add(out, "--");
-    if (is_option)
-        text_add(out, theirs);
-    else
-        dialect_add_key(r->of, theirs, out);
+    add_key_cut(r, is_option, theirs, out);
+}
+
+void dialect_make_printable(err *e)
+{
+    text line = {0};
+    if (!e) return;
+    text_add_printable(&line, e->text, strlen(e->text), "");
+    if (line.chars && !line.failed) snprintf(e->text, sizeof e->text, "%s", line.chars);
+    text_clear(&line);
 }
 
 status dialect_refuse_at(const dialect_reader *r, int line, const char *theirs, err *e)
@@ -113,7 +133,8 @@ status dialect_add_remark(const dialect_reader *r, int line, const char *theirs,
     translation *t = r->out;
     text line_text = {0};
     add_place(r, line, theirs, &line_text);
-    text_addf(&line_text, ": %s", what);
+    text_add(&line_text, ": ");
+    text_add_printable(&line_text, what, strlen(what), "");
     TRY(alloc_grow(&t->remark, &t->remark_room, t->remarks + 1, sizeof *t->remark, "a dialect", e));
     t->remark[t->remarks] = (dialect_remark){.lost = lost};
     TRY(text_take(&line_text, &t->remark[t->remarks].text, e));

@@ -76,6 +76,7 @@ bool dialect_node_is_auto(const yaml_node *n);
 int dialect_line_of(const dialect_reader *r, const char *theirs);
 // Puts the place of a key before the text of *e. Always E_USAGE.
 status dialect_refuse_at(const dialect_reader *r, int line, const char *theirs, err *e);
+void dialect_make_printable(err *e); // one line, whatever it quotes; NULL allowed
 status dialect_add_remark(const dialect_reader *r, int line, const char *theirs, bool lost,
                           const char *what, err *e);
 // dialect_set, with whether the value is a default of theirs.

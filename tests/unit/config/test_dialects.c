@@ -56,7 +56,7 @@ static void arguments_of_megatron_do_not_overflow(void **state)
             "theirs:1: --hidden-size: found a size that is too large");
     refused("megatron", "--ddp-bucket-size " MOST, "",
             "theirs:1: --ddp-bucket-size: parallel.bucket_bytes: found 9223372036854775804; valid: "
-            "a size from 256 to 1Ti");
+            "a whole number from 1 to 1152921504606846976");
 }
 
 static void a_default_batch_names_the_key_that_it_does_not_fit(void **state)
@@ -74,7 +74,7 @@ static void a_default_batch_names_the_key_that_it_does_not_fit(void **state)
         "theirs:2: num_processes: train.global_batch: found 64, not a multiple of 3 ranks; "
         "nearest valid: 63 and 66; valid launch.ranks for 64: 1, 2, 4, 8, 16, 32, 64" BATCH_RULE);
     // InstructLab's default is no key of the file.
-    refused("instructlab", "train:\n  device: cpu\n  nproc_per_node: 3\n", "",
+    refused("instructlab", "train:\n  device: cpu\n  nproc_per_node: 3\n  max_seq_len: 64\n", "",
             "theirs:3: train.nproc_per_node: train.global_batch: found 64, not a multiple of 3 "
             "ranks; nearest valid: 63 and 66; valid launch.ranks for 64: 1, 2, 4, 8, 16, 32, "
             "64" BATCH_RULE);
