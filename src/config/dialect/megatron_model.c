@@ -10,6 +10,8 @@ typedef struct megatron_model {
     bool rope, rms, gated, biased, qkv_biased, qk_norm;
 } megatron_model;
 
+enum { HIDDEN_MOST = 1 << 28 }; // four times as much, the size of the MLP, is an int
+
 static const char POSITIONS[] = "position_embedding_type";
 
 static status set_flag(const dialect_reader *r, const char *key, bool value, const char *theirs,
@@ -85,8 +87,9 @@ static status set_sizes(const dialect_reader *r, const megatron_model *m, const 
     status result = OK;
     int64_t n = 0, groups = 1;
     const bool gpt2 = strcmp(family, "gpt2") == 0;
-    if (m->hidden > INT64_MAX / 8)
-        return dialect_refuse(r, "hidden_size", e, "found a size that is too large");
+    if (m->hidden > HIDDEN_MOST)
+        return dialect_refuse(r, "hidden_size", e, "found %lld; valid: at most %d",
+                              (long long)m->hidden, HIDDEN_MOST);
     if (dialect_count(r, "ffn_hidden_size", &n))
         TRY(dialect_set_count(r, "model.ffn", n, "ffn_hidden_size", NULL, e));
     else if (m->hidden > 0)

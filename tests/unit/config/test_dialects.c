@@ -53,7 +53,7 @@ static void arguments_of_megatron_do_not_overflow(void **state)
             "theirs:3: --decoder-first-pipeline-num-layers: found stages whose layers do not add "
             "up to the 2 of the model");
     refused("megatron", "--hidden-size " MOST, "",
-            "theirs:1: --hidden-size: found a size that is too large");
+            "theirs:1: --hidden-size: found " MOST "; valid: at most 268435456");
     refused("megatron", "--ddp-bucket-size " MOST, "",
             "theirs:1: --ddp-bucket-size: parallel.bucket_bytes: found 9223372036854775804; valid: "
             "a whole number from 1 to 1152921504606846976");
