@@ -401,7 +401,8 @@ status settings_take_dialects(job_values *v, bool defaults, err *e)
         yaml_node *n = NULL;
         setting *s = NULL;
         if (x->is_default != defaults) continue;
-        TRY(yaml_node_parse(x->from, x->value, strlen(x->value), &n, e));
+        // A key that stands twice in a value is refused with the value.
+        TRY(yaml_node_parse_repeats(x->from, x->value, strlen(x->value), &n, e));
         TRY(keep_tree(v, n, e));
         TRY(take(v, x->key, n, ORIGIN_DIALECT, e));
         TRY(find_setting(v, x->key, &s, e));
