@@ -291,10 +291,13 @@ static status finish_mesh(const dialect_reader *r, const char *path, err *e)
         int64_t count;
         for (size_t i = 0; word && i < sizeof AXES_OF / sizeof *AXES_OF; i++)
             if (strcmp(AXES_OF[i][0], word) == 0) axis = AXES_OF[i][1];
-        if (!axis || size->kind != NODE_SCALAR || !text_to_count(size->scalar, &count) || count < 1)
-            return dialect_refuse(r, path, e,
-                                  "valid: sizes from 1 of the dimensions replicate, "
-                                  "shard, tp, cp and pp");
+        if (!axis || size->kind != NODE_SCALAR || !text_to_count(size->scalar, &count) ||
+            count < 1) {
+            result = dialect_refuse(
+                r, path, e,
+                "valid: sizes from 1 of the dimensions replicate, shard, tp, cp and pp");
+            goto done;
+        }
         text_clear(&key);
         text_addf(&key, "parallel.%s", axis);
         TRY(text_check(&key, e));
