@@ -108,13 +108,35 @@ static int refuse_planned(const char *title)
     return cmd_fail(&e);
 }
 
+// Puts flags that stand before the name of a subcommand behind it, which takes them: "--config FILE model" becomes
+// "model --config FILE". *names is whether there is a name.
+static status move_flags(const command *c, int argc, char **argv, bool *names, err *e)
+{
+    int first = 1;
+    const flag *f;
+    while (first < argc && (f = flag_find(c->flags, c->flag_count, argv[first]))) {
+        const bool is_one_word = f->kind == FLAG_SWITCH || strchr(argv[first], '=');
+        first += is_one_word ? 1 : 2;
+        if (first > argc)
+            return err_set(e, E_USAGE, "%s: needs a value (%s)", flag_long_name(f), f->value);
+    }
+    *names = first < argc;
+    if (!*names) return OK;
+    char *name = argv[first];
+    memmove(argv + 2, argv + 1, (size_t)(first - 1) * sizeof *argv);
+    argv[1] = name;
+    return OK;
+}
+
 int command_call(int argc, char **argv)
 {
     err e = {0};
     const command *c = &command_trireme;
     char title[TITLE_BYTES] = "trireme";
     while (c->subcommands) {
-        if (argc < 2) {
+        bool names = false;
+        if (move_flags(c, argc, argv, &names, &e) != OK) return cmd_fail(&e);
+        if (!names) {
             help_command(c, title, stderr);
             return 2;
         }

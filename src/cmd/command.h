@@ -13,7 +13,7 @@ typedef struct command {
     const char *usage;       // arguments after the name, one form a line; NULL: none
     const char *help;        // one sentence, for lists
     const char *about;       // more sentences; NULL: none
-    const flag *flags;       // [flag_count]
+    const flag *flags; // [flag_count] with subcommands: those that may stand before their names
     size_t flag_count;
     bool takes_job;                           // every key of the job file is also a flag
     bool takes_program;                       // what follows its flags is a program's own

@@ -44,11 +44,18 @@ const command command_bench = {
     .subcommands = BENCHES,
 };
 
+static const flag ILAB_FLAGS[] = {
+    {"--config", FLAG_TEXT, 0, "FILE",
+     "Names InstructLab's configuration, here or behind `train`."},
+};
+
 static const command *const ILAB_MODEL[] = {&command_ilab_model_train, NULL};
 
 static const command command_ilab_model = {
     .name = "model",
     .help = "Holds the command of InstructLab that trains.",
+    .flags = ILAB_FLAGS,
+    .flag_count = sizeof ILAB_FLAGS / sizeof *ILAB_FLAGS,
     .subcommands = ILAB_MODEL,
 };
 
@@ -57,6 +64,8 @@ static const command *const ILAB[] = {&command_ilab_model, NULL};
 static const command command_ilab = {
     .name = "ilab",
     .help = "Holds the command of InstructLab that trains.",
+    .flags = ILAB_FLAGS,
+    .flag_count = sizeof ILAB_FLAGS / sizeof *ILAB_FLAGS,
     .subcommands = ILAB,
 };
 

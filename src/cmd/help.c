@@ -61,8 +61,12 @@ static void print_subcommands(const command *c, const char *title, FILE *out)
         fprintf(out, "trireme %s: %s\n\n", TRIREME_VERSION, c->help);
     else
         fprintf(out, "%s: %s\n\n", title, c->help);
-    fprintf(out, "usage: %s COMMAND [arguments]\n\n", title);
+    fprintf(out, "usage: %s %sCOMMAND [arguments]\n\n", title, c->flag_count ? "[flags] " : "");
     command_each(c, print_row, &(help_list){.out = out});
+    if (c->flag_count) {
+        fputc('\n', out);
+        flags_help(c->flags, c->flag_count, out);
+    }
     command_each(c, note_planned, &any_planned);
     if (any_planned) {
         fprintf(out, "\nPlanned, not written yet:\n");

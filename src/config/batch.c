@@ -14,7 +14,7 @@ static int64_t unit_of(const job *j, int64_t data_ranks)
 {
     const uint64_t each = j->train.micro_batch ? (uint64_t)j->train.micro_batch : 1;
     const uint64_t times = j->train.accumulation ? (uint64_t)j->train.accumulation : 1;
-    const uint64_t all = size_mul(each * times, (uint64_t)data_ranks);
+    const uint64_t all = size_mul(size_mul(each, times), (uint64_t)data_ranks);
     return all > MOST_BATCH ? MOST_BATCH + (int64_t)1 : (int64_t)all;
 }
 
@@ -99,10 +99,19 @@ static status refuse(const job *j, const mesh *m, err *e)
     return E_USAGE;
 }
 
-status batch_check(const job *j, const mesh *m, err *e)
+static status check_rule(const job *j, const mesh *m, err *e)
 {
     int64_t unit = unit_of(j, mesh_data_ranks(m));
     return j->train.global_batch % unit == 0 ? OK : refuse(j, m, e);
+}
+
+status batch_check(const job *j, const mesh *m, err *e)
+{
+    static const char *const KEYS[] = {"train.global_batch", "train.micro_batch",
+                                       "train.accumulation", "launch.ranks", NULL};
+    const status result = check_rule(j, m, e);
+    if (result != OK) setting_place_first(j->values, KEYS, e);
+    return result;
 }
 
 status batch_take_accumulation(job *j, const mesh *m, err *e)
@@ -168,7 +177,7 @@ status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e)
     status result = OK;
     mesh m;
     TRY(job_solve_mesh(j, ranks, &m, e));
-    TRY(batch_check(j, &m, e));
+    TRY(check_rule(j, &m, e));
     if (j->train.micro_batch) goto done;
     int64_t share = j->train.global_batch / mesh_data_ranks(&m);
     j->train.micro_batch =

@@ -226,6 +226,15 @@ static void note_devices(job *j, const mesh *m)
         text_addf(&j->notes, "Number of devices: %d\n", mesh_data_ranks(m));
 }
 
+// The keys of which a mesh follows.
+static const char *const MESH_KEYS[] = {"launch.ranks",
+                                        "parallel.dp_shard",
+                                        "parallel.dp_replicate",
+                                        "parallel.tp",
+                                        "parallel.pp",
+                                        "parallel.cp",
+                                        NULL};
+
 static status resolve_launch(job *j, err *e)
 {
     status result = OK;
@@ -249,16 +258,14 @@ static status resolve_launch(job *j, err *e)
         j->launch.threads_per_rank = all;
     }
     result = job_solve_mesh(j, j->launch.ranks, &m, e);
-    if (result != OK) setting_place(j->values, settings_of(j->values, "launch.ranks"), e);
+    if (result != OK) setting_place_first(j->values, MESH_KEYS, e);
     if (result != OK) goto done;
     TRY(batch_take_accumulation(j, &m, e));
     if (j->train.micro_batch > j->train.global_batch)
         KEY_ERROR("train.micro_batch",
                   "found %lld; valid: at most train.global_batch, which is %lld",
                   (long long)j->train.micro_batch, (long long)j->train.global_batch);
-    result = batch_check(j, &m, e);
-    if (result != OK) setting_place(j->values, settings_of(j->values, "train.global_batch"), e);
-    if (result != OK) goto done;
+    TRY(batch_check(j, &m, e));
     TRY(job_check_micros(j, &m, e));
     note_devices(j, &m);
 done:

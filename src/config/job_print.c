@@ -87,6 +87,26 @@ static void add_row(const job *j, const job_key *k, lines *all)
     add_line(all, path, value, from);
 }
 
+// The micro-batches of a rank in a step, which follow from the batch, once the micro-batch is known.
+static void add_accumulation(const job *j, const job_key *k, lines *all)
+{
+    mesh m;
+    const setting *s = settings_of(j->values, k->path);
+    int64_t given = 0;
+    text path = {0}, value = {0}, from = {0};
+    if (j->train.micro_batch < 1 || job_solve_mesh(j, j->launch.ranks, &m, NULL) != OK) return;
+    const int64_t times = j->train.global_batch / mesh_data_ranks(&m) / j->train.micro_batch;
+    const bool is_given =
+        s->value && s->value->kind == NODE_SCALAR && text_to_count(s->value->scalar, &given);
+    text_add(&path, k->path);
+    text_addf(&value, "%lld", (long long)times);
+    if (is_given && given == times)
+        setting_describe(j->values, s, &from);
+    else
+        text_add(&from, "train.global_batch / (train.micro_batch x data-parallel ranks)");
+    add_line(all, path, value, from);
+}
+
 static void add_groups(const job *j, lines *all)
 {
     for (int i = 0; i < j->groups * GROUP_KEY_COUNT; i++) {
@@ -96,14 +116,17 @@ static void add_groups(const job *j, lines *all)
     }
 }
 
-// With `entries` each key of a parameter group has a line, else the whole list has one.
-static lines lines_of(const job *j, bool entries)
+// For explain each key of a parameter group has a line, and so has train.accumulation, which follows from other keys. In
+// a job file the whole list has one.
+static lines lines_of(const job *j, bool explains)
 {
     lines all = {0};
     for (int i = 0; i < JOB_KEY_COUNT; i++) {
         const job_key *k = &JOB_KEYS[i];
-        if (k->type == KEY_GROUPS && entries)
+        if (k->type == KEY_GROUPS && explains)
             add_groups(j, &all);
+        else if (explains && strcmp(k->path, "train.accumulation") == 0)
+            add_accumulation(j, k, &all);
         else if (value_is_set(j, k) && key_applies(k, j))
             add_row(j, k, &all);
         if (strcmp(k->path, "model.family") == 0) add_model_fields(j, &all);
@@ -169,23 +192,20 @@ void job_explain(const job *j, bool json, text *out)
     lines_free(&all);
 }
 
-// Opens the sections of `path` that are not open yet, and indents for its last word, which it
-// returns. `open` is the section path that is open now.
-static const char *enter_sections(const char *path, text *open, text *out)
+const char *job_enter_sections(const char *path, text *open, int *depth, text *out)
 {
     const char *word = path;
-    int depth = 0;
+    *depth = 0;
     for (const char *dot = strchr(path, '.'); dot; dot = strchr(word, '.')) {
         size_t upto = (size_t)(dot - path);
         bool is_open = open->bytes >= upto && strncmp(open->chars, path, upto) == 0 &&
                        (open->chars[upto] == '.' || !open->chars[upto]);
-        if (!is_open) text_addf(out, "%*s%.*s:\n", 2 * depth, "", (int)(dot - word), word);
+        if (!is_open) text_addf(out, "%*s%.*s:\n", 2 * *depth, "", (int)(dot - word), word);
         word = dot + 1;
-        depth++;
+        ++*depth;
     }
     text_clear(open);
     if (word > path) text_add_bytes(open, path, (size_t)(word - path) - 1);
-    text_addf(out, "%*s", 2 * depth, "");
     return word;
 }
 
@@ -201,9 +221,10 @@ void job_write_yaml(const job *j, text *out)
         if (j->model.path && of_folder) continue; // config.json holds it
         bool keep =
             k && (k->flags & KEY_KEEP_AUTO) && setting_is_auto(settings_of(j->values, path));
-        const char *word = enter_sections(path, &open, out);
+        int depth;
+        const char *word = job_enter_sections(path, &open, &depth, out);
         if (open.failed) text_fail(out);
-        text_addf(out, "%s: %s\n", word, keep ? "auto" : all.items[i].value);
+        text_addf(out, "%*s%s: %s\n", 2 * depth, "", word, keep ? "auto" : all.items[i].value);
     }
     if (all.failed) text_fail(out);
     text_clear(&open);

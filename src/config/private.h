@@ -64,9 +64,12 @@ int64_t mesh_least_ranks(const job *j);
 int batch_auto_ranks(const job *j, int cores);
 // Solves train.accumulation, which becomes 0: it gives the global batch or the micro-batch, or must agree with both.
 status batch_take_accumulation(job *j, const mesh *m, err *e);
-// E_USAGE where the global batch breaks the batch rule on this mesh.
+// E_USAGE where the global batch breaks the batch rule on this mesh. The error names the origin of the key that gives it.
 status batch_check(const job *j, const mesh *m, err *e);
 
+// Appends the sections of a path that are not open yet, and returns its last word, which stands *depth sections deep.
+// `open` is the path of the section that is open.
+const char *job_enter_sections(const char *path, text *open, int *depth, text *out);
 // Appends a field of the job's model as flow YAML, and the origin of its value.
 void model_field_explain(const job *j, const model_field *f, text *value, text *from);
 

@@ -81,6 +81,18 @@ void setting_place(const job_values *v, const setting *s, err *e)
         err_prefix(e, "%s: ", v->file);
 }
 
+void setting_place_first(const job_values *v, const char *const *paths, err *e)
+{
+    const setting *s = settings_of(v, *paths), *other = s;
+    bool known = setting_is_given(s) && !setting_is_their_default(v, s);
+    while (!known && *++paths) {
+        other = settings_of(v, *paths);
+        known = (other->from == ORIGIN_DIALECT && !setting_is_their_default(v, other)) ||
+                other->from == ORIGIN_OTHER;
+    }
+    setting_place(v, known ? other : s, e);
+}
+
 void setting_prefix(const job_values *v, const setting *s, err *e)
 {
     err_prefix(e, "%s: ", s->path);
@@ -389,7 +401,8 @@ status settings_take_dialects(job_values *v, bool defaults, err *e)
         yaml_node *n = NULL;
         setting *s = NULL;
         if (x->is_default != defaults) continue;
-        TRY(yaml_node_parse(x->from, x->value, strlen(x->value), &n, e));
+        // A key that stands twice in a value is refused with the value.
+        TRY(yaml_node_parse_repeats(x->from, x->value, strlen(x->value), &n, e));
         TRY(keep_tree(v, n, e));
         TRY(take(v, x->key, n, ORIGIN_DIALECT, e));
         TRY(find_setting(v, x->key, &s, e));

@@ -91,6 +91,9 @@ void setting_drop(setting *s);          // becomes not given
 void setting_prefix(const job_values *v, const setting *s, err *e);
 // The same without the key: "file:line: " or "--"; nothing for a call of a program.
 void setting_place(const job_values *v, const setting *s, err *e);
+// The same for an error that several keys cause, ended by NULL. Where the first is only a default, the next that another
+// system's configuration or the environment gives is named: "ds.json:3: train_micro_batch_size_per_gpu: ".
+void setting_place_first(const job_values *v, const char *const *paths, err *e);
 // Appends "default", "job.yaml:3" or "command line", with the note in brackets.
 void setting_describe(const job_values *v, const setting *s, text *out);
 

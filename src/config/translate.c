@@ -3,6 +3,7 @@
 #include "config/private.h"
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "config/dialect/dialect.h"
 
 #include <stdlib.h>
@@ -59,29 +60,11 @@ static void add_autos(const translation *t, text *out)
     text_clear(&line);
 }
 
-// Adds the sections of a path that are not open yet, and returns its last word. `open` is the path of the open section.
-static const char *enter(const char *path, text *open, int *depth, text *out)
-{
-    const char *word = path;
-    *depth = 0;
-    for (const char *dot = strchr(path, '.'); dot; dot = strchr(word, '.')) {
-        const size_t upto = (size_t)(dot - path);
-        const bool is_open = open->bytes >= upto && strncmp(open->chars, path, upto) == 0 &&
-                             (open->chars[upto] == '.' || !open->chars[upto]);
-        if (!is_open) text_addf(out, "%*s%.*s:\n", 2 * *depth, "", (int)(dot - word), word);
-        word = dot + 1;
-        ++*depth;
-    }
-    text_clear(open);
-    if (word > path) text_add_bytes(open, path, (size_t)(word - path) - 1);
-    return word;
-}
-
 static void add_line(const job_values *v, const setting *s, text *open, text *out)
 {
     int depth;
     text line = {0}, from = {0};
-    const char *word = enter(s->path, open, &depth, out);
+    const char *word = job_enter_sections(s->path, open, &depth, out);
     text_addf(&line, "%*s%s: ", 2 * depth, "", word);
     yaml_node_text(s->value, &line);
     setting_describe(v, s, &from);
@@ -145,22 +128,31 @@ static json_t *settings_json(const job_values *v)
         text from = {0};
         if (!setting_is_given(s)) continue;
         setting_describe(v, s, &from);
-        json_array_append_new(all, json_pack("{s:s, s:o, s:s}", "key", s->path, "value",
+        json_array_append_new(all, json_pack("{s:s, s:o, s:o}", "key", s->path, "value",
                                              yaml_node_json(s->value), "origin",
-                                             from.chars ? from.chars : ""));
+                                             json_of_text(from.chars ? from.chars : "")));
         text_clear(&from);
     }
     return all;
 }
 
+// A list of {"text", "lost"}. Without memory the text *fails fails.
+static json_t *remarks_json(const translation *t, text *fails)
+{
+    json_t *all = json_array();
+    bool good = all != NULL;
+    for (size_t i = 0; i < t->remarks && good; i++)
+        good = json_array_append_new(all, json_pack("{s:o, s:b}", "text",
+                                                    json_of_text(t->remark[i].text), "lost",
+                                                    t->remark[i].lost)) == 0;
+    if (!good) text_fail(fails);
+    return all;
+}
+
 static void add_json(const job_values *v, text *out)
 {
-    json_t *remarks = json_array(), *effective = v->theirs.effective;
-    for (size_t i = 0; i < v->theirs.remarks; i++)
-        json_array_append_new(remarks, json_pack("{s:s, s:b}", "text", v->theirs.remark[i].text,
-                                                 "lost", v->theirs.remark[i].lost));
-    json_t *root = json_pack("{s:o, s:o, s:O?}", "settings", settings_json(v), "remarks", remarks,
-                             "effective", effective);
+    json_t *root = json_pack("{s:o, s:o, s:O?}", "settings", settings_json(v), "remarks",
+                             remarks_json(&v->theirs, out), "effective", v->theirs.effective);
     char *s = root ? json_dumps(root, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
     if (!s) text_fail(out);
     text_addf(out, "%s\n", s ? s : "");
@@ -168,22 +160,27 @@ static void add_json(const job_values *v, text *out)
     json_decref(root);
 }
 
+static void add_remarks_json(const translation *t, text *out)
+{
+    json_t *all = remarks_json(t, out);
+    char *s = all ? json_dumps(all, JSON_COMPACT | JSON_PRESERVE_ORDER) : NULL;
+    if (!s) text_fail(out);
+    text_addf(out, ",\"other_systems\":%s", s ? s : "[]");
+    free(s);
+    json_decref(all);
+}
+
 void job_explain_remarks(const job *j, bool json, text *out)
 {
     const translation *t = &j->values->theirs;
-    text_add(out, json ? ",\"other_systems\":[" : t->remarks ? "\n" : "");
-    for (size_t i = 0; i < t->remarks; i++) {
-        const dialect_remark *x = &t->remark[i];
-        text_add(out, !json ? x->lost ? "no equal: " : "no setting needed: "
-                      : i   ? ",{\"text\":"
-                            : "{\"text\":");
-        if (json)
-            text_add_json(out, x->text);
-        else
-            text_add(out, x->text);
-        text_add(out, !json ? "\n" : x->lost ? ",\"lost\":true}" : ",\"lost\":false}");
+    if (json) {
+        add_remarks_json(t, out);
+        return;
     }
-    if (json) text_add(out, "]");
+    if (t->remarks) text_add(out, "\n");
+    for (size_t i = 0; i < t->remarks; i++)
+        text_addf(out, "%s: %s\n", t->remark[i].lost ? "no equal" : "no setting needed",
+                  t->remark[i].text);
 }
 
 static status no_dialect(const char *name, err *e)

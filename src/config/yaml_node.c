@@ -138,6 +138,29 @@ void yaml_node_quote(const char *s, text *out)
     text_add(out, "\"");
 }
 
+// Returns whether text without quotes reads back between brackets as the same text.
+static bool is_plain_item(const char *s)
+{
+    const size_t bytes = strlen(s);
+    if (!bytes || strchr("&*!|>%@#?: ", s[0]) || strchr(": ", s[bytes - 1])) return false;
+    if (s[0] == '-' && (bytes == 1 || s[1] == ' ')) return false;
+    if (strpbrk(s, ",[]{}\"'`") || strstr(s, ": ") || strstr(s, " #")) return false;
+    while (*s)
+        if (needs_escape(take_code_point(&s))) return false;
+    return true;
+}
+
+// Appends a scalar that stands between brackets.
+static void add_item(const yaml_node *n, text *out)
+{
+    if (yaml_node_is_null(n))
+        text_add(out, "null");
+    else if (n->quoted || !is_plain_item(n->scalar))
+        yaml_node_quote(n->scalar, out);
+    else
+        text_add(out, n->scalar);
+}
+
 void yaml_node_text(const yaml_node *n, text *out)
 {
     static const char *const brackets[] = {[NODE_LIST] = "[]", [NODE_MAP] = "{}"};
@@ -154,7 +177,10 @@ void yaml_node_text(const yaml_node *n, text *out)
             yaml_node_quote(c->key, out);
             text_add(out, ": ");
         }
-        yaml_node_text(c, out);
+        if (c->kind == NODE_SCALAR)
+            add_item(c, out);
+        else
+            yaml_node_text(c, out);
         if (c->next) text_add(out, ", ");
     }
     text_add_bytes(out, brackets[n->kind] + 1, 1);

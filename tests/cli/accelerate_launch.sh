@@ -96,7 +96,17 @@ done
 run "$trireme" accelerate launch --num_procesess 2 ./worker.sh
 expect_line 'did you mean --num-processes'
 run "$trireme" accelerate launch --config_file ddp.yaml --num_machines 2 ./worker.sh
-expect_line 'main_process_ip: missing'
+expect_line '^trireme: ddp.yaml: main_process_ip: missing; valid for 2 machines'
+run "$trireme" accelerate launch --config_file ddp.yaml --num_processes 3 --num_machines 2 ./worker.sh
+expect_line '^trireme: --num-processes: found 3 on 2 machines; valid: a multiple of num_machines$'
+# DeepSpeed's default launcher reaches other machines by pdsh, which has no equal here.
+printf 'distributed_type: DEEPSPEED\nnum_machines: 2\nnum_processes: 2\ndeepspeed_config: {%s}\n' \
+    'deepspeed_multinode_launcher: pdsh, zero_stage: 2' >pdsh.yaml
+refused 2 '^trireme: pdsh.yaml: deepspeed_config.deepspeed_multinode_launcher: found pdsh; valid: standard, with this line started on each machine, or trireme deepspeed --hostfile FILE' \
+    "$trireme" accelerate launch --config_file pdsh.yaml ./worker.sh
+sed -i 's/deepspeed_multinode_launcher: pdsh, //' pdsh.yaml
+refused 2 '^trireme: pdsh.yaml: deepspeed_config.deepspeed_multinode_launcher: found none, which is pdsh; valid: standard' \
+    "$trireme" accelerate launch --config_file pdsh.yaml ./worker.sh
 
 # ---- What a file means for a job
 means() { # FILE, lines of the job on stdin

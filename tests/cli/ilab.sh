@@ -54,7 +54,9 @@ expect_line 'lr: 0?.?005' place/job.yaml
 expect_line 'warmup_steps: 25' place/job.yaml
 expect_line 'config.yaml:11: train.additional_args.deepspeed_cpu_oddload_optimizer_ratio: unknown key, which InstructLab ignores; did you mean deepspeed_cpu_offload_optimizer_ratio\?$'
 mv home/.config/instructlab/config.yaml elsewhere.yaml
-for named in "env ILAB_GLOBAL_CONFIG=elsewhere.yaml $trireme ilab model train" "$trireme ilab model train --config elsewhere.yaml"; do
+for named in "env ILAB_GLOBAL_CONFIG=elsewhere.yaml $trireme ilab model train" "$trireme ilab model train --config elsewhere.yaml" \
+    "$trireme ilab --config elsewhere.yaml model train" "$trireme ilab model --config=elsewhere.yaml train" \
+    "$trireme ilab --config missing.yaml model train --config elsewhere.yaml"; do
     # shellcheck disable=SC2086
     refused 2 '^trireme: --lora-rank: found 8; LoRA is planned, not written yet$' $named --lora-rank 8
     # shellcheck disable=SC2086
@@ -75,6 +77,8 @@ ilab '^trireme: --num-epochs: found many; valid: a whole number from 1$' --num-e
 ilab '^trireme: --nnodes: found 2; valid: trireme translate instructlab config.yaml >job.yaml, then on each host ' \
     --data-path toy --nnodes 2
 ilab '^trireme: --config: needs a value \(FILE\)$' --config
+refused 2 '^trireme: --config: needs a value \(FILE\)$' "$trireme" ilab --config
+refused 2 "^trireme: there is no command 'ilab modle', did you mean 'model'; " "$trireme" ilab --config elsewhere.yaml modle
 refused 2 '^trireme: --model-path: found m.gguf; models in GGUF are planned' "$trireme" ilab model train --model-path m.gguf
 refused 2 "^trireme: InstructLab's train.data_path: not given, " "$trireme" ilab model train
 refused 2 "InstructLab's default of train.model_path: model.path: .*home/.cache/instructlab/models/instructlab/granite-7b-lab" \

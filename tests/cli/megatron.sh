@@ -35,11 +35,11 @@ refused 2 '^trireme: gpt\.sh:22: found \$\{ARGS\[@\]\}, which a condition of the
 sed -i '/^if/,/^fi/d' gpt.sh
 ok "$trireme" translate megatron gpt.sh
 cp stdout job.yaml
-expect_line '^  family: gpt2 +# gpt\.sh:8: --num_layers$' job.yaml
-expect_line '^  order: megatron +# gpt\.sh:20: --data_path' job.yaml
+expect_line '^  family: gpt2 +# gpt\.sh:8: --num-layers$' job.yaml
+expect_line '^  order: megatron +# gpt\.sh:20: --data-path' job.yaml
 expect_line '^  train: \[\{path: toy, documents: \[0, 0\.9\]\}\]' job.yaml
 expect_line '^  ranks: 2 ' job.yaml
-expect_line "^  betas: \[0\.9, 0\.999\] +# Megatron-LM's default of adam_beta1$" job.yaml
+expect_line "^  betas: \[0\.9, 0\.999\] +# Megatron-LM's default of --adam-beta1$" job.yaml
 
 # It trains; the same on one rank, and after a stop.
 ok "$trireme" train job.yaml --quiet --train.out two --train.save_every 1
@@ -59,8 +59,8 @@ ok "$trireme" train job.yaml --quiet --train.out shuffled --launch.ranks 1 --dat
 
 # An argument file, as --data-args-path has one, and its refusals.
 printf -- '--seed 5\n--lr 1\n--num-expert 8\n' >arguments
-refused 2 '^trireme: arguments:3: --num_expert: unknown key; did you mean num_experts\?$' "$trireme" translate megatron arguments
+refused 2 '^trireme: arguments:3: --num-expert: unknown option of Megatron-LM; did you mean --num-experts\?$' "$trireme" translate megatron arguments
 printf -- '--seed 5\n--lr 1\n--num-experts 8\n' >arguments
-refused 2 '^trireme: arguments:3: --num_experts: mixtures of experts are planned' "$trireme" translate megatron arguments
+refused 2 '^trireme: arguments:3: --num-experts: mixtures of experts are planned' "$trireme" translate megatron arguments
 refused 2 'data\.order: found megatron; it needs token shards' "$trireme" train job.yaml --data.train mock --data.valid mock
 finish

@@ -70,6 +70,12 @@ ok "$trireme" explain job.yaml --deepspeed=ds.json
 expect_line 'optimizer.eps +1.0e-07 +.*job.yaml:' stdout
 expect_line 'optimizer.lr +0.002 +.*ds.json:8' stdout
 
+# The steps of gradient accumulation, which follow from the batch, or are those that a file gives
+ok "$trireme" explain job.yaml --train.global_batch 8 --train.micro_batch 1 --launch.ranks 2
+expect_line '^train.accumulation +4 +train.global_batch / \(train.micro_batch x data-parallel ranks\)$' stdout
+ok "$trireme" explain job.yaml --deepspeed=ds.json --launch.ranks 2
+expect_line '^train.accumulation +2 +ds.json:4: gradient_accumulation_steps$' stdout
+
 # ---- Base64 in place of a path
 ok "$trireme" translate deepspeed "$(base64 -w 0 <ds.json | tr '+/' '-_')"
 expect_line '^  dp: zero3 +# base64:6: zero_optimization.stage$' stdout
@@ -89,8 +95,11 @@ wrong '{"fp16": {"enabled": "true"}, "bf16": {"enabled": true}}' 'fp16.enabled: 
 wrong '{"optimizer": {"type": "Lamb"}}' 'optimizer.type: found Lamb, which has no equal here; valid: Adam'
 wrong '{"scheduler": {"type": "WarmupLR", "params": {"total_num_steps": 9}}}' \
     'scheduler.params.total_num_steps: not a parameter of WarmupLR, which refuses it; valid: warmup_min_lr'
+# MiCS shards within groups of ranks; the line says by which keys.
+wrong '{"zero_optimization": {"stage": 3, "mics_shard_size": 4}}' \
+    'zero_optimization.mics_shard_size: found 4; valid: parallel.dp_shard 4 and parallel.dp_replicate ranks / 4 of the job$'
 wrong '{"train_batch_size": CONFIG_BATCH_SIZE,
-}' 'found CONFIG_BATCH_SIZE: this file is a template'
+}' 'train_batch_size: found CONFIG_BATCH_SIZE: this file is a template'
 wrong '{"num-layers": 2}' 'num-layers: found a key of GPT-NeoX'
 wrong '{"zero_optimization": {"stage": [0, 1]}}' 'zero_optimization.stage: found a list, which GPT-NeoX'
 wrong '{"expert_parallel": {"enabled": true}}' 'expert_parallel.enabled: found true; mixtures of experts'

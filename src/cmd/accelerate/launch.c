@@ -10,6 +10,7 @@
 #include "cmd/console.h"
 #include "cmd/run/run.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -256,37 +257,66 @@ done:
 
 // ---- the ranks
 
+// The flag that gives a key its value; NULL: none does.
+static const char *flag_of(const launch_starter *s, const char *key)
+{
+    const command *c = &command_accelerate_launch;
+    bool given = false;
+    for (size_t i = 0; i < s->givens; i++) given = given || strcmp(s->given[i].theirs, key) == 0;
+    for (size_t i = 0; given && i < c->flag_count; i++) {
+        const char *name = flag_long_name(&c->flags[i]);
+        const char *of = key_of(dialect_find("accelerate"), name);
+        if (of && strcmp(of, key) == 0) return name;
+    }
+    return NULL;
+}
+
+// Refuses the value of a key in a line that begins with the flag that gives it, or else with file and key. Always E_USAGE.
+static status refuse_value(const launch_starter *s, const char *key, err *e, const char *format,
+                           ...)
+{
+    const char *by = flag_of(s, key);
+    text line = {0};
+    va_list args;
+    if (!by && s->file) text_addf(&line, "%s: ", s->file);
+    text_addf(&line, "%s: ", by ? by : key);
+    va_start(args, format);
+    text_addv(&line, format, args);
+    va_end(args);
+    err_set(e, E_USAGE, "%.*s", TEXT_CUT(line.chars ? line.chars : key, 700));
+    text_clear(&line);
+    return E_USAGE;
+}
+
 // Several machines that Accelerate would reach with DeepSpeed's launcher.
 static status check_machines(const launch_starter *s, int64_t machines, err *e)
 {
-    const char *by = text_of(s, "deepspeed_config.deepspeed_multinode_launcher");
+    static const char LAUNCHER[] = "deepspeed_config.deepspeed_multinode_launcher";
+    const char *by = text_of(s, LAUNCHER);
     if (machines == 1) return OK;
     if (is_type(s, "DEEPSPEED") && (!by || strcmp(by, "standard") != 0))
-        return err_set(
-            e, E_USAGE,
-            "deepspeed_multinode_launcher: found %s; valid: standard, with this line started on "
-            "each "
-            "machine, or trireme deepspeed --hostfile FILE, which starts the ranks of all machines",
+        return refuse_value(
+            s, LAUNCHER, e,
+            "found %s; valid: standard, with this line started on each machine, or trireme "
+            "deepspeed --hostfile FILE, which starts the ranks of all machines",
             by ? by : "none, which is pdsh");
     if (!text_of(s, "main_process_ip"))
-        return err_set(
-            e, E_USAGE,
-            "main_process_ip: missing; valid for %lld machines: the address of machine 0",
-            (long long)machines);
+        return refuse_value(s, "main_process_ip", e,
+                            "missing; valid for %lld machines: the address of machine 0",
+                            (long long)machines);
     return OK;
 }
 
 static status check_ranks(const launch_starter *s, int64_t machines, int64_t processes, err *e)
 {
+    static const char KEY[] = "num_processes";
     if (processes < 1)
-        return err_set(e, E_USAGE,
-                       "num_processes: %s; valid: --num-processes N, the ranks of all machines",
-                       processes ? "missing" : "found 0");
+        return refuse_value(s, KEY, e, "%s; valid: --num-processes N, the ranks of all machines",
+                            processes ? "missing" : "found 0");
     if (processes % machines)
-        return err_set(
-            e, E_USAGE,
-            "num_processes: found %lld on %lld machines; valid: a multiple of num_machines",
-            (long long)processes, (long long)machines);
+        return refuse_value(s, KEY, e,
+                            "found %lld on %lld machines; valid: a multiple of num_machines",
+                            (long long)processes, (long long)machines);
     return check_machines(s, machines, e);
 }
 

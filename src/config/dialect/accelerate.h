@@ -12,6 +12,6 @@ status accelerate_finish(const dialect_reader *r, err *e);
 const char *accelerate_type(const dialect_reader *r);
 bool accelerate_is(const dialect_reader *r, const char *type);
 // A size of parallelism_config: accelerate_size(r, "tp") is tp_size; 1 where it is not given.
-int64_t accelerate_size(const dialect_reader *r, const char *axis);
+int64_t accelerate_size(const dialect_reader *r, const char *name);
 
 #endif

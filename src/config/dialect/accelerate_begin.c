@@ -2,6 +2,9 @@
 // files, and ignores the sections of other ways of training. accelerate.c has the rows. See accelerate.h.
 #include "config/dialect/accelerate.h"
 
+#include "base/mesh.h"
+#include "base/size.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -17,11 +20,11 @@ bool accelerate_is(const dialect_reader *r, const char *type)
     return strcasecmp(accelerate_type(r), type) == 0;
 }
 
-int64_t accelerate_size(const dialect_reader *r, const char *axis)
+int64_t accelerate_size(const dialect_reader *r, const char *name)
 {
     int64_t size = 1;
     char path[80];
-    snprintf(path, sizeof path, "parallelism_config.parallelism_config_%s_size", axis);
+    snprintf(path, sizeof path, "parallelism_config.parallelism_config_%s_size", name);
     return dialect_count(r, path, &size) ? size : 1;
 }
 
@@ -172,8 +175,35 @@ static status check_deepspeed_file(const dialect_reader *r, err *e)
     return result;
 }
 
+// The ranks that the sizes of parallelism_config need: 1 where a size is none, which its row refuses. E_USAGE where no
+// mesh has so many.
+static status count_ranks(const dialect_reader *r, int64_t *out, err *e)
+{
+    static const char *const AXES_OF[] = {"dp_replicate", "dp_shard", "tp", "cp", "sp"};
+    uint64_t ranks = 1;
+    text sizes = {0};
+    bool valid = true;
+    for (size_t i = 0; i < sizeof AXES_OF / sizeof *AXES_OF; i++) {
+        const int64_t size = accelerate_size(r, AXES_OF[i]);
+        valid = valid && size > 0;
+        if (size > 1)
+            text_addf(&sizes, "%sparallelism_config_%s_size %lld", sizes.bytes ? " x " : "",
+                      AXES_OF[i], (long long)size);
+        ranks = size_mul(ranks, size > 0 ? (uint64_t)size : 1);
+    }
+    status result = text_check(&sizes, e);
+    if (result == OK && ranks > MESH_RANKS)
+        result = dialect_refuse(r, "parallelism_config", e,
+                                "found %s; valid: sizes whose product is at most %d", sizes.chars,
+                                MESH_RANKS);
+    *out = valid ? (int64_t)ranks : 1;
+    text_clear(&sizes);
+    return result;
+}
+
 static status check_parallelism(const dialect_reader *r, err *e)
 {
+    status result = OK;
     static const char CP[] = "parallelism_config.parallelism_config_cp_size";
     static const char SHARD[] = "parallelism_config.parallelism_config_dp_shard_size";
     const yaml_node *section = dialect_value(r, "parallelism_config");
@@ -181,9 +211,9 @@ static status check_parallelism(const dialect_reader *r, err *e)
                   shard = accelerate_size(r, "dp_shard");
     const int64_t tp = accelerate_size(r, "tp"), cp = accelerate_size(r, "cp"),
                   sp = accelerate_size(r, "sp");
-    const int64_t total = replicate * shard * tp * cp * sp;
-    int64_t processes = 0;
+    int64_t processes = 0, total = 1;
     if (!section || section->kind != NODE_MAP || !section->first) return OK;
+    TRY(count_ranks(r, &total, e));
     if (cp > 1 && sp > 1)
         return dialect_refuse(
             r, CP, e,
@@ -206,7 +236,8 @@ static status check_parallelism(const dialect_reader *r, err *e)
     if (counted && processes > 1 && shard == 1 && cp == 1)
         return dialect_refuse(
             r, SHARD, e, "found 1 with cp_size 1 and FSDP, which then has no ranks to shard over");
-    return OK;
+done:
+    return result;
 }
 
 status accelerate_begin(const dialect_reader *r, yaml_node *root, err *e)

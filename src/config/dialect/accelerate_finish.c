@@ -8,25 +8,6 @@
 
 extern const dialect dialect_deepspeed;
 
-// Sets our key to a number.
-static status set_number(const dialect_reader *r, const char *key, int64_t value,
-                         const char *theirs, const char *note, err *e)
-{
-    char word[24];
-    snprintf(word, sizeof word, "%lld", (long long)value);
-    return dialect_set(r, key, word, theirs, note, e);
-}
-
-// Our word of a row whose values are words, or that of its default.
-static const char *our_word(const dialect_reader *r, const char *theirs)
-{
-    const dialect_row *row = dialect_row_of_key(r->of, theirs);
-    const char *value = dialect_text(r, theirs);
-    for (int i = 0; value && row->words[i][0]; i++)
-        if (strcasecmp(row->words[i][0], value) == 0) return row->words[i][1];
-    return NULL;
-}
-
 static int64_t machines_of(const dialect_reader *r)
 {
     int64_t machines = 1;
@@ -48,16 +29,16 @@ static status finish_ranks(const dialect_reader *r, err *e)
     const bool counted = dialect_count(r, "num_processes", &processes) && processes > 0;
     const bool is_alone = accelerate_is(r, "NO");
     if (is_alone)
-        TRY(set_number(r, "launch.ranks", 1, "distributed_type",
-                       counted && processes > 1 ? "NO starts one process, whatever num_processes is"
-                                                : NULL,
-                       e));
+        TRY(dialect_set_count(
+            r, "launch.ranks", 1, "distributed_type",
+            counted && processes > 1 ? "NO starts one process, whatever num_processes is" : NULL,
+            e));
     else if (counted)
-        TRY(set_number(r, "launch.ranks", processes, "num_processes",
-                       machines_of(r) > 1
-                           ? "of all machines; trireme accelerate launch starts those of each"
-                           : NULL,
-                       e));
+        TRY(dialect_set_count(
+            r, "launch.ranks", processes, "num_processes",
+            machines_of(r) > 1 ? "of all machines; trireme accelerate launch starts those of each"
+                               : NULL,
+            e));
     if (dialect_is_on(r, "use_cpu"))
         TRY(dialect_set(r, "launch.device", "cpu", "use_cpu", NULL, e));
     else if (accelerate_is(r, "MULTI_CPU"))
@@ -103,11 +84,11 @@ static status finish_fsdp(const dialect_reader *r, err *e)
     } else {
         const bool is_hybrid = strncasecmp(strategy, "HYBRID", 6) == 0 ||
                                strncasecmp(strategy, "_HYBRID", 7) == 0 || strpbrk(strategy, "45");
-        TRY(dialect_set(r, "parallel.dp", our_word(r, STRATEGY), given_or_type(r, STRATEGY), NULL,
-                        e));
+        TRY(dialect_set(r, "parallel.dp", dialect_our_word(r, STRATEGY), given_or_type(r, STRATEGY),
+                        NULL, e));
         if (is_hybrid)
-            TRY(set_number(r, "parallel.dp_replicate", machines_of(r), STRATEGY,
-                           "sharded within a machine, replicated over num_machines", e));
+            TRY(dialect_set_count(r, "parallel.dp_replicate", machines_of(r), STRATEGY,
+                                  "sharded within a machine, replicated over num_machines", e));
         if (dialect_value(r, RESHARD))
             TRY(dialect_remark_on(r, RESHARD, false, e,
                                   "FSDP1 does not read it; fsdp_sharding_strategy chooses"));
@@ -184,7 +165,7 @@ static status finish_deepspeed(const dialect_reader *r, err *e)
     const char *optimizer = dialect_text(r, OPTIMIZER), *param = dialect_text(r, PARAM),
                *stage = stage_of(r);
     if (file && strcasecmp(file, "none") != 0) return read_deepspeed_file(r, e);
-    const char *policy = our_word(r, STAGE);
+    const char *policy = dialect_our_word(r, STAGE);
     TRY(dialect_set(r, "parallel.dp", policy ? policy : "zero2", given_or_type(r, STAGE), NULL, e));
     if (precision && strcasecmp(precision, "bf16") == 0)
         TRY(dialect_set(r, "checks.nonfinite", "skip", "mixed_precision",
@@ -268,7 +249,7 @@ static status finish_axes(const dialect_reader *r, err *e)
         const int64_t size = accelerate_size(r, AXES[i][0]);
         snprintf(theirs, sizeof theirs, "parallelism_config.parallelism_config_%s_size",
                  AXES[i][0]);
-        if (size > 1) TRY(set_number(r, AXES[i][1], size, theirs, AXES[i][2], e));
+        if (size > 1) TRY(dialect_set_count(r, AXES[i][1], size, theirs, AXES[i][2], e));
     }
 done:
     return result;
@@ -277,7 +258,7 @@ done:
 status accelerate_finish(const dialect_reader *r, err *e)
 {
     status result = OK;
-    const char *precision = our_word(r, "mixed_precision");
+    const char *precision = dialect_our_word(r, "mixed_precision");
     TRY(check_device(r, e));
     TRY(finish_ranks(r, e));
     TRY(dialect_set(r, "train.precision", precision ? precision : "fp32", "mixed_precision", NULL,

@@ -41,7 +41,8 @@ static status take_option(const dialect_row *row, const char *equals, int argc, 
     bool flag;
     if (equals) {
         TRY(yaml_node_scalar(equals + 1, line, &n, e));
-    } else if (row && row->type == DIALECT_LIST) {
+    } else if (row && (row->type == DIALECT_LIST || (row->type == DIALECT_ANY && has_next &&
+                                                     *i + 2 < argc && !is_option(argv[*i + 2])))) {
         TRY(yaml_node_list(line, &n, e));
         while (*i + 1 < argc && !is_option(argv[*i + 1])) TRY(add_item(n, argv[++*i], line, e));
     } else if (!has_next ||

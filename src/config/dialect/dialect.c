@@ -176,8 +176,11 @@ static status unknown_key(const dialect_reader *r, const char *section, const ch
 {
     status result = OK;
     text what = {0};
-    text_addf(&what, "unknown key%s%s%s", ignored ? ", which " : "", ignored ? r->of->system : "",
-              ignored ? " ignores" : "");
+    if (r->of->is_arguments)
+        text_addf(&what, "unknown option of %s", r->of->system);
+    else
+        text_add(&what, "unknown key");
+    if (ignored) text_addf(&what, ", which %s ignores", r->of->system);
     TRY(dialect_suggest(r->of, section, n->key, &what, e));
     TRY(text_check(&what, e));
     if (ignored) {
@@ -386,6 +389,7 @@ status dialect_read_with(dialect_reader r, const dialect_given *given, size_t co
     TRY(parse_file(&r, &root, e));
     TRY(take_root(&r, root, given, count, e));
 done:
+    if (result != OK) dialect_make_printable(e);
     yaml_node_free(root);
     return result;
 }
@@ -416,6 +420,7 @@ status dialect_read_text(const dialect *d, const char *content, translation *out
     TRY(parse(d, d->name, content, strlen(content), &root, e));
     TRY(take_root(&r, root, NULL, 0, e));
 done:
+    if (result != OK) dialect_make_printable(e);
     yaml_node_free(root);
     return result;
 }
@@ -427,6 +432,7 @@ status dialect_read_args(const dialect *d, int argc, char *const *argv, translat
     TRY(dialect_parse_arguments(d, argc, argv, NULL, &root, e));
     TRY(take_tree(&(dialect_reader){.of = d, .root = root, .out = out}, root, e));
 done:
+    if (result != OK) dialect_make_printable(e);
     yaml_node_free(root);
     return result;
 }

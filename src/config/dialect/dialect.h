@@ -80,6 +80,12 @@ struct dialect_row {
     bool ignores_other; // DIALECT_SECTION: their reader ignores unknown keys in it
 };
 
+// Keys that share a row, whose own name is not read.
+typedef struct dialect_names {
+    const char *const *names; // ended by NULL; NULL ends an array of such lists
+    dialect_row row;
+} dialect_names;
+
 struct dialect {
     const char *name; // of the option and of `translate`: deepspeed
     const char *system;
@@ -89,6 +95,8 @@ struct dialect {
     bool is_arguments;  // a file holds arguments of a command line, as a shell has them
     const dialect_row *rows;
     int row_count;
+    const dialect_names
+        *names; // of further keys at the top, ended by a list without names; NULL: none
     // Old and new paths of keys and sections, which differ in the last word; ended by NULL. NULL: none.
     const char *const (*renamed)[2];
     // Sections, and the beginning that the names of their keys may lack, ended by NULL; NULL: none.

@@ -265,17 +265,6 @@ done:
     return result;
 }
 
-static status set_count(const dialect_reader *r, const char *key, int64_t count, const char *theirs,
-                        const char *note, err *e)
-{
-    text value = {0};
-    text_addf(&value, "%lld", (long long)count);
-    status result = text_check(&value, e);
-    if (result == OK) result = dialect_set(r, key, value.chars, theirs, note, e);
-    text_clear(&value);
-    return result;
-}
-
 // Ranks of all hosts. FSDP's HYBRID_SHARD shards within a host and replicates over hosts.
 static status finish_ranks(const dialect_reader *r, bool shards_host, err *e)
 {
@@ -294,11 +283,11 @@ static status finish_ranks(const dialect_reader *r, bool shards_host, err *e)
             ">job.yaml, then on each host trireme run --nnodes %lld --node-rank R "
             "--master-addr HOST --nproc-per-node %lld train job.yaml",
             (long long)nodes, (long long)nodes, (long long)ranks);
-    TRY(set_count(r, "launch.ranks", ranks * nodes, theirs,
-                  is_of_article ? "InstructLab's key is nproc_per_node" : NULL, e));
+    TRY(dialect_set_count(r, "launch.ranks", ranks * nodes, theirs,
+                          is_of_article ? "InstructLab's key is nproc_per_node" : NULL, e));
     if (nodes > 1 && shards_host) {
-        TRY(set_count(r, "parallel.dp_shard", ranks, NODES, "HYBRID_SHARD", e));
-        TRY(set_count(r, "parallel.dp_replicate", nodes, NODES, "HYBRID_SHARD", e));
+        TRY(dialect_set_count(r, "parallel.dp_shard", ranks, NODES, "HYBRID_SHARD", e));
+        TRY(dialect_set_count(r, "parallel.dp_replicate", nodes, NODES, "HYBRID_SHARD", e));
     }
 done:
     return result;

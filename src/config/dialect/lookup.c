@@ -25,6 +25,9 @@ const dialect_row *dialect_row_of_key(const dialect *d, const char *path)
 {
     for (const dialect_row *x = d->rows; x < d->rows + d->row_count; x++)
         if (matches(x->theirs, path)) return x;
+    for (const dialect_names *list = d->names; list && list->names; list++)
+        for (const char *const *name = list->names; *name; name++)
+            if (strcmp(*name, path) == 0) return &list->row;
     return NULL;
 }
 
@@ -38,17 +41,29 @@ static bool is_below(const dialect_row *x, const char *section, const char **wor
     return strncmp(x->theirs, section, bytes) == 0;
 }
 
+static size_t count_names(const dialect *d)
+{
+    size_t count = 0;
+    for (const dialect_names *list = d->names; list && list->names; list++)
+        for (const char *const *name = list->names; *name; name++) count++;
+    return count;
+}
+
 // Appends "; did you mean stage?", or the section's keys where none is near.
 status dialect_suggest(const dialect *d, const char *section, const char *word, text *out, err *e)
 {
     status result = OK;
     const char **words = NULL, *one;
     size_t count = 0;
-    TRY(alloc_array(&words, (size_t)d->row_count, sizeof *words, "a dialect", e));
+    TRY(alloc_array(&words, (size_t)d->row_count + count_names(d), sizeof *words, "a dialect", e));
     for (int i = 0; i < d->row_count; i++)
         if (is_below(&d->rows[i], section, &one) && !strchr(one, '*')) words[count++] = one;
+    for (const dialect_names *list = *section ? NULL : d->names; list && list->names; list++)
+        for (const char *const *name = list->names; *name; name++) words[count++] = *name;
     const char *near = text_nearest(word, words, count);
-    if (near) text_addf(out, "; did you mean %s?", near);
+    if (near) text_add(out, "; did you mean ");
+    if (near) dialect_add_key(d, near, out);
+    if (near) text_add(out, "?");
     if (!near && *section) text_addf(out, "; valid:");
     for (size_t i = 0; !near && *section && i < count; i++)
         text_addf(out, "%s %s", i ? "," : "", words[i]);
@@ -93,6 +108,15 @@ const char *dialect_text(const dialect_reader *r, const char *theirs)
     const dialect_row *row = dialect_row_of_key(r->of, theirs);
     if (n && n->kind == NODE_SCALAR) return n->scalar;
     return n || !row ? NULL : row->fallback;
+}
+
+const char *dialect_our_word(const dialect_reader *r, const char *theirs)
+{
+    const dialect_row *row = dialect_row_of_key(r->of, theirs);
+    const char *value = dialect_text(r, theirs);
+    for (int i = 0; value && row->words[i][0]; i++)
+        if (strcasecmp(row->words[i][0], value) == 0) return row->words[i][1];
+    return NULL;
 }
 
 bool dialect_is_on(const dialect_reader *r, const char *theirs)

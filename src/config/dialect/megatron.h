@@ -4,6 +4,7 @@
 
 #include "config/dialect/private.h"
 
+extern const dialect_names MEGATRON_NAMES[]; // that need no row each
 // Parameters of a bucket to bytes of its gradients; minutes to a duration; a switch to host or device.
 dialect_convert megatron_convert_bucket, megatron_convert_minutes, megatron_convert_offload;
 // Sets the model: family and fields.
@@ -15,8 +16,6 @@ status megatron_finish_checkpoints(const dialect_reader *r, err *e);
 status megatron_finish(const dialect_reader *r, err *e);
 
 // Sets our key to a number.
-status megatron_set_count(const dialect_reader *r, const char *key, int64_t value,
-                          const char *theirs, const char *note, err *e);
 status megatron_set_number(const dialect_reader *r, const char *key, double value,
                            const char *theirs, const char *note, err *e);
 

@@ -69,8 +69,11 @@ static status set_paths(const dialect_reader *r, const char *key, const char *th
     const yaml_node *n = dialect_value(r, theirs);
     double weight;
     int words = 0, numbers = 0;
-    for (const yaml_node *c = n->first; c; c = c->next, words++)
+    for (const yaml_node *c = n->first; c; c = c->next, words++) {
+        if (c->kind != NODE_SCALAR)
+            return dialect_refuse(r, theirs, e, "found a list in a list; valid: words");
         if (words % 2 == 0 && text_to_double(c->scalar, &weight)) numbers++;
+    }
     const bool weighted = words > 1 && words % 2 == 0 && numbers * 2 == words;
     if (!weighted && words != 1)
         return dialect_refuse(r, theirs, e,
@@ -98,7 +101,7 @@ static status finish_evaluation(const dialect_reader *r, bool has_valid, err *e)
     dialect_count(r, "eval_interval", &every);
     dialect_count(r, "eval_iters", &iters);
     if (!has_valid || iters == 0) every = 0;
-    TRY(megatron_set_count(r, "train.eval_every", every, "eval_interval", NULL, e));
+    TRY(dialect_set_count(r, "train.eval_every", every, "eval_interval", NULL, e));
     if (every)
         TRY(dialect_remark_on(r, "eval_iters", false, e,
                               "each evaluation reads the same samples, from the beginning of "
@@ -158,10 +161,10 @@ status megatron_finish_checkpoints(const dialect_reader *r, err *e)
         TRY(dialect_remark_on(r, "load", false, e,
                               "a run resumes from its newest checkpoint in train.out by itself"));
     if (save) dialect_count(r, interval, &every);
-    TRY(megatron_set_count(r, "train.save_every", every, save ? interval : "save", NULL, e));
+    TRY(dialect_set_count(r, "train.save_every", every, save ? interval : "save", NULL, e));
     dialect_number(r, "most_recent_k", &keep);
-    TRY(megatron_set_count(r, "train.keep", keep > 0 && keep < 1e9 ? (int64_t)keep : 0,
-                           "most_recent_k", NULL, e));
+    TRY(dialect_set_count(r, "train.keep", keep > 0 && keep < 1e9 ? (int64_t)keep : 0,
+                          "most_recent_k", NULL, e));
 done:
     return result;
 }

@@ -2,8 +2,9 @@
 // checkpoints. The reader of dialects calls it after the table. See megatron.h.
 #include "config/dialect/megatron.h"
 
+#include "base/size.h"
+
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -36,14 +37,6 @@ status megatron_convert_offload(const dialect_reader *r, const dialect_row *row,
     return text_check(out, e);
 }
 
-status megatron_set_count(const dialect_reader *r, const char *key, int64_t value,
-                          const char *theirs, const char *note, err *e)
-{
-    char s[24];
-    snprintf(s, sizeof s, "%lld", (long long)value);
-    return dialect_set(r, key, s, theirs, note, e);
-}
-
 status megatron_set_number(const dialect_reader *r, const char *key, double value,
                            const char *theirs, const char *note, err *e)
 {
@@ -59,6 +52,20 @@ static int64_t count_or(const dialect_reader *r, const char *theirs, int64_t oth
 {
     int64_t n;
     return dialect_count(r, theirs, &n) ? n : otherwise;
+}
+
+// Refuses an argument for another one, which the line spells as an option.
+static status refuse_with(const dialect_reader *r, const char *theirs, const char *found,
+                          const char *other, const char *then, err *e)
+{
+    text line = {0};
+    text_add(&line, found);
+    dialect_add_option(other, &line);
+    text_add(&line, then);
+    status result = text_check(&line, e);
+    if (result == OK) result = dialect_refuse(r, theirs, e, "%s", line.chars);
+    text_clear(&line);
+    return result;
 }
 
 // ---- ranks and batch ----
@@ -79,7 +86,8 @@ static int64_t launched_ranks(const dialect_reader *r)
 static int64_t batch_of(const dialect_reader *r)
 {
     const int64_t given = count_or(r, "global_batch_size", 0), ranks = launched_ranks(r);
-    int64_t micro = count_or(r, "micro_batch_size", 0), model = 1;
+    const int64_t micro = count_or(r, "micro_batch_size", 0);
+    int64_t model = 1;
     static const char *const AXES_OF[] = {"tensor_model_parallel_size",
                                           "pipeline_model_parallel_size", "context_parallel_size"};
     if (given > 0) return given;
@@ -88,7 +96,9 @@ static int64_t batch_of(const dialect_reader *r)
         if (size < 1 || size > INT32_MAX || model > INT32_MAX) return 0;
         model *= size;
     }
-    return micro > 0 && micro < INT32_MAX && ranks % model == 0 ? ranks / model * micro : 0;
+    if (micro < 1 || ranks % model != 0) return 0;
+    const uint64_t batch = size_mul((uint64_t)(ranks / model), (uint64_t)micro);
+    return size_fits(batch) ? (int64_t)batch : 0;
 }
 
 static status finish_batch(const dialect_reader *r, err *e)
@@ -97,10 +107,10 @@ static status finish_batch(const dialect_reader *r, err *e)
     const int64_t ranks = launched_ranks(r), batch = batch_of(r);
     const int64_t samples = count_or(r, "train_samples", 0);
     if (ranks)
-        TRY(megatron_set_count(r, "launch.ranks", ranks,
-                               dialect_value(r, "launcher.num_gpus") ? "launcher.num_gpus"
-                                                                     : "launcher.nproc_per_node",
-                               NULL, e));
+        TRY(dialect_set_count(r, "launch.ranks", ranks,
+                              dialect_value(r, "launcher.num_gpus") ? "launcher.num_gpus"
+                                                                    : "launcher.nproc_per_node",
+                              NULL, e));
     if (!dialect_value(r, "global_batch_size") && dialect_value(r, "micro_batch_size"))
         TRY(dialect_set(r, "train.accumulation", "1", "global_batch_size", NULL, e));
     if (samples && dialect_value(r, "train_iters"))
@@ -114,8 +124,8 @@ static status finish_batch(const dialect_reader *r, err *e)
     if (samples < batch)
         return dialect_refuse(r, "train_samples", e, "found %lld; valid: a step of %lld or more",
                               (long long)samples, (long long)batch);
-    TRY(megatron_set_count(r, "train.steps", samples / batch, "train_samples",
-                           "divided by the global batch", e));
+    TRY(dialect_set_count(r, "train.steps", samples / batch, "train_samples",
+                          "divided by the global batch", e));
 done:
     return result;
 }
@@ -132,9 +142,10 @@ static status length_of(const dialect_reader *r, const char *iters, const char *
     const char *wrong = by_samples ? iters : samples;
     *theirs = by_samples ? samples : iters;
     if (dialect_value(r, wrong) && dialect_number(r, wrong, &n) && n != 0)
-        return dialect_refuse(r, wrong, e, "found it with %s; valid: --%s",
-                              by_samples ? "--train-samples" : "--train-iters",
-                              by_samples ? samples : iters);
+        return refuse_with(r, wrong,
+                           by_samples ? "found it with --train-samples; valid: "
+                                      : "found it with --train-iters; valid: ",
+                           *theirs, "", e);
     if (!dialect_value(r, *theirs)) {
         *theirs = NULL;
         return OK;
@@ -152,10 +163,8 @@ static status set_warmup(const dialect_reader *r, double decay, err *e)
     TRY(length_of(r, "lr_warmup_iters", "lr_warmup_samples", &warmup, &theirs, e));
     if (dialect_number(r, "lr_warmup_fraction", &fraction)) {
         if (warmup != 0)
-            return dialect_refuse(r, "lr_warmup_fraction", e,
-                                  "found it beside --%s; valid: one of "
-                                  "them",
-                                  theirs);
+            return refuse_with(r, "lr_warmup_fraction", "found it beside ", theirs,
+                               "; valid: one of them", e);
         if (decay <= 0)
             return dialect_refuse(r, "lr_warmup_fraction", e,
                                   "found it without --train-iters or --lr-decay-iters");
@@ -267,8 +276,8 @@ static status finish_scaler(const dialect_reader *r, err *e)
     dialect_number(r, "initial_loss_scale", &scale);
     if (!(scale >= 1) || frexp(scale, &power) != 0.5)
         return dialect_refuse(r, "initial_loss_scale", e, "found %g; valid: a power of 2", scale);
-    TRY(megatron_set_count(r, "train.fp16.initial_scale_power", power - 1, "initial_loss_scale",
-                           NULL, e));
+    TRY(dialect_set_count(r, "train.fp16.initial_scale_power", power - 1, "initial_loss_scale",
+                          NULL, e));
     for (int i = 0; i < 3; i++) {
         dialect_number(r, COUNTS[i][0], &scale);
         TRY(megatron_set_number(r, COUNTS[i][1], scale, COUNTS[i][0], NULL, e));
@@ -324,8 +333,8 @@ static status finish_sharding(const dialect_reader *r, err *e)
     }
     TRY(dialect_set(r, "parallel.dp", dp, theirs, NULL, e));
     if (copies > 1 && strcmp(dp, "ddp") != 0)
-        TRY(megatron_set_count(r, "parallel.dp_replicate", copies,
-                               "num_distributed_optimizer_instances", NULL, e));
+        TRY(dialect_set_count(r, "parallel.dp_replicate", copies,
+                              "num_distributed_optimizer_instances", NULL, e));
     if (dialect_is_on(r, "torch_fsdp2_no_reshard_after_forward") && strcmp(dp, "zero3") == 0)
         TRY(dialect_set(r, "parallel.reshard_after_forward", "false",
                         "torch_fsdp2_no_reshard_after_forward", NULL, e));
@@ -342,7 +351,10 @@ static status set_split(const dialect_reader *r, int64_t layers, int64_t stages,
                       last[] = "decoder_last_pipeline_num_layers";
     const bool has_first = dialect_value(r, first), has_last = dialect_value(r, last);
     const int64_t others = stages - has_first - has_last;
-    const int64_t left = layers - count_or(r, first, 0) - count_or(r, last, 0);
+    const int64_t of_first = count_or(r, first, 0), of_last = count_or(r, last, 0);
+    // -1: the two have more than all layers.
+    const int64_t left =
+        of_first <= layers && of_last <= layers - of_first ? layers - of_first - of_last : -1;
     text s = {0};
     if (!has_first && !has_last) return OK;
     if (others < 0 || left < 0 || stages > 4096 || (others ? left % others : left) != 0)
@@ -350,8 +362,8 @@ static status set_split(const dialect_reader *r, int64_t layers, int64_t stages,
                               "found stages whose layers do not add up to the %lld of the model",
                               (long long)layers);
     for (int64_t i = 0; i < stages; i++) {
-        const int64_t n = i == 0 && has_first           ? count_or(r, first, 0)
-                          : i == stages - 1 && has_last ? count_or(r, last, 0)
+        const int64_t n = i == 0 && has_first           ? of_first
+                          : i == stages - 1 && has_last ? of_last
                                                         : left / others;
         text_addf(&s, "%s%lld", i ? ", " : "[", (long long)n);
     }
@@ -373,7 +385,7 @@ static status finish_pipeline(const dialect_reader *r, err *e)
     const int64_t per_chunk = count_or(r, each, 0);
     int64_t virtual_stages = count_or(r, chunks, 1);
     if (per_chunk && dialect_value(r, chunks))
-        return dialect_refuse(r, each, e, "found it beside --%s; valid: one of them", chunks);
+        return refuse_with(r, each, "found it beside ", chunks, "; valid: one of them", e);
     if (stages < 2) return OK;
     if (per_chunk) {
         if (layers % stages != 0 || layers / stages % per_chunk != 0)
@@ -383,8 +395,8 @@ static status finish_pipeline(const dialect_reader *r, err *e)
         virtual_stages = layers / stages / per_chunk;
     }
     if (virtual_stages > 1) {
-        TRY(megatron_set_count(r, "parallel.virtual_stages", virtual_stages,
-                               per_chunk ? each : chunks, NULL, e));
+        TRY(dialect_set_count(r, "parallel.virtual_stages", virtual_stages,
+                              per_chunk ? each : chunks, NULL, e));
         TRY(dialect_set(r, "parallel.pp_schedule", "interleaved", per_chunk ? each : chunks, NULL,
                         e));
         return OK;
@@ -403,6 +415,8 @@ static status finish_recompute(const dialect_reader *r, err *e)
         theirs = "recompute_activations", ours = "selective";
     if (dialect_is_on(r, "checkpoint_activations"))
         theirs = "checkpoint_activations", ours = "full";
+    if (dialect_value(r, "activations_checkpoint_method"))
+        theirs = "activations_checkpoint_method", ours = "full";
     if (!ours) return OK;
     TRY(dialect_set(r, "parallel.recompute", ours, theirs, NULL, e));
     if (strcmp(ours, "full") == 0 && method &&

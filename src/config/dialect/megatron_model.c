@@ -10,6 +10,8 @@ typedef struct megatron_model {
     bool rope, rms, gated, biased, qkv_biased, qk_norm;
 } megatron_model;
 
+enum { HIDDEN_MOST = 1 << 28 }; // four times as much, the size of the MLP, is an int
+
 static const char POSITIONS[] = "position_embedding_type";
 
 static status set_flag(const dialect_reader *r, const char *key, bool value, const char *theirs,
@@ -51,7 +53,7 @@ static status set_vocab(const dialect_reader *r, err *e)
     int64_t vocab = 0, each = 128, tp = 1, extra = 0;
     const char *theirs = "vocab_size", *tokenizer = dialect_text(r, "tokenizer_type");
     if (dialect_count(r, "padded_vocab_size", &vocab))
-        return megatron_set_count(r, "model.vocab", vocab, "padded_vocab_size", NULL, e);
+        return dialect_set_count(r, "model.vocab", vocab, "padded_vocab_size", NULL, e);
     if (!dialect_count(r, "vocab_size", &vocab) || vocab < 1) {
         // Scripts of older versions, which had this tokenizer by default, name its files alone.
         const bool gpt2 = tokenizer ? strcmp(tokenizer, "GPT2BPETokenizer") == 0
@@ -73,10 +75,10 @@ static status set_vocab(const dialect_reader *r, err *e)
     vocab += extra;
     each *= tp;
     if (!dialect_is_on(r, "no_pad_vocab_size")) vocab = (vocab + each - 1) / each * each;
-    return megatron_set_count(r, "model.vocab", vocab, theirs,
-                              "padded to a multiple of make-vocab-size-divisible-by x "
-                              "tensor-model-parallel-size",
-                              e);
+    return dialect_set_count(r, "model.vocab", vocab, theirs,
+                             "padded to a multiple of make-vocab-size-divisible-by x "
+                             "tensor-model-parallel-size",
+                             e);
 }
 
 static status set_sizes(const dialect_reader *r, const megatron_model *m, const char *family,
@@ -85,32 +87,33 @@ static status set_sizes(const dialect_reader *r, const megatron_model *m, const 
     status result = OK;
     int64_t n = 0, groups = 1;
     const bool gpt2 = strcmp(family, "gpt2") == 0;
-    if (m->heads > 0 && m->hidden > INT64_MAX / 8)
-        return dialect_refuse(r, "hidden_size", e, "found a size that is too large");
+    if (m->hidden > HIDDEN_MOST)
+        return dialect_refuse(r, "hidden_size", e, "found %lld; valid: at most %d",
+                              (long long)m->hidden, HIDDEN_MOST);
     if (dialect_count(r, "ffn_hidden_size", &n))
-        TRY(megatron_set_count(r, "model.ffn", n, "ffn_hidden_size", NULL, e));
+        TRY(dialect_set_count(r, "model.ffn", n, "ffn_hidden_size", NULL, e));
     else if (m->hidden > 0)
-        TRY(megatron_set_count(r, "model.ffn",
-                               m->gated ? m->hidden * 8 / 3 / 64 * 64 : 4 * m->hidden,
-                               "ffn_hidden_size", NULL, e));
+        TRY(dialect_set_count(r, "model.ffn",
+                              m->gated ? m->hidden * 8 / 3 / 64 * 64 : 4 * m->hidden,
+                              "ffn_hidden_size", NULL, e));
     if (dialect_count(r, "kv_channels", &n)) {
         if (gpt2 && m->heads > 0 && n != m->hidden / m->heads)
             return dialect_refuse(r, "kv_channels", e,
                                   "found %lld; valid in GPT-2's family: hidden-size / "
                                   "num-attention-heads",
                                   (long long)n);
-        if (!gpt2) TRY(megatron_set_count(r, "model.head_dim", n, "kv_channels", NULL, e));
+        if (!gpt2) TRY(dialect_set_count(r, "model.head_dim", n, "kv_channels", NULL, e));
     } else if (strcmp(family, "qwen3") == 0 && m->heads > 0) {
-        TRY(megatron_set_count(r, "model.head_dim", m->hidden / m->heads, "kv_channels", NULL, e));
+        TRY(dialect_set_count(r, "model.head_dim", m->hidden / m->heads, "kv_channels", NULL, e));
     }
     dialect_count(r, "num_query_groups", &groups);
     if (dialect_is_on(r, "group_query_attention")) {
         if (gpt2)
             return dialect_refuse(r, "group_query_attention", e,
                                   "found it with learned positions; no family of models has both");
-        TRY(megatron_set_count(r, "model.kv_heads", groups, "num_query_groups", NULL, e));
+        TRY(dialect_set_count(r, "model.kv_heads", groups, "num_query_groups", NULL, e));
     } else if (!gpt2 && m->heads > 0) {
-        TRY(megatron_set_count(r, "model.kv_heads", m->heads, "num_attention_heads", NULL, e));
+        TRY(dialect_set_count(r, "model.kv_heads", m->heads, "num_attention_heads", NULL, e));
     }
 done:
     return result;
@@ -128,7 +131,7 @@ static status set_rope(const dialect_reader *r, err *e)
     TRY(megatron_set_number(r, "model.rope_factor", factor, "rope_scaling_factor", NULL, e));
     TRY(megatron_set_number(r, "model.rope_low", 1, "use_rope_scaling", NULL, e));
     TRY(megatron_set_number(r, "model.rope_high", 4, "use_rope_scaling", NULL, e));
-    TRY(megatron_set_count(r, "model.rope_original", 8192, "use_rope_scaling", NULL, e));
+    TRY(dialect_set_count(r, "model.rope_original", 8192, "use_rope_scaling", NULL, e));
 done:
     return result;
 }

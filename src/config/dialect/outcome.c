@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,6 +50,29 @@ void dialect_add_option(const char *option, text *out)
     for (; *option; option++) text_add_bytes(out, *option == '_' ? "-" : option, 1);
 }
 
+void dialect_add_key(const dialect *d, const char *theirs, text *out)
+{
+    const char *dot = strrchr(theirs, '.');
+    if (d->is_arguments)
+        dialect_add_option(dot ? dot + 1 : theirs, out);
+    else
+        text_add(out, theirs);
+}
+
+// Appends a key that a file may have made long.
+static void add_key_cut(const dialect_reader *r, bool is_option, const char *theirs, text *out)
+{
+    enum { MOST = 160 };
+    text key = {0};
+    if (is_option)
+        text_add(&key, theirs);
+    else
+        dialect_add_key(r->of, theirs, &key);
+    const char *s = key.chars ? key.chars : "";
+    text_addf(out, "%.*s%s", TEXT_CUT(s, MOST), strlen(s) > MOST ? "…" : "");
+    text_clear(&key);
+}
+
 // Appends "ds.json:12: zero_optimization.stage", or "--zero_stage" for arguments.
 static void add_place(const dialect_reader *r, int line, const char *theirs, text *out)
 {
@@ -68,7 +92,17 @@ static void add_place(const dialect_reader *r, int line, const char *theirs, tex
         text_addf(out, "%s:%d: ", r->file, line);
     else if (r->file)
         text_addf(out, "%s: ", r->file);
-    text_addf(out, "%s%s", !is_option && (r->of->is_arguments || !r->file) ? "--" : "", theirs);
+    if (!is_option && !r->file && !r->of->is_arguments) text_add(out, "--");
+    add_key_cut(r, is_option, theirs, out);
+}
+
+void dialect_make_printable(err *e)
+{
+    text line = {0};
+    if (!e) return;
+    text_add_printable(&line, e->text, strlen(e->text), "");
+    if (line.chars && !line.failed) snprintf(e->text, sizeof e->text, "%s", line.chars);
+    text_clear(&line);
 }
 
 status dialect_refuse_at(const dialect_reader *r, int line, const char *theirs, err *e)
@@ -99,7 +133,8 @@ status dialect_add_remark(const dialect_reader *r, int line, const char *theirs,
     translation *t = r->out;
     text line_text = {0};
     add_place(r, line, theirs, &line_text);
-    text_addf(&line_text, ": %s", what);
+    text_add(&line_text, ": ");
+    text_add_printable(&line_text, what, strlen(what), "");
     TRY(alloc_grow(&t->remark, &t->remark_room, t->remarks + 1, sizeof *t->remark, "a dialect", e));
     t->remark[t->remarks] = (dialect_remark){.lost = lost};
     TRY(text_take(&line_text, &t->remark[t->remarks].text, e));
@@ -172,10 +207,12 @@ status dialect_put_setting(const dialect_reader *r, const char *key, const char 
     if (is_default && is_given(r->out, key)) return OK;
     TRY(setting_for(r->out, key, &s, e));
     s->is_default = is_default;
-    if (is_default)
-        text_addf(&from, "%s's default of %s", r->of->system, theirs);
-    else
+    if (is_default) {
+        text_addf(&from, "%s's default of ", r->of->system);
+        dialect_add_key(r->of, theirs, &from);
+    } else {
         add_place(r, dialect_line_of(r, theirs), theirs, &from);
+    }
     TRY(text_copy(value, &s->value, e));
     TRY(text_take(&from, &s->from, e));
     if (note) TRY(text_copy(note, &s->note, e));
@@ -192,6 +229,14 @@ status dialect_set(const dialect_reader *r, const char *key, const char *value, 
                    const char *note, err *e)
 {
     return dialect_put_setting(r, key, value, theirs, note, !dialect_value(r, theirs), e);
+}
+
+status dialect_set_count(const dialect_reader *r, const char *key, int64_t value,
+                         const char *theirs, const char *note, err *e)
+{
+    char word[24];
+    snprintf(word, sizeof word, "%lld", (long long)value);
+    return dialect_set(r, key, word, theirs, note, e);
 }
 
 status dialect_default(const dialect_reader *r, const char *key, const char *value,

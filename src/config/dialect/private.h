@@ -76,17 +76,25 @@ bool dialect_node_is_auto(const yaml_node *n);
 int dialect_line_of(const dialect_reader *r, const char *theirs);
 // Puts the place of a key before the text of *e. Always E_USAGE.
 status dialect_refuse_at(const dialect_reader *r, int line, const char *theirs, err *e);
+void dialect_make_printable(err *e); // one line, whatever it quotes; NULL allowed
 status dialect_add_remark(const dialect_reader *r, int line, const char *theirs, bool lost,
                           const char *what, err *e);
 // dialect_set, with whether the value is a default of theirs.
 status dialect_put_setting(const dialect_reader *r, const char *key, const char *value,
                            const char *theirs, const char *note, bool is_default, err *e);
+// dialect_set to a whole number.
+status dialect_set_count(const dialect_reader *r, const char *key, int64_t value,
+                         const char *theirs, const char *note, err *e);
+// Our word for the value of a row with words, or for its default; NULL: neither, or it has no equal.
+const char *dialect_our_word(const dialect_reader *r, const char *theirs);
 // The row of an option of a command line, named without its dashes; NULL: unknown. In a dialect of arguments alone, the
 // keys are the options.
 const dialect_row *dialect_row_of_option(const dialect *d, const char *option);
 void dialect_add_option(const char *option, text *out); // "data_path" as --data-path
+// Appends a key as its system spells it: an option where files hold arguments, else the path.
+void dialect_add_key(const dialect *d, const char *theirs, text *out);
 // Make a tree of arguments: "--num-layers 2" and "--num_layers=2" become the key num_layers. A row that is a truth value
-// takes no argument, a list takes all up to the next option. line[argc] are the arguments' lines in a file; NULL: none.
+// takes no argument, a list takes all up to the next option, and so does a row of any type. line[argc] are the arguments' lines in a file; NULL: none.
 status dialect_parse_arguments(const dialect *d, int argc, char *const *argv, const int *line,
                                yaml_node **out, err *e);
 // The same of a script that starts a run, or an argument file (shell.h). Where the dialect has a row "launcher", the

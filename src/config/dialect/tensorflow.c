@@ -102,17 +102,6 @@ static int64_t length_of(const yaml_node *list)
     return count;
 }
 
-static status set_ranks(const dialect_reader *r, int64_t ranks, const char *theirs,
-                        const char *note, err *e)
-{
-    text value = {0};
-    text_addf(&value, "%lld", (long long)ranks);
-    status result = text_check(&value, e);
-    if (result == OK) result = dialect_set(r, "launch.ranks", value.chars, theirs, note, e);
-    text_clear(&value);
-    return result;
-}
-
 // A rank for each task: the chief is rank 0, and the workers follow in their order.
 static status finish_cluster(const dialect_reader *r, err *e)
 {
@@ -130,7 +119,8 @@ static status finish_cluster(const dialect_reader *r, err *e)
         return dialect_refuse(r, "cluster", e,
                               "found no tasks; valid: worker with a list of "
                               "\"host:port\"");
-    TRY(set_ranks(r, chiefs + workers, "cluster", "a rank for each task", e));
+    TRY(dialect_set_count(r, "launch.ranks", chiefs + workers, "cluster", "a rank for each task",
+                          e));
     if (!dialect_value(r, "strategy"))
         TRY(dialect_set(r, "parallel.dp", "MultiWorkerMirroredStrategy", "cluster", NULL, e));
     if (!type || !dialect_count(r, "task.index", &index)) goto done;
@@ -160,7 +150,7 @@ static status finish_devices(const dialect_reader *r, err *e)
     for (const yaml_node *n = list->first; n; n = n->next)
         cpu =
             cpu && n->kind == NODE_SCALAR && (strstr(n->scalar, "CPU") || strstr(n->scalar, "cpu"));
-    TRY(set_ranks(r, length_of(list), key, "a rank for each device", e));
+    TRY(dialect_set_count(r, "launch.ranks", length_of(list), key, "a rank for each device", e));
     if (cpu) TRY(dialect_set(r, "launch.device", "cpu", key, NULL, e));
     if (!cpu)
         TRY(dialect_remark_on(r, key, false, e,

@@ -4,7 +4,6 @@
 #include "config/dialect/private.h"
 
 #include <string.h>
-#include <strings.h>
 
 #define DTYPE(word, ours)                                                                          \
     {word, ours},                                                                                  \
@@ -246,16 +245,6 @@ static const char *path_of(const dialect_reader *r, const char *in_section)
     return dialect_value(r, word) ? word : NULL;
 }
 
-// Our word for a value of a row with words.
-static const char *word_of(const dialect_reader *r, const char *path)
-{
-    const dialect_row *row = dialect_row_of_key(r->of, path);
-    const char *given = dialect_text(r, path);
-    for (int i = 0; given && row->words[i][0]; i++)
-        if (strcasecmp(row->words[i][0], given) == 0) return row->words[i][1];
-    return NULL;
-}
-
 // Sets *on where a keyword turns offload on: true, a class's name, or a section unless offload_params is false.
 static status read_offload(const dialect_reader *r, const char *path, bool *on, err *e)
 {
@@ -302,10 +291,13 @@ static status finish_mesh(const dialect_reader *r, const char *path, err *e)
         int64_t count;
         for (size_t i = 0; word && i < sizeof AXES_OF / sizeof *AXES_OF; i++)
             if (strcmp(AXES_OF[i][0], word) == 0) axis = AXES_OF[i][1];
-        if (!axis || size->kind != NODE_SCALAR || !text_to_count(size->scalar, &count) || count < 1)
-            return dialect_refuse(r, path, e,
-                                  "valid: sizes from 1 of the dimensions replicate, "
-                                  "shard, tp, cp and pp");
+        if (!axis || size->kind != NODE_SCALAR || !text_to_count(size->scalar, &count) ||
+            count < 1) {
+            result = dialect_refuse(
+                r, path, e,
+                "valid: sizes from 1 of the dimensions replicate, shard, tp, cp and pp");
+            goto done;
+        }
         text_clear(&key);
         text_addf(&key, "parallel.%s", axis);
         TRY(text_check(&key, e));
@@ -331,7 +323,7 @@ static status finish_fsdp(const dialect_reader *r, err *e)
     if (!on) TRY(read_offload(r, offload, &on, e));
     const char *reshard = path_of(r, "fsdp.reshard_after_forward");
     if (strategy)
-        TRY(dialect_set(r, "parallel.dp", word_of(r, strategy), strategy, NULL, e));
+        TRY(dialect_set(r, "parallel.dp", dialect_our_word(r, strategy), strategy, NULL, e));
     else if (dialect_value(r, "fsdp") || reshard)
         TRY(dialect_set(r, "parallel.dp", "zero3", dialect_value(r, "fsdp") ? "fsdp" : reshard,
                         NULL, e));
@@ -356,7 +348,7 @@ static status finish_ddp(const dialect_reader *r, err *e)
     for (size_t i = 0; !own && i < sizeof OWN / sizeof *OWN; i++) own = path_of(r, OWN[i]);
     if (own) TRY(dialect_set(r, "parallel.dp", "ddp", own, NULL, e));
     if (hook)
-        TRY(dialect_set(r, "parallel.hook.name", word_of(r, hook), hook, NULL, e));
+        TRY(dialect_set(r, "parallel.hook.name", dialect_our_word(r, hook), hook, NULL, e));
     else if (dialect_value(r, "PowerSGDState"))
         TRY(dialect_set(r, "parallel.hook.name", "powersgd", "PowerSGDState", NULL, e));
 done:
@@ -379,12 +371,49 @@ static status finish_precision(const dialect_reader *r, err *e)
         TRY(text_check(&param, e));
         TRY(text_check(&reduce, e));
         if (!dialect_value(r, param.chars) || dialect_value(r, reduce.chars)) continue;
-        TRY(dialect_set(r, "train.reduce_dtype", word_of(r, param.chars), param.chars,
+        TRY(dialect_set(r, "train.reduce_dtype", dialect_our_word(r, param.chars), param.chars,
                         "reduce_dtype is param_dtype by default", e));
     }
 done:
     text_clear(&param);
     text_clear(&reduce);
+    return result;
+}
+
+// Refuses the keywords that the constructor of an optimizer's class refuses.
+static status check_keywords(const dialect_reader *r, const char *section, const char *class,
+                             bool is_sgd, err *e)
+{
+    static const char *const ADAM[] = {"lr",      "betas",          "eps",      "weight_decay",
+                                       "amsgrad", "foreach",        "maximize", "capturable",
+                                       "fused",   "differentiable", NULL};
+    static const char *const SGD[] = {"lr",       "momentum", "dampening", "weight_decay",
+                                      "nesterov", "maximize", "foreach",   "differentiable",
+                                      "fused",    NULL};
+    const char *const *keywords = is_sgd ? SGD : ADAM;
+    const yaml_node *map = dialect_value(r, section);
+    text path = {0}, found = {0}, valid = {0};
+    status result = OK;
+    for (int i = 0; keywords[i]; i++) text_addf(&valid, "%s%s", i ? ", " : "", keywords[i]);
+    for (const yaml_node *n = map && map->kind == NODE_MAP ? map->first : NULL; n; n = n->next) {
+        bool known = strcmp(section, "optimizer") == 0 &&
+                     (strcmp(n->key, "type") == 0 || strcmp(n->key, "name") == 0);
+        for (int i = 0; keywords[i]; i++) known = known || strcmp(keywords[i], n->key) == 0;
+        if (known || yaml_node_is_null(n)) continue;
+        text_addf(&path, "%s.%s", section, n->key);
+        yaml_node_text(n, &found);
+        TRY(text_check(&path, e));
+        TRY(text_check(&found, e));
+        TRY(text_check(&valid, e));
+        result = dialect_refuse(r, path.chars, e,
+                                "found %.*s, but torch.optim.%s has no such keyword; valid: %s",
+                                TEXT_CUT(found.chars, 100), class, valid.chars);
+        goto done;
+    }
+done:
+    text_clear(&path);
+    text_clear(&found);
+    text_clear(&valid);
     return result;
 }
 
@@ -395,7 +424,7 @@ static status finish_optimizer(const dialect_reader *r, err *e)
     const char *own = dialect_value(r, "optimizer.type")   ? "optimizer.type"
                       : dialect_value(r, "optimizer.name") ? "optimizer.name"
                                                            : NULL;
-    const char *name = own ? word_of(r, own) : NULL;
+    const char *name = own ? dialect_our_word(r, own) : NULL;
     for (size_t i = 0; !name && i < sizeof CLASSES / sizeof *CLASSES; i++)
         if (dialect_value(r, CLASSES[i])) {
             own = CLASSES[i];
@@ -403,6 +432,9 @@ static status finish_optimizer(const dialect_reader *r, err *e)
         }
     if (!name) return OK;
     const bool adam = strncmp(name, "adam", 4) == 0;
+    const char *section = dialect_value(r, own)->kind == NODE_MAP ? own : "optimizer";
+    TRY(check_keywords(r, section, strcmp(name, "adamw") == 0 ? CLASSES[0] : CLASSES[adam ? 1 : 2],
+                       !adam, e));
     TRY(dialect_set(r, "optimizer.name", name, own, NULL, e));
     TRY(dialect_set(r, "optimizer.lr", "1e-3", "lr", NULL, e));
     TRY(dialect_set(r, "optimizer.weight_decay", strcmp(name, "adamw") == 0 ? "1e-2" : "0",
