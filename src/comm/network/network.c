@@ -49,10 +49,12 @@ static status network_issue(comm *c, const comm_call *call, device_stream *on, e
 }
 
 status network_run_now(comm *c, const comm_call *call, const comm_signature *whole, uint64_t what,
-                       err *e)
+                       comm_arrival *arrival, err *e)
 {
     network_call x = network_call_of(network_of(c), NETWORK_ON_STREAM, call, whole);
     x.what = what;
+    x.call.visit = NULL;
+    x.arrival = arrival;
     return network_run_collective(&x, e);
 }
 
@@ -175,6 +177,7 @@ static void rank_leave(network_rank *own)
     pthread_mutex_destroy(&own->lock);
     pthread_cond_destroy(&own->changed);
     free(own->lost);
+    free(own->transit);
     free(own);
 }
 
@@ -240,6 +243,7 @@ static status rank_open(const network_transport *transport, const comm_options *
     pthread_cond_init(&own->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     TRY(alloc_zeroed(&own->lost, (size_t)o->size, sizeof *own->lost, "a communicator", e));
+    TRY(alloc_zeroed(&own->transit, (size_t)o->size, sizeof *own->transit, "a communicator", e));
     TRY(transport->open(own, o, e));
     *out = own;
 done:
