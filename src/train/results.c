@@ -127,7 +127,7 @@ static uint64_t first_row(const trainer *t)
 
 status run_load_step(trainer *t, const schedule_instr *x, err *e)
 {
-    (void)x, (void)e;
+    (void)e;
     const trainer_results *r = t->results;
     *r->host = (kernel_step){.step = r->steps_done,
                              .first_row = first_row(t),
@@ -137,6 +137,7 @@ status run_load_step(trainer *t, const schedule_instr *x, err *e)
     for (int i = 0; i < t->o.groups.count; i++)
         groups_behind(r->host)[i] = group_numbers(t, &t->o.groups.items[i]);
     trainer_order(t, STREAM_COPY, STREAM_COMPUTE); // the batches
+    trainer_span_begin(t, x);
     trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), r->step, r->host, step_bytes(t));
     return OK;
 }
@@ -171,10 +172,10 @@ status results_read_sums(trainer *t, int first, int count, err *e)
 status run_clip_grad_norm(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    (void)x;
     // The loss is summed on the compute stream, the squares of gradients on the communication
     // stream.
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
+    trainer_span_begin(t, x);
     TRY(clip_agree(trainer_group(t, GROUP_AGREE), trainer_stream(t, STREAM_COMM), t->results->step,
                    t->o.clip_grad_norm, e));
     if (plan_updates_on_host(t->plan)) results_copy_agreed(t); // updates on the host read it there
