@@ -41,8 +41,9 @@ static void print_steps(int rank, const spans *s)
         int64_t sum = 0;
         if (!spans_read_step(s, n, &x)) continue;
         for (int p = 0; p < SPANS_PHASES; p++) sum += x.phase_ns[p];
-        printf("%d step %" PRIu64 " %s spans=%u us=%" PRId64, rank, x.step,
-               sum == x.duration_ns ? "whole" : "broken", x.spans, x.duration_ns / 1000);
+        printf("%d step %" PRIu64 " %s spans=%u begin_us=%" PRId64 " us=%" PRId64, rank, x.step,
+               sum == x.duration_ns ? "whole" : "broken", x.spans, x.begin_ns / 1000,
+               x.duration_ns / 1000);
         for (int p = 0; p < SPANS_PHASES; p++)
             printf(" %s=%" PRId64, spans_phase_word((spans_phase)p), x.phase_ns[p] / 1000);
         printf(" gap=%" PRId64 " waited=%" PRId64 " for=%d row=%d loss=%.6g\n", x.gap_ns / 1000,
@@ -56,8 +57,9 @@ static void print_spans(int rank, const spans *s)
     uint64_t from = 0;
     const size_t count = spans_read(s, &from, got, sizeof got / sizeof *got);
     for (size_t i = 0; i < count; i++)
-        printf("%d span row=%u step=%u pair=%u last=%d us=%" PRId64 "\n", rank, got[i].row,
-               got[i].step, got[i].peer_span, got[i].last, got[i].duration_ns / 1000);
+        printf("%d span row=%u step=%u pair=%u last=%d begin_us=%" PRId64 " us=%" PRId64 "\n", rank, got[i].row,
+               got[i].step, got[i].peer_span, got[i].last, got[i].begin_ns / 1000,
+               got[i].duration_ns / 1000);
 }
 
 int main(int argc, char **argv)
