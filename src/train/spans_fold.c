@@ -38,15 +38,18 @@ static void find_last(const trainer *t, const schedule_call *call, comm_visit *v
     visit->last = knows ? c->ops->rank_of(c, visit->last) : -1;
 }
 
-// A message runs as long as its instruction. A call without stamps did not run, or in a pass.
+// A message runs as long as its instruction, and so do the sums of a step. Another call without stamps did not run, or in
+// a pass.
 static void add_call(const trainer *t, int i, int k, span *x)
 {
     const trainer_spans *s = t->spans;
     const spans_instr *own = &s->instr[i];
     const int number = own->first_call + k;
     const int64_t *stamp = spans_call_stamps(t, number);
-    if (!stamp[0] && !own->messages) return;
-    if (!own->messages) {
+    const bool is_whole =
+        own->messages || t->schedule.call[t->schedule.instr[i].first_call + k].array == IN_SUMS;
+    if (!stamp[0] && !is_whole) return;
+    if (!is_whole) {
         x->begin_ns = stamp[0];
         x->duration_ns = stamp[1] > stamp[0] ? stamp[1] - stamp[0] : 0;
     }

@@ -30,9 +30,11 @@ static const schedule_call *calls_of(const trainer *t, const schedule_instr *x)
     return t->pass.list->call + x->first_call;
 }
 
-static calls_run run_of(const trainer *t, const schedule_instr *x)
+static calls_run run_of(trainer *t, const schedule_instr *x)
 {
-    return (calls_run){.groups = groups_comms(t->groups),
+    return (calls_run){.spans = trainer_spans_of_calls(t),
+                       .first = calls_of(t, x),
+                       .groups = groups_comms(t->groups),
                        .compressor = t->compressor,
                        .on = trainer_stream(t, instr_row_of(x->kind)->stream),
                        .bucket = x->index,
