@@ -43,7 +43,9 @@ typedef enum comm_call_kind {
 } comm_call_kind;
 
 // What a call met. The communicator adds to it when the stream runs the call; who asks clears it before that, and reads
-// it after a sync. Times are those of the host that waits.
+// it after a sync. Ranks of a collective wait for the last one that comes to it, and a receive for its message. What is
+// made of messages (compose.h) charges each wait to the peer of the message, which may itself have waited. Over a network
+// sends charge nobody: their time is that of their bytes. p2p and nccl, whose streams are the device's, tell nothing.
 typedef struct comm_visit {
     int64_t
         waited_ns; // until the last rank had come (a receive: until its message was there); summed where a call is made of several

@@ -426,6 +426,8 @@ static void log_failure(const session_run *r, const err *why)
     if (open_log(r, &l, NULL) == OK && log_event(l, &failure, NULL) == OK)
         (void)log_event(l, &end, NULL);
     log_close(l);
+    const event_sink *s = &r->failure_sink;
+    if (s->take && s->take(s->arg, &failure, NULL) == OK) (void)s->take(s->arg, &end, NULL);
 }
 
 status session_run_end(session_run *r, status result, err *e)
