@@ -249,8 +249,8 @@ void trainer_span_arrive(trainer *t, const schedule_instr *x)
 {
     trainer_spans *s = t->spans;
     if (!s->runs) return;
-    show_running(t, t->pass.next);
     stamp(t, x, STAMP_ARRIVE);
+    show_running(t, t->pass.next);
     if (!instr_row_of(x->kind)->computes) return;
     const trainer_call_spans calls = trainer_spans_of_calls(t);
     s->pass = (comm_timed){.stamp = calls.stamp, .visit = calls.visit, .calls = x->calls};

@@ -158,6 +158,7 @@ static void look_at_place(const trainer *t, int place, int *next, int64_t now, s
     } else if (now < stamp[STAMP_BEGIN]) {
         end_at(m, stamp[STAMP_BEGIN]);
         m->waits = m->waits || place == STREAM_COMPUTE;
+        if (s->instr[i].phase == PHASE_INPUT) m->runs[PHASE_INPUT] = true; // for the loader
     } else {
         end_at(m, stamp[STAMP_END]);
         m->runs[s->instr[i].phase] = true;
