@@ -62,7 +62,7 @@ static void values_are_refused(void **state)
         {SMALL, "--observe.prometheus|localhost", "--observe.prometheus: found localhost" PORTS},
         {SMALL, "--observe.prometheus|:9400", "--observe.prometheus: found :9400" PORTS},
         {SMALL, "--observe.csv|maybe", "--observe.csv: found maybe; valid: false, true"},
-        {SMALL, "--observe.csvs|true", "--observe.csvs: unknown key; did you mean observe.csv?"},
+        {SMALL, "--observe.csvs|true", "--observe.csvs: unknown option; did you mean observe.csv?"},
     };
     ASSERT_ALL_REFUSED(all);
 }
