@@ -7,6 +7,7 @@
 #include "base/event.h"
 #include "data/tokenizer/tokenizer.h"
 #include "monitor/log.h"
+#include "session/exporter.h"
 #include "session/join.h"
 
 // ---- The starting process
@@ -35,8 +36,9 @@ typedef struct session_run {
     bool own_terminal;             // launch_options
     bool measures_mfu;             // ranks measure the matmul peak now and then
     event_sinks sinks;             // take rank 0's events after log.jsonl; rank 0 closes them
-    int log_copy;  // a descriptor to which each line of log.jsonl goes, too; 0: none
-    bool *has_log; // shared with the ranks: rank 0 has begun log.jsonl
+    int log_copy;              // a descriptor to which each line of log.jsonl goes, too; 0: none
+    bool *has_log;             // shared with the ranks: rank 0 has begun log.jsonl
+    session_exporter exporter; // of this host, while ranks run
 
     // Of session_run_claim; zero where rank 0 claims the folder with its first step or checkpoint.
     session_checkpoint resume; // the run resumes from it
@@ -92,9 +94,9 @@ typedef struct session_rank {
 
     // Of rank 0
     event_sinks sinks; // none before the log has begun
-    log_file *log;
-    bool owns_folder; // the files of an earlier run in train.out were moved away
-    bool has_eval;    // eval_loss is an evaluation before the log was begun
+    event_sinks files; // those of `sinks` that write into the run's folder; the log is the first
+    bool owns_folder;  // the files of an earlier run in train.out were moved away
+    bool has_eval;     // eval_loss is an evaluation before the log was begun
     double eval_loss;
 
     double matmul_rate; // FLOP/s of this rank's device, the largest measured; 0: not measured yet
