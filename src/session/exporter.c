@@ -45,7 +45,7 @@ static void read_boot(char out[64])
 }
 
 // Signals for the group of the starting process are not for it.
-static _Noreturn void export_metrics(const job *j, int alive, int report)
+static _Noreturn void export_metrics(const job *j, bool of_run, int alive, int report)
 {
     exporter *x = NULL;
     exporter_report told = {.why = {.code = OK}};
@@ -57,6 +57,7 @@ static _Noreturn void export_metrics(const job *j, int alive, int report)
     read_boot(boot);
     const exporter_options o = {.metrics = {.folder = j->train.out,
                                             .boot = *boot ? boot : NULL,
+                                            .of_run = of_run,
                                             .job_id = getenv("SLURM_JOB_ID")},
                                 .address = j->observe.prometheus,
                                 .textfile = j->observe.textfile};
@@ -84,7 +85,7 @@ static status read_report(int from, session_exporter *out, err *e)
     return OK;
 }
 
-status session_exporter_start(const job *j, session_exporter *out, err *e)
+status session_exporter_start(const job *j, bool of_run, session_exporter *out, err *e)
 {
     int alive[2], report[2];
     *out = (session_exporter){.alive = -1};
@@ -100,7 +101,7 @@ status session_exporter_start(const job *j, session_exporter *out, err *e)
     if (out->pid == 0) {
         close(alive[1]);
         close(report[0]);
-        export_metrics(j, alive[0], report[1]);
+        export_metrics(j, of_run, alive[0], report[1]);
     }
     close(alive[0]);
     close(report[1]);

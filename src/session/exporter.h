@@ -19,8 +19,9 @@ typedef struct session_exporter {
     char address[SESSION_ADDRESS_BYTES]; // where it serves, "127.0.0.1:9400"; "": nowhere
 } session_exporter;
 
-// Starts it where the job asks for it. E_IO and E_USAGE name the key.
-status session_exporter_start(const job *j, session_exporter *out, err *e);
+// Starts it where the job asks for it. `of_run`: it also exports what is of the whole run, as that of rank 0's host does.
+// E_IO and E_USAGE name the address or the file.
+status session_exporter_start(const job *j, bool of_run, session_exporter *out, err *e);
 // Returns when it has written its file a last time.
 void session_exporter_stop(session_exporter *x);
 

@@ -347,7 +347,8 @@ status session_run_ranks(session_run *r, err *e)
         mmap(NULL, sizeof *r->has_log, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) FAIL(E_MEMORY, "the ranks of a run: out of memory");
     r->has_log = shared;
-    if (r->trains && is_first_here(r)) TRY(session_exporter_start(j, &r->exporter, e));
+    if (r->trains && is_first_here(r))
+        TRY(session_exporter_start(j, !join_follows(&r->join), &r->exporter, e));
     TRY(join_run(&r->join, &o, run_rank, r, e));
 done:
     session_exporter_stop(&r->exporter);

@@ -69,9 +69,10 @@ typedef struct metrics metrics;
 
 typedef struct metrics_options {
     const char *folder; // of the run; it need not exist yet. Borrowed.
-    // The ranks of the machine with this boot id, and what is of the whole run where rank 0 is among them. Two hosts that
-    // see one folder then export each rank once. NULL: all ranks. Borrowed.
+    // The ranks of the machine with this boot id alone, so that two hosts that see one folder export each rank once. NULL:
+    // all ranks. Borrowed.
     const char *boot;
+    bool of_run; // also what is of the whole run: step, loss, …; one exporter of a run does
     const char *job_id; // of the scheduler, for NCCL Inspector's label; NULL: unknown. Borrowed.
 } metrics_options;
 

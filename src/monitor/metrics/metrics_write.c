@@ -252,7 +252,7 @@ void metrics_write(const metrics *m, text *out)
 {
     metrics_writer w = {.m = m, .out = out, .metric = -1};
     if (!m->view) return;
-    if (metrics_has_rank(m, 0)) {
+    if (m->o.of_run) {
         write_info(&w);
         write_running(&w);
         write_steps(&w);
