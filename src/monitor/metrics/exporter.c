@@ -4,17 +4,23 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "monitor/metrics/devices.h"
 #include "net/http.h"
+#include "net/socket.h"
 
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { TURN_MS = 100 };
-static const int64_t LOOK_NS = INT64_C(1000000000), WRITE_NS = INT64_C(15) * 1000000000;
+enum { TURN_MS = 100, DCGM_PORT = 9400 };
+static const char NVML[] = "libnvidia-ml.so.1";
+static const int64_t LOOK_NS = INT64_C(1000000000), WRITE_NS = INT64_C(15) * 1000000000,
+                     DCGM_NS = INT64_C(200000000);
 
 struct exporter {
     exporter_options o;
+    metrics_devices *devices; // NULL: none, or dcgm-exporter has them
     metrics *metrics;
     http_server *server; // NULL: nothing is served
     int alive;
@@ -69,14 +75,39 @@ static void take_turn(void *arg)
     if (now - x->written_ns >= WRITE_NS) (void)write_textfile(x, NULL);
 }
 
+// Whatever listens on its port on this host counts as dcgm-exporter, but the exporter itself does not.
+static bool has_dcgm_exporter(const exporter *x)
+{
+    net_address a;
+    int fd = -1;
+    if (x->server && http_port(x->server) == DCGM_PORT) return false;
+    if (net_address_resolve("127.0.0.1", DCGM_PORT, &a, NULL) != OK) return false;
+    if (net_connect(&a, clock_ns() + DCGM_NS, &fd, NULL) != OK) return false;
+    close(fd);
+    return true;
+}
+
+static status open_devices(exporter *x, err *e)
+{
+    status result = OK;
+    TRY(metrics_devices_open(NVML, &x->devices, e));
+    if (!x->devices || !has_dcgm_exporter(x)) goto done;
+    metrics_devices_close(x->devices);
+    x->devices = NULL;
+done:
+    return result;
+}
+
 status exporter_open(const exporter_options *o, exporter **out, err *e)
 {
     status result = OK;
     exporter *x = NULL;
     TRY(alloc_zeroed(&x, 1, sizeof *x, "the exporter of metrics", e));
     x->o = *o;
-    TRY(metrics_open(&o->metrics, &x->metrics, e));
     if (o->address) TRY(http_open(o->address, answer, x, &x->server, e));
+    TRY(open_devices(x, e));
+    x->o.metrics.devices = x->devices;
+    TRY(metrics_open(&x->o.metrics, &x->metrics, e));
     TRY(write_textfile(x, e));
     *out = x;
     x = NULL;
@@ -109,5 +140,6 @@ void exporter_close(exporter *x)
     if (!x) return;
     http_close(x->server);
     metrics_close(x->metrics);
+    metrics_devices_close(x->devices);
     free(x);
 }

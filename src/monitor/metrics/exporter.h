@@ -1,6 +1,6 @@
 // exporter.h -- exports the metrics of a run while it goes: to Prometheus over HTTP, and into a file for node_exporter's
 // textfile collector. session/ runs it in a process of its own, beside the ranks of a host; it reads the run's folder, so
-// no rank does anything for it.
+// no rank does anything for it. It also exports the GPUs of the host, where no dcgm-exporter does.
 #ifndef TRIREME_MONITOR_METRICS_EXPORTER_H
 #define TRIREME_MONITOR_METRICS_EXPORTER_H
 

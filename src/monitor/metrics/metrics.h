@@ -8,8 +8,8 @@
 
 #include "base/text.h"
 
-// Every metric: its name, its type, and its help. NCCL Inspector's names and labels are those of its own exporter, so that
-// dashboards that are made for it show runs of Trireme.
+// Every metric: its name, its type, and its help. The names and labels of NCCL Inspector and of dcgm-exporter are theirs, so that
+// dashboards that are made for them show runs of Trireme.
 #define METRIC_LIST(METRIC)                                                                        \
     METRIC(RUN_INFO, "trireme_run_info", GAUGE, "What the run trains; the value is 1.")            \
     METRIC(RUNNING, "trireme_running", GAUGE, "Whether a rank of the run on this host runs.")      \
@@ -48,7 +48,18 @@
     METRIC(MESSAGE_BANDWIDTH, "nccl_p2p_bus_bandwidth_gbs", GAUGE,                                 \
            "Bandwidth of messages after both ranks have come, in GB/s.")                           \
     METRIC(MESSAGE_TIME, "nccl_p2p_exec_time_microseconds", GAUGE,                                 \
-           "Mean duration of messages, waits included.")
+           "Mean duration of messages, waits included.")                                           \
+    METRIC(GPU_SM_CLOCK, "DCGM_FI_DEV_SM_CLOCK", GAUGE, "SM clock frequency (in MHz).")            \
+    METRIC(GPU_MEM_CLOCK, "DCGM_FI_DEV_MEM_CLOCK", GAUGE, "Memory clock frequency (in MHz).")      \
+    METRIC(GPU_TEMP, "DCGM_FI_DEV_GPU_TEMP", GAUGE, "GPU temperature (in C).")                     \
+    METRIC(GPU_POWER, "DCGM_FI_DEV_POWER_USAGE", GAUGE, "Power draw (in W).")                      \
+    METRIC(GPU_ENERGY, "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", COUNTER,                            \
+           "Energy since boot (in mJ).")                                                           \
+    METRIC(GPU_REPLAYS, "DCGM_FI_DEV_PCIE_REPLAY_COUNTER", COUNTER, "PCIe retries.")               \
+    METRIC(GPU_UTIL, "DCGM_FI_DEV_GPU_UTIL", GAUGE, "GPU utilization (in %).")                     \
+    METRIC(GPU_MEM_UTIL, "DCGM_FI_DEV_MEM_COPY_UTIL", GAUGE, "Memory utilization (in %).")         \
+    METRIC(GPU_FREE, "DCGM_FI_DEV_FB_FREE", GAUGE, "Framebuffer memory free (in MiB).")            \
+    METRIC(GPU_USED, "DCGM_FI_DEV_FB_USED", GAUGE, "Framebuffer memory used (in MiB).")
 #define METRIC_ENUMERATOR(NAME, name, type, help) METRIC_##NAME,
 typedef enum metric { METRIC_LIST(METRIC_ENUMERATOR) METRICS } metric;
 #undef METRIC_ENUMERATOR
@@ -66,6 +77,7 @@ typedef struct metric_row {
 const metric_row *metric_row_of(metric m);
 
 typedef struct metrics metrics;
+typedef struct metrics_devices metrics_devices;
 
 typedef struct metrics_options {
     const char *folder; // of the run; it need not exist yet. Borrowed.
@@ -73,6 +85,7 @@ typedef struct metrics_options {
     // all ranks. Borrowed.
     const char *boot;
     bool of_run; // also what is of the whole run: step, loss, …; one exporter of a run does
+    const metrics_devices *devices; // the GPUs of this host (devices.h); NULL: none
     const char *job_id; // of the scheduler, for NCCL Inspector's label; NULL: unknown. Borrowed.
 } metrics_options;
 

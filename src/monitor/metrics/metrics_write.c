@@ -1,5 +1,6 @@
 // metrics_write.c -- writes the metrics of a run in Prometheus's text format (metrics.h). All samples of a metric stand
 // together, so it walks metric by metric, and in each rank by rank.
+#include "monitor/metrics/devices.h"
 #include "monitor/metrics/metrics_private.h"
 
 #include <math.h>
@@ -248,9 +249,25 @@ static void write_ranks(metrics_writer *w)
         }
 }
 
+static void write_devices(metrics_writer *w)
+{
+    const metrics_devices *d = w->m->o.devices;
+    for (int m = METRIC_GPU_SM_CLOCK; m <= METRIC_GPU_USED; m++)
+        for (int gpu = 0; gpu < metrics_devices_count(d); gpu++) {
+            text labels = {0};
+            const double value = metrics_devices_value(d, gpu, (metric)m);
+            if (isnan(value)) continue;
+            metrics_devices_label(d, gpu, &labels);
+            if (labels.failed) text_fail(w->out);
+            metrics_add(w, (metric)m, "", labels.chars, value);
+            text_clear(&labels);
+        }
+}
+
 void metrics_write(const metrics *m, text *out)
 {
     metrics_writer w = {.m = m, .out = out, .metric = -1};
+    write_devices(&w);
     if (!m->view) return;
     if (m->o.of_run) {
         write_info(&w);

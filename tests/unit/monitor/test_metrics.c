@@ -1,5 +1,6 @@
 // test_metrics.c -- the metrics of a made-up run in Prometheus's format, compared with a golden text that promtool accepts;
 // which ranks an exporter exports, how much it exports, what it sums, and that dashboards name no metric that is not there.
+#include "monitor/metrics/devices.h"
 #include "monitor/metrics/exporter.h"
 #include "monitor/run_view.h"
 
@@ -215,6 +216,41 @@ static void a_run_is_followed(void **state)
     metrics_close(m);
 }
 
+// ---- GPUs
+
+static void gpus_have_the_names_of_dcgm(void **state)
+{
+    (void)state;
+    metrics_devices *d = NULL;
+    metrics *m = NULL;
+    char host[65] = "";
+    text sample = {0};
+    assert_int_equal(metrics_devices_open("libno-such-nvml.so.1", &d, NULL), OK);
+    assert_null(d);
+    assert_int_equal(metrics_devices_open(NVML_STAND_IN, &d, NULL), OK);
+    assert_int_equal(metrics_devices_count(d), 2);
+    const metrics_options o = {.folder = "none", .devices = d};
+    assert_int_equal(metrics_open(&o, &m, NULL), OK);
+    text t = text_of(m);
+    (void)gethostname(host, sizeof host - 1);
+    text_addf(&sample,
+              "# TYPE DCGM_FI_DEV_POWER_USAGE gauge\n"
+              "DCGM_FI_DEV_POWER_USAGE{run=\"none\",gpu=\"0\",UUID=\"GPU-0\","
+              "pci_bus_id=\"00000000:01:00.0\",device=\"nvidia0\","
+              "modelName=\"NVIDIA \\\"Stand-In\\\"\",Hostname=\"%s\"} 350.5\n#",
+              host);
+    assert_non_null(strstr(t.chars, sample.chars)); // the second GPU does not say its power
+    assert_int_equal(count_samples(&t, "gpu=\"0\""), 10);
+    assert_int_equal(count_samples(&t, "gpu=\"1\""), 9);
+    const char *const used = strstr(t.chars, "DCGM_FI_DEV_FB_USED{run=\"none\",gpu=\"1\"");
+    assert_non_null(used);
+    assert_true(strtod(strstr(used, "} ") + 2, NULL) == 41);
+    text_clear(&sample);
+    text_clear(&t);
+    metrics_close(m);
+    metrics_devices_close(d);
+}
+
 // ---- The exporter
 
 static void a_file_is_written_and_replaced(void **state)
@@ -301,6 +337,7 @@ int main(void)
         cmocka_unit_test(a_rank_has_at_most_200_series),
         cmocka_unit_test(an_exporter_has_the_ranks_of_its_machine),
         cmocka_unit_test(a_run_is_followed),
+        cmocka_unit_test(gpus_have_the_names_of_dcgm),
         cmocka_unit_test(a_file_is_written_and_replaced),
         cmocka_unit_test(dashboards_use_what_is_exported),
     };
