@@ -2,6 +2,7 @@
 #define _GNU_SOURCE // pipe2, close_range
 #include "session/exporter.h"
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "monitor/metrics/csv.h"
 #include "monitor/metrics/exporter.h"
@@ -9,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,8 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+enum { AGAIN_MS = 20, PORT_MS = 1000 };
 
 // What the exporter tells the starting process when it listens, or cannot.
 typedef struct exporter_report {
@@ -44,6 +48,15 @@ static void read_boot(char out[64])
     if (f) fclose(f);
 }
 
+// The exporter of a round before, whose ranks were killed, may still have the port for a moment.
+static status open_in_time(const exporter_options *o, exporter **out, err *e)
+{
+    const int64_t end = clock_ns() + (int64_t)PORT_MS * 1000000;
+    status got;
+    while ((got = exporter_open(o, out, e)) == E_IO && clock_ns() < end) poll(NULL, 0, AGAIN_MS);
+    return got;
+}
+
 // Signals for the group of the starting process are not for it.
 static _Noreturn void export_metrics(const job *j, bool of_run, int alive, int report)
 {
@@ -61,7 +74,7 @@ static _Noreturn void export_metrics(const job *j, bool of_run, int alive, int r
                                             .job_id = getenv("SLURM_JOB_ID")},
                                 .address = j->observe.prometheus,
                                 .textfile = j->observe.textfile};
-    told.why.code = exporter_open(&o, &x, &told.why);
+    told.why.code = open_in_time(&o, &x, &told.why);
     if (x) (void)snprintf(told.address, sizeof told.address, "%s", exporter_address(x));
     const bool is_told = write(report, &told, sizeof told) == (ssize_t)sizeof told;
     close(report);

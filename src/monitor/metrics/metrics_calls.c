@@ -31,7 +31,7 @@ void metrics_turn_window(metrics_rank *r, const spans *s, int64_t now_ns)
 typedef struct call_kind {
     const spans_row *row; // the first one of the kind
     double count, sum_ns, waited_ns, bytes;
-    char size[24];
+    char size[48];
 } call_kind;
 
 // Names of NCCL, and the share of a message's bytes that a link carries, as nccl-tests defines it.
@@ -58,7 +58,7 @@ static int find_call(const char *name)
 }
 
 // "134-135MB": the message has at least the first and less than the second number of units of a power of 1,000.
-static void name_size(uint64_t bytes, char out[24])
+static void name_size(uint64_t bytes, char out[48])
 {
     static const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
     uint64_t whole = bytes;
@@ -67,7 +67,7 @@ static void name_size(uint64_t bytes, char out[24])
         whole /= 1000;
         unit++;
     }
-    (void)snprintf(out, 24, "%llu-%llu%s", (unsigned long long)whole, (unsigned long long)whole + 1,
+    (void)snprintf(out, 48, "%llu-%llu%s", (unsigned long long)whole, (unsigned long long)whole + 1,
                    units[unit]);
 }
 
@@ -92,7 +92,7 @@ static int list_kinds(const metrics_rank *r, const spans *s, call_kind kinds[MOS
     int count = 0;
     for (uint32_t i = 0; i < r->rows; i++) {
         const spans_row *row = &s->rows[i];
-        char size[24];
+        char size[48];
         if (row->kind != SPANS_CALL || !row->count || find_call(row->name) < 0) continue;
         name_size(row->bytes, size);
         int k = 0;
@@ -112,12 +112,18 @@ typedef struct call_group {
     int ranks, hosts;
 } call_group;
 
+// A mesh that the log does not say, or that cannot be, is one rank.
 static mesh mesh_of(const run_view *v)
 {
-    int size[AXES];
+    int size[AXES] = {0};
+    int64_t ranks = 1;
     const json_t *axes = json_object_get(v->start, "mesh");
-    for (int a = 0; a < AXES; a++)
-        size[a] = (int)json_integer_value(json_object_get(axes, axis_name((axis)a)));
+    for (int a = 0; a < AXES; a++) {
+        const json_int_t given = json_integer_value(json_object_get(axes, axis_name((axis)a)));
+        if (given < 0 || given > MESH_RANKS / ranks) return mesh_of_sizes((int[AXES]){0});
+        size[a] = (int)given;
+        ranks *= given > 1 ? given : 1;
+    }
     return mesh_of_sizes(size);
 }
 
