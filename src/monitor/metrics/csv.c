@@ -14,23 +14,26 @@
 static const char HEADER[] = "step,loss,grad_norm,lr,tokens,seconds,tokens_per_s,mfu,skipped,"
                              "loss_scale,eval_loss\n";
 
+enum { DOUBLE = 17, FLOAT = 9 }; // digits
+
 typedef struct csv {
     char *path;
     int fd; // -1: the run has not begun
     uint64_t bytes;
     bool has_step;
     event_step step; // that is not written yet
+    bool has_eval;
     double eval_loss;
 } csv;
 
 // ---- Lines
 
-// An empty field: the number is not known.
-static void add_number(text *t, bool known, double value)
+// A number reads back to the same bits. An empty field: it is not known.
+static void add_number(text *t, bool known, double value, int digits)
 {
     text_add(t, ",");
     if (known && isfinite(value))
-        text_add_number(t, value);
+        text_addf(t, "%.*g", digits, value);
     else if (known)
         text_add(t, isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
 }
@@ -39,15 +42,16 @@ static void add_line(const csv *c, text *t)
 {
     const event_step *s = &c->step;
     text_addf(t, "%lld", (long long)s->step);
-    add_number(t, true, s->loss);
-    add_number(t, true, s->grad_norm);
-    add_number(t, true, s->lr);
+    add_number(t, true, s->loss, DOUBLE);
+    add_number(t, true, s->grad_norm, DOUBLE);
+    add_number(t, true, s->lr, DOUBLE);
     text_addf(t, ",%lld", (long long)s->tokens);
-    text_addf(t, ",%.9g,%.9g", (double)s->seconds, (double)s->tokens_per_s);
-    add_number(t, !isnan(s->mfu), (double)s->mfu);
+    add_number(t, true, (double)s->seconds, FLOAT);
+    add_number(t, true, (double)s->tokens_per_s, FLOAT);
+    add_number(t, !isnan(s->mfu), (double)s->mfu, FLOAT);
     text_addf(t, ",%d", s->skipped);
-    add_number(t, s->loss_scale > 0, s->loss_scale);
-    add_number(t, !isnan(c->eval_loss), c->eval_loss);
+    add_number(t, s->loss_scale > 0, s->loss_scale, DOUBLE);
+    add_number(t, c->has_eval, c->eval_loss, DOUBLE);
     text_add(t, "\n");
 }
 
@@ -119,6 +123,7 @@ static status take(void *arg, const event *ev, err *e)
     status result = OK;
     csv *c = arg;
     if (ev->kind == EVENT_EVAL && c->has_step && ev->eval.step == c->step.step) {
+        c->has_eval = true;
         c->eval_loss = ev->eval.loss;
         return OK;
     }
@@ -128,7 +133,7 @@ static status take(void *arg, const event *ev, err *e)
     if (ev->kind != EVENT_STEP) goto done;
     c->step = ev->step;
     c->has_step = true;
-    c->eval_loss = NAN;
+    c->has_eval = false;
 done:
     return result;
 }
@@ -148,7 +153,6 @@ status csv_open(const char *path, event_sink *out, err *e)
     csv *c = NULL;
     TRY(alloc_zeroed(&c, 1, sizeof *c, path, e));
     c->fd = -1;
-    c->eval_loss = NAN;
     TRY(text_copy(path, &c->path, e));
     *out = (event_sink){take, close_csv, c};
     c = NULL;

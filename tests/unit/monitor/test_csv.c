@@ -75,10 +75,12 @@ static void steps_and_evaluations_are_lines(void **state)
     give(&s, (event){.kind = EVENT_NOTE, .note = "a note"});
     give(&s, (event){.kind = EVENT_EVAL, .eval = {2, 3.5, true}});
     step(&s, 3, NAN);
-    expect(HEADER "1,0.1,1,0.001,64,0.5,128,,0,,\n2,inf,1,0.001,64,0.5,128,0.25,0,,3.5\n");
+    expect(HEADER
+           "1,0.10000000000000001,1,0.001,64,0.5,128,,0,,\n2,inf,1,0.001,64,0.5,128,0.25,0,,3.5\n");
     s.close(s.arg);
-    expect(HEADER "1,0.1,1,0.001,64,0.5,128,,0,,\n2,inf,1,0.001,64,0.5,128,0.25,0,,3.5\n"
-                  "3,nan,1,0.001,64,0.5,128,,1,1024,\n");
+    expect(HEADER
+           "1,0.10000000000000001,1,0.001,64,0.5,128,,0,,\n2,inf,1,0.001,64,0.5,128,0.25,0,,3.5\n"
+           "3,nan,1,0.001,64,0.5,128,,1,1024,\n");
 }
 
 // The file of the test above: the run resumes from step 2.
@@ -91,9 +93,9 @@ static void a_resumed_run_has_each_step_once(void **state)
     step(&s, 3, 7);
     step(&s, 4, 8);
     give(&s, (event){.kind = EVENT_END, .end = {4, "done", 1}});
-    const char *const all =
-        HEADER "1,0.1,1,0.001,64,0.5,128,,0,,\n2,inf,1,0.001,64,0.5,128,0.25,0,,3.5\n"
-               "3,7,1,0.001,64,0.5,128,,1,1024,\n4,8,1,0.001,64,0.5,128,,0,,\n";
+    const char *const all = HEADER
+        "1,0.10000000000000001,1,0.001,64,0.5,128,,0,,\n2,inf,1,0.001,64,0.5,128,0.25,0,,3.5\n"
+        "3,7,1,0.001,64,0.5,128,,1,1024,\n4,8,1,0.001,64,0.5,128,,0,,\n";
     expect(all);
     s.close(s.arg);
     expect(all);
