@@ -82,6 +82,22 @@ def check_prometheus(path):
     print(f"promtool: {path}")
 
 
+def check_dashboards(folder):
+    """Prometheus parses every query of the dashboards, as rules that it checks."""
+    rules = []
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name)) as text:
+            panels = json.load(text)["panels"]
+        for query in (t["expr"] for p in panels for t in p["targets"]):
+            query = query.replace("$__rate_interval", "1m")
+            rules.append({"record": f"query_{len(rules)}", "expr": query})
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as out:  # JSON is YAML
+        json.dump({"groups": [{"name": "dashboards", "rules": rules}]}, out)
+        out.flush()
+        subprocess.run(["promtool", "check", "rules", out.name], check=True, stdout=subprocess.DEVNULL)
+    print(f"promtool: {len(rules)} queries of {folder}")
+
+
 def main():
     run = sys.argv[1]
     steps, evals = read_log(run)
@@ -90,6 +106,7 @@ def main():
     check_trackio(run)
     for path in sys.argv[2:]:
         check_prometheus(path)
+    check_dashboards(os.path.join(os.path.dirname(__file__), "..", "..", "examples", "grafana"))
 
 
 main()
