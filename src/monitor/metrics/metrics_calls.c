@@ -136,16 +136,18 @@ static mesh_axes axes_of(const mesh *m, const char *group)
     return AXES_ALL;
 }
 
-// Groups that are no axes of the mesh, such as the world, count as all ranks.
+// The group `tied` is the first and the last stage. Other groups that are no axes of the mesh, such as the world, count as
+// all ranks.
 static call_group group_of(const run_view *v, const mesh *m, int rank, const char *name)
 {
     call_group g = {.ranks = v->ranks, .hosts = 0};
     int own[AXES], other[AXES];
-    const mesh_axes axes = axes_of(m, name);
+    const bool is_tied = strcmp(name, "tied") == 0;
+    const mesh_axes axes = is_tied ? MESH_AXIS(AXIS_PP) : axes_of(m, name);
     const char *before = NULL;
     if (m->ranks != v->ranks) return (call_group){v->ranks, 1};
     mesh_coords(m, rank, own);
-    g.ranks = mesh_group_size(m, axes);
+    g.ranks = is_tied ? 2 : mesh_group_size(m, axes);
     for (int r = 0; r < v->ranks; r++) {
         bool inside = v->rank[r] != NULL;
         mesh_coords(m, r, other);
