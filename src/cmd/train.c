@@ -49,6 +49,8 @@ static status begin(session_rank *r, err *e)
     const char *note = trainer_note(r->session.trainer);
     if (r->rank > 0) return OK;
     if (!run->job->quiet) cmd_say_communicator(r->session.comm);
+    if (!run->job->quiet && *run->exporter.address)
+        console_say("metrics at http://%s/metrics", run->exporter.address);
     if (run->inputs.fit) console_say("%s", run->inputs.fit);
     if (note) console_say("%s", note);
     return session_rank_begin(r, e);

@@ -335,9 +335,10 @@ static status value_node(const job_values *v, const char *path, const char *valu
     const job_key *k = key_find(path);
     bool lists = k && (k->type == KEY_PARTS || k->type == KEY_BETAS || k->type == KEY_POLICIES ||
                        k->type == KEY_SIZES);
+    const bool is_address = k && k->type == KEY_SERVER; // [IPv6]:PORT is no list
     text name = {0};
     status result = OK;
-    if (value[0] == '[' || value[0] == '{') {
+    if (!is_address && (value[0] == '[' || value[0] == '{')) {
         text_addf(&name, "%s%s", dashes(v), path); // for messages alone
         result = yaml_node_parse(name.chars, value, strlen(value), out, e);
     } else if (lists && strchr(value, ',')) {

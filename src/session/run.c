@@ -97,12 +97,25 @@ static status own_folder(session_rank *r, err *e)
     const session_run *run = r->run;
     tokenizer *t = NULL;
     const bool own = r->resumed && r->resumed->is_own;
-    if (r->sinks.count) log_close(r->log); // it may be one of the files that are moved
+    event_sinks_close(&r->files); // they may be among the files that are moved
     r->sinks.count = 0;
     if (run->inputs.data_tokenizer) TRY(tokenizer_load(run->inputs.data_tokenizer, &t, e));
     TRY(session_run_own_folder(run, own ? r->resumed->folder : NULL, t, NULL, e));
 done:
     tokenizer_close(t);
+    return result;
+}
+
+// Opens the log, and the files that job.observe asks for.
+static status open_files(session_rank *r, err *e)
+{
+    status result = OK;
+    log_file *l = NULL;
+    TRY(open_log(r->run, &l, e));
+    *r->run->has_log = true;
+    event_sinks_add(&r->files, (event_sink){log_event, log_close, l});
+    TRY(session_add_files(r->run->job, &r->files, e));
+done:
     return result;
 }
 
@@ -115,9 +128,8 @@ status session_rank_begin(session_rank *r, err *e)
     if (!run->claimed) TRY(own_folder(r, e));
     r->owns_folder = true;
     session_spans_begin(r);
-    TRY(open_log(run, &r->log, e));
-    *run->has_log = true;
-    event_sinks_add(&r->sinks, (event_sink){log_event, log_close, r->log});
+    TRY(open_files(r, e));
+    for (int i = 0; i < r->files.count; i++) event_sinks_add(&r->sinks, r->files.items[i]);
     for (int i = 0; i < run->sinks.count; i++) event_sinks_add(&r->sinks, run->sinks.items[i]);
     TRY(report_start(r, e));
     if (r->has_eval) TRY(report_eval(r, r->eval_loss, e));
@@ -325,11 +337,18 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
     }
 done:
     session_spans_end(&r, result == OK || result == E_INTERRUPTED);
+    if (!r.sinks.count) event_sinks_close(&r.files); // one of them could not be opened
     if (rank == 0) event_sinks_close(r.sinks.count ? &r.sinks : &unused);
     if (result != OK && result != E_INTERRUPTED) session_abort(&r.session, e);
     free(r.found.folder);
     session_close(&r.session);
     return result;
+}
+
+// Returns whether this process starts the first rank of its host.
+static bool is_first_here(const session_run *r)
+{
+    return !r->join.world || r->join.world->first == 0;
 }
 
 status session_run_ranks(session_run *r, err *e)
@@ -350,8 +369,11 @@ status session_run_ranks(session_run *r, err *e)
         mmap(NULL, sizeof *r->has_log, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED) FAIL(E_MEMORY, "the ranks of a run: out of memory");
     r->has_log = shared;
+    if (r->trains && is_first_here(r))
+        TRY(session_exporter_start(j, !join_follows(&r->join), &r->exporter, e));
     TRY(join_run(&r->join, &o, run_rank, r, e));
 done:
+    session_exporter_stop(&r->exporter);
     text_clear(&prefix);
     return result;
 }

@@ -7,6 +7,7 @@
 #include "base/event.h"
 #include "data/tokenizer/tokenizer.h"
 #include "monitor/log.h"
+#include "session/exporter.h"
 #include "session/join.h"
 
 // ---- The starting process
@@ -38,14 +39,14 @@ typedef struct session_run {
     bool own_terminal;             // launch_options
     bool measures_mfu;             // ranks measure the matmul peak now and then
     event_sinks sinks;             // take rank 0's events after log.jsonl; rank 0 closes them
-    event_sink
-        failure_sink; // takes the error and the end of a failed run after log.jsonl, in the starting process; its
-                      // `take` NULL: none
-    int log_copy;  // a descriptor to which each line of log.jsonl goes, too; 0: none
-    bool *has_log; // shared with the ranks: rank 0 has begun log.jsonl
+    // Takes the error and the end of a failed run after log.jsonl, in the starting process; its `take` NULL: none.
+    event_sink failure_sink;
+    int log_copy;              // a descriptor to which each line of log.jsonl goes, too; 0: none
+    bool *has_log;             // shared with the ranks: rank 0 has begun log.jsonl
+    session_exporter exporter; // of this host, while ranks run
 
-    char boot
-        [40]; // the id of the start of rank 0's machine (proc_boot_id); empty: this is that machine
+    // The id of the start of rank 0's machine (proc_boot_id); empty: this is that machine.
+    char boot[40];
 
     // Of session_run_claim; zero where rank 0 claims the folder with its first step or checkpoint.
     session_checkpoint resume; // the run resumes from it
@@ -101,9 +102,9 @@ typedef struct session_rank {
 
     // Of rank 0
     event_sinks sinks; // none before the log has begun
-    log_file *log;
-    bool owns_folder; // the files of an earlier run in train.out were moved away
-    bool has_eval;    // eval_loss is an evaluation before the log was begun
+    event_sinks files; // those of `sinks` that write into the run's folder; the log is the first
+    bool owns_folder;  // the files of an earlier run in train.out were moved away
+    bool has_eval;     // eval_loss is an evaluation before the log was begun
     double eval_loss;
 
     spans *record;   // of what this rank does (run_spans.h); NULL: none
