@@ -18,7 +18,8 @@ enum {
     CHANGES = 50, // steps whose changes give the deviation
     QUIET = 100,  // steps after which a slow rank is told again
 };
-static const double LEAST_SHARE = 0.03, NAMED_SHARE = 0.15, LEAST_EXPLAINED = 0.8, UNEXPLAINED = 0.2;
+static const double LEAST_SHARE = 0.03, NAMED_SHARE = 0.15, LEAST_EXPLAINED = 0.8,
+                    UNEXPLAINED = 0.2;
 static const double DEVIATIONS = 5;
 // A wait that is one rank's now and another's then changes in half of all steps of two ranks; one delay in twenty steps
 // changes two of them.
