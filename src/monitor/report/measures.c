@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    MOST_STEPS = 1 << 20, // of all ranks together; of a large run the last ones count
+    MOST_STEPS = 1 << 19, // of all ranks together; of a large run the last ones count
     LEAST_STEPS = 64,
     SAMPLES = 64,        // of a rank's memory
     GROWTH_STEPS = 100,  // that a growth is seen in
