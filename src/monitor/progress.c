@@ -218,11 +218,11 @@ static void note_straggler(progress *p, const event *ev)
     char who[24] = "all ranks";
     if (!ev->straggler.chronic) return;
     if (ev->straggler.rank >= 0) snprintf(who, sizeof who, "rank %d", ev->straggler.rank);
-    progress_note(
-        p,
-        "step %lld  straggler: %s on host %s; the others wait %.0f %% of a step for it; cause: %s",
-        (long long)ev->straggler.step, who, ev->straggler.host, 100 * ev->straggler.share,
-        ev->straggler.cause);
+    progress_note(p,
+                  "step %lld  straggler: %s on host %s; the others wait for it for %.0f %% of a "
+                  "step; cause: %s",
+                  (long long)ev->straggler.step, who, ev->straggler.host, 100 * ev->straggler.share,
+                  ev->straggler.cause);
 }
 
 static void note_verdict(progress *p, const event *ev)

@@ -30,7 +30,7 @@ struct session_observer {
     spans_step *step; // [view.ranks]
     uint64_t next;    // the step to look at
 
-    session_trace_cut *cut;
+    session_trace_fn *cut;
     int traces;
     uint64_t trace_first; // of the trace that is to be cut; 0: none
     double loss[LOSSES];
@@ -100,7 +100,7 @@ static void want_trace(session_observer *o, uint64_t step)
 }
 
 // Cuts a trace of the steps that all records have. *folder stays NULL where that is not possible.
-static void cut_trace(const char *run, session_trace_cut *cut, uint64_t first, uint64_t last,
+static void cut_trace(const char *run, session_trace_fn *cut, uint64_t first, uint64_t last,
                       char **folder)
 {
     run_view *v = NULL;
@@ -221,7 +221,7 @@ status session_observe_step(session_observer *o, const event_step *s, const even
     return look(o, sinks, e);
 }
 
-status session_observer_open(const char *folder, session_trace_cut *cut, session_observer **out,
+status session_observer_open(const char *folder, session_trace_fn *cut, session_observer **out,
                              err *e)
 {
     status result = OK;
@@ -246,7 +246,7 @@ void session_observer_close(session_observer *o)
 
 // ---- The end
 
-static void trace_failure(const char *folder, const run_view *v, session_trace_cut *cut)
+static void trace_failure(const char *folder, const run_view *v, session_trace_fn *cut)
 {
     uint64_t first, last;
     char *trace = NULL;
@@ -269,7 +269,7 @@ done:
     return result;
 }
 
-void session_observe_end(const char *folder, bool failed, session_trace_cut *cut,
+void session_observe_end(const char *folder, bool failed, session_trace_fn *cut,
                          session_verdict *out)
 {
     run_view *v = NULL;

@@ -36,7 +36,7 @@ typedef struct session_run {
     bool own_terminal;             // launch_options
     bool measures_mfu;             // ranks measure the matmul peak now and then
     event_sinks sinks;             // take rank 0's events after log.jsonl; rank 0 closes them
-    session_trace_cut *cut;        // of traces that the run makes by itself; NULL: none
+    session_trace_fn *cut;         // of traces that the run makes by itself; NULL: none
     int log_copy;  // a descriptor to which each line of log.jsonl goes, too; 0: none
     bool *has_log; // shared with the ranks: rank 0 has begun log.jsonl
 
