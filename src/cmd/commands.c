@@ -80,6 +80,7 @@ static const command *const COMMANDS[] = {
     &command_predict,
     &command_checkpoint,
     &command_curve,
+    &command_report,
     &command_bench,
     &command_help,
     &command_version,

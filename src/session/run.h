@@ -9,6 +9,7 @@
 #include "monitor/log.h"
 #include "session/exporter.h"
 #include "session/join.h"
+#include "session/observe.h"
 
 // ---- The starting process
 
@@ -47,6 +48,7 @@ typedef struct session_run {
 
     // The id of the start of rank 0's machine (proc_boot_id); empty: this is that machine.
     char boot[40];
+    session_trace_fn *cut; // of traces that the run makes by itself; NULL: none
 
     // Of session_run_claim; zero where rank 0 claims the folder with its first step or checkpoint.
     session_checkpoint resume; // the run resumes from it
@@ -59,6 +61,9 @@ typedef struct session_run {
     } lock;                // of the run's folder
     text warnings;         // of damaged checkpoints, a line each
     text kept;             // names of an earlier run's files that were moved
+
+    session_verdict
+        verdict; // of a run that failed; session_run_end sets it, and its caller clears it
 } session_run;
 
 // Claims train.out before ranks start: locks it, refuses another job's run, chooses the checkpoint that --resume asks for,
@@ -105,6 +110,7 @@ typedef struct session_rank {
     event_sinks files; // those of `sinks` that write into the run's folder; the log is the first
     bool owns_folder;  // the files of an earlier run in train.out were moved away
     bool has_eval;     // eval_loss is an evaluation before the log was begun
+    session_observer *observer; // NULL: the log has not begun, or the run does not train
     double eval_loss;
 
     spans *record;   // of what this rank does (run_spans.h); NULL: none
