@@ -114,6 +114,10 @@ status session_rank_begin(session_rank *r, err *e)
     TRY(open_log(run, &r->log, e));
     *run->has_log = true;
     event_sinks_add(&r->sinks, (event_sink){log_event, log_close, r->log});
+    const job *j = run->job;
+    if (!r->trace)
+        TRY(session_trace_open(j->train.out, j->observe.trace_first, j->observe.trace_last,
+                               &r->trace, e));
     for (int i = 0; i < run->sinks.count; i++) event_sinks_add(&r->sinks, run->sinks.items[i]);
     TRY(report_start(r, e));
     if (r->has_eval) TRY(report_eval(r, r->eval_loss, e));
@@ -178,12 +182,27 @@ static status report_step(session_rank *r, const trainer_step_result *s, err *e)
     return report(r, &(event){.kind = EVENT_STEP, .step = step}, e);
 }
 
+// Looks after the trace of observe.trace_steps; `ends`: no step follows.
+static status follow_trace(session_rank *r, bool ends, err *e)
+{
+    char *note = NULL;
+    if (ends)
+        session_trace_finish(r->trace, &note);
+    else
+        session_trace_due(r->trace, (uint64_t)steps_done(r), &note);
+    const event ev = {.kind = EVENT_NOTE, .note = note};
+    const status result = note ? report(r, &ev, e) : OK;
+    free(note);
+    return result;
+}
+
 static status report_end_of_step(session_rank *r, const trainer_step_result *s, err *e)
 {
     status result = OK;
     r->interrupted = r->interrupted || s->stop;
     if (s->exhausted) goto done;
     if (r->rank == 0 && r->run->claimed) TRY(session_run_check_folder(r->run, e));
+    TRY(follow_trace(r, false, e));
     TRY(measure(r, e));
     TRY(report_step(r, s, e));
 done:
@@ -300,9 +319,11 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
         err why = {.code = OK};
         const bool interrupted = r.interrupted || result == E_INTERRUPTED;
         const event end = end_of(run, steps_done(&r), interrupted ? "interrupted" : "done");
-        if (report(&r, &end, &why) != OK) result = why.code, *e = why;
+        if (follow_trace(&r, true, &why) != OK || report(&r, &end, &why) != OK)
+            result = why.code, *e = why;
     }
 done:
+    session_trace_close(r.trace);
     if (rank == 0) event_sinks_close(r.sinks.count ? &r.sinks : &unused);
     if (result != OK && result != E_INTERRUPTED) session_abort(&r.session, e);
     free(r.found.folder);

@@ -8,6 +8,7 @@
 #include "data/tokenizer/tokenizer.h"
 #include "monitor/log.h"
 #include "session/join.h"
+#include "session/trace.h"
 
 // ---- The starting process
 
@@ -96,6 +97,7 @@ typedef struct session_rank {
     bool owns_folder; // the files of an earlier run in train.out were moved away
     bool has_eval;    // eval_loss is an evaluation before the log was begun
     double eval_loss;
+    session_trace *trace; // of observe.trace_steps; NULL: none
 
     double matmul_rate; // FLOP/s of this rank's device, the largest measured; 0: not measured yet
     bool explained_mfu;

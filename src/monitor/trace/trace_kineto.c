@@ -20,6 +20,8 @@ enum {
     FIRST_STREAM = 7, // of computation, as CUDA's profiler numbers the default stream
     HOST_THREAD = 1,  // with steps and launches
     WAIT_THREAD = 2,  // with the loader, evaluations and checkpoints
+    // Holistic Trace Analysis 0.5.0 stores these in the smallest integer type, and the numbers of events in the same one.
+    FIRST_CORRELATION = 1 << 20,
 };
 
 typedef struct kineto {
@@ -87,6 +89,8 @@ static void name_kernel(const spans_row *row, text *name)
 {
     if (row->kind == SPANS_CALL)
         text_add(name, nccl_kernel(row->name));
+    else if (row->phase == PHASE_COMM)
+        text_addf(name, "ncclDevKernel (%s)", row->name);
     else if (row->stream + 1 == TRACK_COPY)
         text_addf(name, "Memcpy %s (%s)", strstr(row->name, "OUT") ? "DtoH" : "HtoD", row->name);
     else
@@ -132,7 +136,8 @@ static void add_kernel(kineto *k, const trace_slice *s, int64_t begin_ns, int64_
     const int stream = FIRST_STREAM + row->stream;
     text name = {0};
     // What is left of an instruction around its calls is no kernel.
-    if (end_ns <= begin_ns || (row->phase == PHASE_COMM && row->kind != SPANS_CALL)) return;
+    if (end_ns <= begin_ns) return;
+    if (row->phase == PHASE_COMM && k->rank->has_calls[s->span]) return;
     k->correlation++;
     name_kernel(row, &name);
     add_launch(k, x, begin_ns);
@@ -252,6 +257,7 @@ static status write_rank(const run_view *cut, int rank, const trace_machine *m,
     kineto k = {.rank = &r,
                 .head = cut->rank[rank]->head,
                 .shift_ns = m->offset_ns - time->begin_ns,
+                .correlation = FIRST_CORRELATION,
                 .out = &t};
     add_head(&k, time->base_ns);
     add_steps(&k);

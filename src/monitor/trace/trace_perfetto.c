@@ -56,9 +56,11 @@ static void describe_file(const writer *w, const trace_machine *m)
 
 // ---- Streams
 
-static status add_facts(writer *w, packets *p, const span *x, const spans_row *row, err *e)
+static status add_facts(writer *w, packets *p, size_t number, err *e)
 {
     status result = OK;
+    const span *x = &w->rank->span[number];
+    const spans_row *row = trace_row(w->rank, number);
     const bool is_call = row->kind == SPANS_CALL;
     // A call is inside its instruction, which has the step.
     if (!is_call) packets_fact(p, FACT_STEP, x->step);
@@ -72,6 +74,7 @@ static status add_facts(writer *w, packets *p, const span *x, const spans_row *r
         TRY(packets_fact_string(p, FACT_GROUP, group, e));
     }
     if (is_call && row->peer >= 0) packets_fact(p, FACT_PEER, (uint64_t)row->peer);
+    if (w->rank->has_calls[number]) goto done; // they say it
     if (x->waited_ns > 0) packets_fact(p, FACT_WAITED, (uint64_t)x->waited_ns);
     if (x->last >= 0) packets_fact(p, FACT_LAST, (uint64_t)x->last);
 done:
@@ -81,12 +84,11 @@ done:
 static status add_slice(writer *w, packets *p, const trace_slice *s, err *e)
 {
     status result = OK;
-    const span *x = &w->rank->span[s->span];
-    const spans_row *row = &w->rank->record->rows[x->row];
+    const spans_row *row = trace_row(w->rank, s->span);
     int name;
     TRY(packet_string(&w->strings, row->name, &name, e));
     TRY(packets_slice(p, name, w->phase[row->phase], e));
-    TRY(add_facts(w, p, x, row, e));
+    TRY(add_facts(w, p, s->span, e));
     packets_add(p, s->begin_ns);
 done:
     return result;

@@ -57,6 +57,7 @@ static status find_parents(trace_rank *r, err *e)
     status result = OK;
     int64_t *last = NULL; // [rows] the latest span of a row
     TRY(alloc_array(&r->parent, r->count, sizeof *r->parent, "the spans of a trace", e));
+    TRY(alloc_zeroed(&r->has_calls, r->count, sizeof *r->has_calls, "the spans of a trace", e));
     TRY(alloc_array(&last, r->record->row_count, sizeof *last, "the rows of a trace", e));
     for (uint32_t i = 0; i < r->record->row_count; i++) last[i] = -1;
     size_t first = 0;
@@ -71,6 +72,7 @@ static status find_parents(trace_rank *r, err *e)
             const int64_t p = row->parent >= 0 ? last[row->parent] : -1;
             const bool same = p >= (int64_t)first && trace_row(r, (size_t)p)->stream == row->stream;
             r->parent[i] = same ? p : -1;
+            if (same) r->has_calls[p] = true;
         }
         first = end;
     }
@@ -113,6 +115,7 @@ void trace_rank_clear(trace_rank *r)
 {
     free(r->span);
     free(r->parent);
+    free(r->has_calls);
     free(r->flow);
     free(r->step);
     *r = (trace_rank){0};

@@ -21,6 +21,7 @@ typedef struct trace_rank {
     span *span; // [count] in the order of the record
     size_t count;
     int64_t *parent;  // [count] the span of the instruction that makes this call; -1: none
+    bool *has_calls;  // [count] it is the parent of a span
     uint64_t *flow;   // [count] equal for the calls of one collective or message; 0: not joined
     spans_step *step; // [steps]
     size_t steps;
