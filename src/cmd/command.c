@@ -45,10 +45,8 @@ static void visit_all(const command *of, const char *title,
         const command *c = of->subcommands[i];
         text below = {0};
         text_addf(&below, "%s%s%s", title, *title ? " " : "", c->name);
-        if (c->subcommands)
-            visit_all(c, below.chars, visit, arg);
-        else
-            visit(c, below.chars, arg);
+        if (!c->subcommands || c->run) visit(c, below.chars, arg);
+        if (c->subcommands) visit_all(c, below.chars, visit, arg);
         text_clear(&below);
     }
 }
@@ -114,6 +112,7 @@ int command_call(int argc, char **argv)
     const command *c = &command_trireme;
     char title[TITLE_BYTES] = "trireme";
     while (c->subcommands) {
+        if (c->run && (argc < 2 || !command_find_sub(c, argv[1]))) break;
         if (argc < 2) {
             help_command(c, title, stderr);
             return 2;

@@ -8,6 +8,7 @@
 #include "data/tokenizer/tokenizer.h"
 #include "monitor/log.h"
 #include "session/join.h"
+#include "session/trace.h"
 
 // ---- The starting process
 
@@ -105,6 +106,7 @@ typedef struct session_rank {
     bool owns_folder; // the files of an earlier run in train.out were moved away
     bool has_eval;    // eval_loss is an evaluation before the log was begun
     double eval_loss;
+    session_trace *trace; // of observe.trace_steps; NULL: none
 
     spans *record;   // of what this rank does (run_spans.h); NULL: none
     int spans_steps; // steps since session_spans_begin
