@@ -141,13 +141,13 @@ done:
 
 // ---- What was written
 
-typedef struct trace_made {
+typedef struct trace_output {
     char *folder, *archive, *kineto; // the last two NULL: not written
     uint64_t first, last, spans;
     int ranks;
-} trace_made;
+} trace_output;
 
-static status write_formats(const trace_request *r, const run_view *cut, trace_made *m, err *e)
+static status write_formats(const trace_request *r, const run_view *cut, trace_output *m, err *e)
 {
     status result = OK;
     char name[TRACE_NAME_BYTES], file[TRACE_NAME_BYTES + 8];
@@ -174,7 +174,7 @@ static uint64_t spans_of(const run_view *v)
     return count;
 }
 
-static void print(const trace_request *r, const trace_made *m)
+static void print(const trace_request *r, const trace_output *m)
 {
     if (r->json) {
         json_t *j = json_pack("{s:I, s:I, s:i, s:I, s:o}", "first", (json_int_t)m->first, "last",
@@ -197,7 +197,7 @@ static status trace(const trace_request *r, err *e)
 {
     status result = OK;
     run_view *v = NULL, *cut = NULL;
-    trace_made m = {0};
+    trace_output m = {0};
     TRY(run_view_open(r->run, &v, e));
     TRY(choose(v, r, &m.first, &m.last, e));
     if (v->recorded < v->ranks)

@@ -23,7 +23,7 @@ const char *trace_name(uint64_t first, uint64_t last, char out[TRACE_NAME_BYTES]
 
 // ---- One rank
 
-typedef struct cut {
+typedef struct trace_copy {
     const spans *from;
     uint64_t first, last; // steps
     uint64_t begin, end;  // numbers of spans; all that belong to the steps lie between
@@ -31,13 +31,13 @@ typedef struct cut {
     size_t steps;
     span *span; // [count]
     size_t count;
-} cut;
+} trace_copy;
 
-static void clear(cut *c)
+static void clear(trace_copy *c)
 {
     free(c->step);
     free(c->span);
-    *c = (cut){0};
+    *c = (trace_copy){0};
 }
 
 static status missing(const run_view *v, int rank, uint64_t step, err *e)
@@ -55,7 +55,7 @@ static status missing(const run_view *v, int rank, uint64_t step, err *e)
 }
 
 // Copies the steps, and finds where their spans lie.
-static status read_steps(cut *c, const run_view *v, int rank, err *e)
+static status read_steps(trace_copy *c, const run_view *v, int rank, err *e)
 {
     status result = OK;
     spans_step after;
@@ -73,14 +73,14 @@ done:
     return result;
 }
 
-static bool is_lost(const cut *c)
+static bool is_lost(const trace_copy *c)
 {
     // The rank may be about to write the span behind its last one.
     return atomic_load(&c->from->head->spans) + 1 > c->begin + c->from->ring_count;
 }
 
 // A step's numbers of spans become those of the copy.
-static void renumber(cut *c, const uint64_t *number)
+static void renumber(trace_copy *c, const uint64_t *number)
 {
     for (size_t i = 0; i < c->steps; i++) {
         spans_step *s = &c->step[i];
@@ -93,7 +93,7 @@ static void renumber(cut *c, const uint64_t *number)
     }
 }
 
-static status read_spans(cut *c, err *e)
+static status read_spans(trace_copy *c, err *e)
 {
     status result = OK;
     uint64_t *number = NULL; // [count] of a span in the run's record
@@ -122,7 +122,7 @@ done:
 }
 
 // What the new record begins with: the same rank and rows, and nothing that was recorded.
-static status make_record(const cut *c, const char *path, spans **out, err *e)
+static status make_record(const trace_copy *c, const char *path, spans **out, err *e)
 {
     status result = OK;
     spans_row *rows = NULL;
@@ -149,7 +149,7 @@ static status cut_rank(const run_view *v, int rank, uint64_t first, uint64_t las
                        const char *folder, err *e)
 {
     status result = OK;
-    cut c = {.from = v->rank[rank], .first = first, .last = last};
+    trace_copy c = {.from = v->rank[rank], .first = first, .last = last};
     char *path = NULL;
     spans *s = NULL;
     TRY(read_steps(&c, v, rank, e));

@@ -243,12 +243,12 @@ static void add_head(kineto *k, int64_t base_ns)
                  trace_track_name((trace_track)i));
 }
 
-typedef struct kineto_time {
+typedef struct kineto_origin {
     int64_t begin_ns, base_ns; // of the trace, on the first machine's clock; and since 1970
-} kineto_time;
+} kineto_origin;
 
 static status write_rank(const run_view *cut, int rank, const trace_machine *m,
-                         const kineto_time *time, const char *folder, err *e)
+                         const kineto_origin *time, const char *folder, err *e)
 {
     status result = OK;
     trace_rank r = {0};
@@ -276,9 +276,9 @@ done:
 }
 
 // The begin of the first step of any rank.
-static kineto_time begin_of(const run_view *cut, const trace_clocks *c)
+static kineto_origin begin_of(const run_view *cut, const trace_clocks *c)
 {
-    kineto_time t = {.begin_ns = INT64_MAX};
+    kineto_origin t = {.begin_ns = INT64_MAX};
     for (int r = 0; r < cut->ranks; r++) {
         spans_step s;
         if (!cut->rank[r] || !spans_read_step(cut->rank[r], 0, &s)) continue;
@@ -296,7 +296,7 @@ status trace_write_kineto(const run_view *cut, const char *folder, err *e)
     trace_clocks c = {0};
     TRY(trace_clocks_find(cut, &c, e));
     TRY(file_make_directories(folder, e));
-    const kineto_time time = begin_of(cut, &c);
+    const kineto_origin time = begin_of(cut, &c);
     for (int r = 0; r < cut->ranks; r++)
         if (cut->rank[r]) TRY(write_rank(cut, r, &c.machine[c.of[r]], &time, folder, e));
 done:
