@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/proc.h"
+#include "rendezvous/hosts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,19 +26,17 @@ done:
     return result;
 }
 
-// Equal clocks are those of one machine since it started.
-static bool has_clock_of_rank_0(const session_rank *r, const char *boot)
-{
-    return !r->run->boot[0] || strcmp(r->run->boot, boot) == 0;
-}
-
-static spans_clock clock_of(const session_rank *r, const char *boot)
+// The ranks of one host have one clock. Where the hosts cannot compare theirs, the error is not known.
+static spans_clock clock_of(const session_rank *r)
 {
     struct timespec real;
+    store_clock beside = {0};
     clock_gettime(CLOCK_REALTIME, &real);
     const int64_t real_ns = (int64_t)real.tv_sec * 1000000000 + real.tv_nsec;
+    const bool known = !r->world->hosts || comm_hosts_clock(r->world, &beside, NULL) == OK;
     return (spans_clock){.realtime_ns = real_ns - clock_ns(),
-                         .error_ns = has_clock_of_rank_0(r, boot) ? 0 : -1};
+                         .offset_ns = beside.offset_ns,
+                         .error_ns = known ? beside.error_ns : -1};
 }
 
 static void fill_place(const plan *p, char *out, size_t room)
@@ -85,7 +84,7 @@ static void fill_head(const session_rank *r, spans_head *h)
     h->step_flops = trainer_flops(t);
     proc_host_name(h->host, sizeof h->host);
     proc_boot_id(h->boot, sizeof h->boot);
-    h->clock = clock_of(r, h->boot);
+    h->clock = clock_of(r);
     fill_place(p, h->place, sizeof h->place);
     fill_device(r, h->device, sizeof h->device);
     fill_memory(p, h->plan_bytes);
@@ -126,8 +125,9 @@ static bool sees_folder(const session_rank *r)
     spans *first = NULL;
     const bool opened =
         record_path(r, 0, &path, NULL) == OK && spans_open(path, &first, NULL) == OK;
-    const bool sees = opened && has_clock_of_rank_0(r, first->head->boot) &&
-                      first->head->ranks == r->session.comm->size;
+    const char *boot = r->run->boot;
+    const bool sees = opened && first->head->ranks == r->session.comm->size &&
+                      (!boot[0] || strcmp(boot, first->head->boot) == 0);
     spans_close(first);
     free(path);
     return sees;

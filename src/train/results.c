@@ -176,8 +176,8 @@ status run_clip_grad_norm(trainer *t, const schedule_instr *x, err *e)
     // stream.
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
     trainer_span_begin(t, x);
-    const trainer_call_spans spans = trainer_spans_of_calls(t);
-    comm_visit *const visit = x->calls > 0 ? spans.visit : NULL;
+    const trainer_call_spans calls = trainer_spans_of_calls(t);
+    comm_visit *const visit = x->calls > 0 ? calls.visit : NULL;
     TRY(clip_agree(trainer_group(t, GROUP_AGREE), trainer_stream(t, STREAM_COMM), t->results->step,
                    t->o.clip_grad_norm, visit, e));
     if (plan_updates_on_host(t->plan)) results_copy_agreed(t); // updates on the host read it there

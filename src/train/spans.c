@@ -189,7 +189,11 @@ done:
 
 void trainer_time_steps(trainer *t)
 {
-    t->spans->times = trainer_ops(t)->stamp != NULL;
+    trainer_spans *s = t->spans;
+    s->times = trainer_ops(t)->stamp != NULL;
+    for (int a = 0; s->times && a < AXES; a++)
+        if (trainer_group(t, GROUP_PASSES + a))
+            trainer_group(t, GROUP_PASSES + a)->timed = &s->pass;
 }
 
 void trainer_write_spans(trainer *t, spans *record)
@@ -243,9 +247,13 @@ static void stamp(trainer *t, const schedule_instr *x, int which)
 
 void trainer_span_arrive(trainer *t, const schedule_instr *x)
 {
-    if (!t->spans->runs) return;
-    show_running(t, t->pass.next);
+    trainer_spans *s = t->spans;
+    if (!s->runs) return;
     stamp(t, x, STAMP_ARRIVE);
+    show_running(t, t->pass.next);
+    if (!instr_row_of(x->kind)->computes) return;
+    const trainer_call_spans calls = trainer_spans_of_calls(t);
+    s->pass = (comm_timed){.stamp = calls.stamp, .visit = calls.visit, .calls = x->calls};
 }
 
 void trainer_span_begin(trainer *t, const schedule_instr *x)
@@ -255,6 +263,7 @@ void trainer_span_begin(trainer *t, const schedule_instr *x)
 
 void trainer_span_end(trainer *t, const schedule_instr *x)
 {
+    t->spans->pass.calls = 0;
     if (t->spans->runs) stamp(t, x, STAMP_END);
 }
 

@@ -34,12 +34,13 @@ static void convert_all(trainer *t)
 static void find_last(const trainer *t, const schedule_call *call, comm_visit *visit)
 {
     const comm *c = trainer_group(t, call->array == IN_SUMS ? GROUP_AGREE : call->group);
+    if (!c && call->array == IN_VALUES) // of a pass
+        c = trainer_group(t, GROUP_PASSES + (int)mesh_first_axis((mesh_axes)call->group));
     const bool knows = visit->last >= 0 && c && c->ops->rank_of;
     visit->last = knows ? c->ops->rank_of(c, visit->last) : -1;
 }
 
-// A message runs as long as its instruction, and so do the sums of a step. Another call without stamps did not run, or in
-// a pass.
+// A message runs as long as its instruction, and so do the sums of a step. Another call without stamps did not run.
 static void add_call(const trainer *t, int i, int k, span *x)
 {
     const trainer_spans *s = t->spans;
@@ -157,6 +158,7 @@ static void look_at_place(const trainer *t, int place, int *next, int64_t now, s
     } else if (now < stamp[STAMP_BEGIN]) {
         end_at(m, stamp[STAMP_BEGIN]);
         m->waits = m->waits || place == STREAM_COMPUTE;
+        if (s->instr[i].phase == PHASE_INPUT) m->runs[PHASE_INPUT] = true; // for the loader
     } else {
         end_at(m, stamp[STAMP_END]);
         m->runs[s->instr[i].phase] = true;
@@ -196,6 +198,24 @@ static void divide(const trainer *t, spans_step *step)
     }
 }
 
+// While a pass makes a call, it does not compute.
+static void divide_passes(const trainer *t, spans_step *step)
+{
+    const trainer_spans *s = t->spans;
+    for (int i = 0; i < t->schedule.count; i++) {
+        const spans_phase phase = s->instr[i].phase;
+        if (phase != PHASE_FORWARD && phase != PHASE_BACKWARD) continue;
+        for (int k = s->instr[i].first_call; k < s->instr[i + 1].first_call; k++) {
+            const int64_t *stamp = spans_call_stamps(t, k), ns = stamp[1] - stamp[0];
+            if (!stamp[0] || ns <= 0 || ns > step->phase_ns[phase]) continue;
+            step->phase_ns[phase] -= ns;
+            step->phase_ns[PHASE_COMM] += ns;
+            step->comm_ns += ns;
+        }
+    }
+    if (step->comm_ns > step->duration_ns) step->comm_ns = step->duration_ns;
+}
+
 // ---- The step
 
 // A file that the process has mapped is no memory that a leak takes.
@@ -233,6 +253,7 @@ void trainer_spans_fold(trainer *t)
     add_waits(t, step.step);
     find_waited_row(t, &step);
     divide(t, &step);
+    divide_passes(t, &step);
     measure_memory(t, s->end_ns);
     step.bytes_now = s->bytes_now;
     step.spans =

@@ -35,6 +35,7 @@ struct trainer_spans {
     int ordered[PLACES];
     int64_t *stamp;    // [STAMPS * instructions + 2 * calls] of MEMORY_HOST
     comm_visit *visit; // [calls]
+    comm_timed pass;   // the calls of the pass that runs
     spans_wait *wait;  // [instructions] the host waits once for each, or twice for few
     int waits;
     int64_t *waited_for; // [ranks] in the step that is folded
