@@ -45,10 +45,8 @@ static void visit_all(const command *of, const char *title,
         const command *c = of->subcommands[i];
         text below = {0};
         text_addf(&below, "%s%s%s", title, *title ? " " : "", c->name);
-        if (c->subcommands)
-            visit_all(c, below.chars, visit, arg);
-        else
-            visit(c, below.chars, arg);
+        if (!c->subcommands || c->run) visit(c, below.chars, arg);
+        if (c->subcommands) visit_all(c, below.chars, visit, arg);
         text_clear(&below);
     }
 }
@@ -134,6 +132,7 @@ int command_call(int argc, char **argv)
     const command *c = &command_trireme;
     char title[TITLE_BYTES] = "trireme";
     while (c->subcommands) {
+        if (c->run && (argc < 2 || !command_find_sub(c, argv[1]))) break;
         bool names = false;
         if (move_flags(c, argc, argv, &names, &e) != OK) return cmd_fail(&e);
         if (!names) {

@@ -9,16 +9,17 @@
 typedef struct command {
     const char *name; // the word that calls it; all words of a planned command
     int (*run)(int argc,
-               char **argv); // argv[0] is the name. NULL: it has subcommands, or is planned
+               char **argv); // argv[0] is the name. NULL: it has subcommands only, or is planned
     const char *usage;       // arguments after the name, one form a line; NULL: none
     const char *help;        // one sentence, for lists
     const char *about;       // more sentences; NULL: none
     const flag *flags; // [flag_count] with subcommands: those that may stand before their names
     size_t flag_count;
-    bool takes_job;                           // every key of the job file is also a flag
-    bool takes_program;                       // what follows its flags is a program's own
-    bool planned;                             // named in help, not written yet
-    const struct command *const *subcommands; // ends with NULL; NULL: none
+    bool takes_job;     // every key of the job file is also a flag
+    bool takes_program; // what follows its flags is a program's own
+    bool planned;       // named in help, not written yet
+    // Ends with NULL; NULL: none. Where the command also runs by itself, the first argument decides.
+    const struct command *const *subcommands;
 } command;
 
 // The program itself; its subcommands are the commands.
@@ -29,7 +30,7 @@ extern const command command_train, command_explain, command_plan, command_data,
     command_eval, command_predict, command_checkpoint, command_curve, command_bench, command_help,
     command_completion, command_version, command_run, command_torchrun, command_launch,
     command_deepspeed, command_translate, command_accelerate, command_ilab_model_train,
-    command_report;
+    command_report, command_trace;
 extern const command command_accelerate_launch, command_accelerate_config, command_accelerate_env,
     command_accelerate_estimate, command_accelerate_merge, command_accelerate_test,
     command_accelerate_to_fsdp2;
@@ -45,7 +46,7 @@ const command *command_find_sub(const command *of, const char *word);
 // Always E_USAGE: the command called `title` ("trireme data") has no subcommand of this name. Names
 // the nearest one.
 status command_unknown(const command *of, const char *title, const char *word, err *e);
-// Calls `visit` for every row below `of` that has no subcommands, with its title ("data prepare").
+// Calls `visit` for every row below `of` that runs or is planned, with its title ("data prepare").
 void command_each(const command *of, void (*visit)(const command *c, const char *title, void *arg),
                   void *arg);
 // Finds the command of a command line, and runs it or prints its help. Returns the exit code.

@@ -81,6 +81,7 @@ static const command *const COMMANDS[] = {
     &command_checkpoint,
     &command_curve,
     &command_report,
+    &command_trace,
     &command_bench,
     &command_help,
     &command_version,

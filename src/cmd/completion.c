@@ -146,12 +146,12 @@ static void complete(int count, char **words)
         c = command_find_sub(c, words[used++]);
     if (c->subcommands && used == count - 1) {
         complete_subcommands(c, words[used]);
-        complete_word(words[used], "", "--help");
+        if (!c->run) complete_word(words[used], "", "--help");
         if (c == &command_trireme) complete_word(words[used], "", "--version");
     }
     if (help && c == &command_trireme)
         job_help_each(complete_key, &(completion_visit){.typed = words[count - 1], .before = ""});
-    if (!c->subcommands && !help) complete_argument(c, count - used, words + used);
+    if ((!c->subcommands || c->run) && !help) complete_argument(c, count - used, words + used);
 }
 
 static int cmd_completion(int argc, char **argv)

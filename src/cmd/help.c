@@ -103,7 +103,7 @@ static void print_keys(FILE *out)
 
 void help_command(const command *c, const char *title, FILE *out)
 {
-    if (c->subcommands) {
+    if (c->subcommands && !c->run) {
         print_subcommands(c, title, out);
         return;
     }
@@ -115,6 +115,10 @@ void help_command(const command *c, const char *title, FILE *out)
     if (c->flag_count) {
         fputc('\n', out);
         flags_help(c->flags, c->flag_count, out);
+    }
+    if (c->subcommands) {
+        fputc('\n', out);
+        command_each(c, print_row, &(help_list){.out = out});
     }
     if (c == &command_train)
         print_keys(out);
@@ -175,7 +179,7 @@ status help_topic(const command *c, const char *title, const char *word, int arg
         flags_help(f, 1, stdout);
         goto done;
     }
-    if (!c->takes_job && !c->subcommands) {
+    if (!c->takes_job && (!c->subcommands || c->run)) {
         result = unknown_flag(c, title, word, e);
         goto done;
     }
@@ -223,7 +227,7 @@ static status help(const flag_texts *words, err *e)
     const char *topic = used < words->count ? words->items[used] : NULL;
     if (!topic)
         help_command(c, title, stdout);
-    else if (job_help_find(topic) || strchr(topic, '.') || !c->subcommands)
+    else if (job_help_find(topic) || strchr(topic, '.') || !c->subcommands || c->run)
         TRY(help_topic(c, title, topic, 1, NULL, e));
     else if (c != &command_trireme || !help_search_word(topic, stdout))
         result = command_unknown(c, title, topic, e);

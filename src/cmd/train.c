@@ -140,6 +140,8 @@ static const flag flags[] = {
      "default), none (never), or the one in DIR."},
     {"--overwrite", FLAG_SWITCH, 0, NULL,
      "Removes the run in train.out, and starts a new one there."},
+    {"--profile", FLAG_TEXT, 0, "steps=A-B",
+     "Traces steps A to B into train.out/traces, as --observe.trace_steps A-B does."},
     {"--quiet", FLAG_SWITCH, 0, NULL, "Prints no progress."},
     {"--json", FLAG_SWITCH, 0, NULL,
      "Prints each event of the run as one JSON object a line, as in log.jsonl."},
@@ -149,7 +151,8 @@ const command command_train = {
     .name = "train",
     .run = cmd_train,
     .usage =
-        "JOB.yaml [--key value ...] [--resume auto|never|DIR] [--overwrite] [--quiet] [--json]",
+        "JOB.yaml [--key value ...] [--resume auto|never|DIR] [--overwrite] [--profile steps=A-B] "
+        "[--quiet] [--json]",
     .help = "Trains the model of a job file.",
     .about =
         "Starts the job's ranks on this machine. Where torchrun, srun, mpirun or `trireme run` has "

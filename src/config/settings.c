@@ -386,8 +386,8 @@ static status find_value(const job_values *v, const char *path, const char *equa
         (*i)++;
     } else {
         yaml_node none = {.kind = NODE_SCALAR};
-        bool known = strcmp(path, "resume") == 0 || key_find(path) || key_is_section(path) ||
-                     key_is_model_field(path);
+        bool known = strcmp(path, "resume") == 0 || strcmp(path, "profile") == 0 ||
+                     key_find(path) || key_is_section(path) || key_is_model_field(path);
         if (!known) return unknown_key(v, path, &none, ORIGIN_COMMAND_LINE, e);
         return err_set(e, E_USAGE, "%s%s: needs a value", dashes(v), path);
     }
@@ -422,6 +422,16 @@ static bool *find_switch(setting_flags *flags, const char *name)
     return strcmp(name, "overwrite") == 0 ? &flags->overwrite : NULL;
 }
 
+// --profile steps=10-12 is another form of --observe.trace_steps 10-12.
+static status read_profile(job_values *v, const char *value, err *e)
+{
+    static const char word[] = "steps=";
+    if (strncmp(value, word, sizeof word - 1) != 0)
+        return err_set(e, E_USAGE, "--profile: found %.*s; valid: steps=10, or steps=10-12",
+                       TEXT_CUT(value, 100));
+    return read_option(v, "observe.trace_steps", value + sizeof word - 1, e);
+}
+
 status settings_read_args(job_values *v, int argc, char *const *argv, setting_flags *flags, err *e)
 {
     status result = OK;
@@ -447,6 +457,8 @@ status settings_read_args(job_values *v, int argc, char *const *argv, setting_fl
         TRY(find_value(v, path.chars, equals, argc, argv, &i, &value, e));
         if (strcmp(path.chars, "resume") == 0)
             flags->resume = value;
+        else if (strcmp(path.chars, "profile") == 0)
+            TRY(read_profile(v, value, e));
         else
             TRY(read_option(v, path.chars, value, e));
     }

@@ -130,6 +130,10 @@ status session_rank_begin(session_rank *r, err *e)
     session_spans_begin(r);
     TRY(open_files(r, e));
     for (int i = 0; i < r->files.count; i++) event_sinks_add(&r->sinks, r->files.items[i]);
+    const job *j = run->job;
+    if (!r->trace)
+        TRY(session_trace_open(j->train.out, j->observe.trace_first, j->observe.trace_last,
+                               &r->trace, e));
     for (int i = 0; i < run->sinks.count; i++) event_sinks_add(&r->sinks, run->sinks.items[i]);
     TRY(report_start(r, e));
     if (run->trains && !r->observer)
@@ -210,6 +214,20 @@ static status follow_spans(session_rank *r, err *e)
     return result;
 }
 
+// Looks after the trace of observe.trace_steps; `ends`: no step follows.
+static status follow_trace(session_rank *r, bool ends, err *e)
+{
+    char *note = NULL;
+    if (ends)
+        session_trace_finish(r->trace, &note);
+    else
+        session_trace_due(r->trace, (uint64_t)steps_done(r), &note);
+    const event ev = {.kind = EVENT_NOTE, .note = note};
+    const status result = note ? report(r, &ev, e) : OK;
+    free(note);
+    return result;
+}
+
 static status report_end_of_step(session_rank *r, const trainer_step_result *s, err *e)
 {
     status result = OK;
@@ -217,6 +235,7 @@ static status report_end_of_step(session_rank *r, const trainer_step_result *s, 
     if (s->exhausted) goto done;
     if (r->rank == 0 && r->run->claimed) TRY(session_run_check_folder(r->run, e));
     TRY(follow_spans(r, e));
+    TRY(follow_trace(r, false, e));
     TRY(measure(r, e));
     TRY(report_step(r, s, e));
 done:
@@ -352,10 +371,12 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
         err why = {.code = OK};
         const bool interrupted = r.interrupted || result == E_INTERRUPTED;
         const event end = end_of(run, steps_done(&r), interrupted ? "interrupted" : "done");
-        if (report_verdict(&r, &why) != OK || report(&r, &end, &why) != OK)
+        if (follow_trace(&r, true, &why) != OK || report_verdict(&r, &why) != OK ||
+            report(&r, &end, &why) != OK)
             result = why.code, *e = why;
     }
 done:
+    session_trace_close(r.trace);
     session_spans_end(&r, result == OK || result == E_INTERRUPTED);
     if (!r.sinks.count) event_sinks_close(&r.files); // one of them could not be opened
     if (rank == 0) event_sinks_close(r.sinks.count ? &r.sinks : &unused);

@@ -10,6 +10,7 @@
 #include "session/exporter.h"
 #include "session/join.h"
 #include "session/observe.h"
+#include "session/trace.h"
 
 // ---- The starting process
 
@@ -112,6 +113,7 @@ typedef struct session_rank {
     bool has_eval;     // eval_loss is an evaluation before the log was begun
     session_observer *observer; // NULL: the log has not begun, or the run does not train
     double eval_loss;
+    session_trace *trace; // of observe.trace_steps; NULL: none
 
     spans *record;   // of what this rank does (run_spans.h); NULL: none
     int spans_steps; // steps since session_spans_begin
