@@ -71,6 +71,7 @@ static const command *const COMMANDS[] = {
     &command_predict,
     &command_checkpoint,
     &command_curve,
+    &command_top,
     &command_bench,
     &command_help,
     &command_version,
@@ -84,7 +85,6 @@ static const command *const COMMANDS[] = {
     PLANNED("doctor", "Checks the machine and a job before a run."),
     PLANNED("env", "Prints the versions of the program, the system and the libraries."),
     PLANNED("topo", "Prints the links between devices."),
-    PLANNED("top", "Shows running jobs live."),
     NULL,
 };
 

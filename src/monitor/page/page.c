@@ -43,15 +43,6 @@ static void add_member(text *t, const char *key, const char *value)
 
 // ---- The run
 
-static const char *state_of(const run_view *v)
-{
-    if (v->error) return "failed";
-    if (v->end) return "ended";
-    for (int r = 0; r < v->ranks; r++)
-        if (run_view_runs(v, r)) return "running";
-    return "stopped";
-}
-
 static void add_now(text *t)
 {
     char now[40] = "";
@@ -68,7 +59,7 @@ static void add_run(const page_view *p, text *t)
     text_addf(t, "{\"ranks\":%d,\"recorded\":%d,\"step\":%lld", v->ranks, v->recorded,
               (long long)(logged ? logged : (int64_t)p->last));
     add_member(t, "folder", v->folder);
-    add_member(t, "state", state_of(v));
+    add_member(t, "state", run_view_state(v));
     add_member(t, "error", v->error);
     add_member(t, "reason", json_string_value(json_object_get(v->end, "reason")));
     text_add(t, ",\"seconds\":");

@@ -3,33 +3,23 @@
 #define TRIREME_MONITOR_PAGE_PAGE_DATA_H
 
 #include "base/text.h"
-#include "monitor/run_view.h"
+#include "monitor/run_recent.h"
 
 enum {
-    PAGE_POINTS = 1500,       // of a curve
-    PAGE_STEPS = 240,         // whose phases are shown
-    PAGE_SAMPLE = 256,        // ranks whose steps are averaged
-    PAGE_RECENT = 32,         // steps that a rank is judged by
-    PAGE_MOST_READ = 2000000, // spans of all ranks that are read for that
-    PAGE_CHOSEN = 24,         // ranks of the timeline
-    PAGE_WORST = 16,          // of them, those that others waited for longest
-    PAGE_MOST_SPANS = 12000,  // of the timeline
-    PAGE_MATRIX = 64,         // ranks of a matrix of waits; more ranks get a list of pairs
+    PAGE_POINTS = 1500,      // of a curve
+    PAGE_STEPS = 240,        // whose phases are shown
+    PAGE_SAMPLE = 256,       // ranks whose steps are averaged
+    PAGE_CHOSEN = 24,        // ranks of the timeline
+    PAGE_WORST = 16,         // of them, those that others waited for longest
+    PAGE_MOST_SPANS = 12000, // of the timeline
+    PAGE_MATRIX = 64,        // ranks of a matrix of waits; more ranks get a list of pairs
     PAGE_PAIRS = 60,
 };
-
-// What a rank did in the last steps.
-typedef struct page_rank {
-    bool recorded; // it has a record with a step in it
-    int steps;     // that were read
-    double phase_ns[SPANS_PHASES], step_ns, waited_ns;
-    double caused_ns; // that all others waited for it, in a step
-} page_rank;
 
 // What the parts share.
 typedef struct page_view {
     const run_view *v;
-    page_rank *rank;         // [v->ranks]
+    run_rank *rank;          // [v->ranks]
     uint64_t first, last;    // steps that records keep; last 0: none
     int chosen[PAGE_CHOSEN]; // ranks of the timeline, by number
     int chosen_count;

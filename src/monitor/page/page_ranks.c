@@ -239,7 +239,7 @@ status page_add_ranks(const page_view *p, text *t, err *e)
                    {"waited_ms", waited_of}, {"caused_ms", caused_of}, {"now", now_of},
                    {"peak", peak_of}};
     status result = OK;
-    text_addf(t, "{\"recent\":%d", PAGE_RECENT);
+    text_addf(t, "{\"recent\":%d", RUN_RECENT_STEPS);
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         text_addf(t, ",\"%s\":", columns[i].key);
         add_numbers(p, columns[i].number, 0, t);
