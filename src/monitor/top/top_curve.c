@@ -86,11 +86,14 @@ static void plot_dots(top_plot *p, const double *mean)
     }
 }
 
-static void plot_letters(top_plot *p, const double *mean, int run)
+// Runs that meet in a character take turns from column to column.
+static void plot_letters(top_plot *p, const double *mean, int run, int count)
 {
-    for (int x = 0; x < p->width; x++)
-        if (!isnan(mean[x]))
-            p->cell[row_of(p, mean[x], p->height) * p->width + x] = (unsigned char)(run + 1);
+    for (int x = 0; x < p->width; x++) {
+        if (isnan(mean[x])) continue;
+        unsigned char *cell = &p->cell[row_of(p, mean[x], p->height) * p->width + x];
+        if (!*cell || x % count == run) *cell = (unsigned char)(run + 1);
+    }
 }
 
 static void add_cell(unsigned char cell, bool dots, text *out)
@@ -152,7 +155,7 @@ status top_add_curves(const top_run *runs, int count, int width, int height, boo
         if (dots)
             plot_dots(&p, mean);
         else
-            plot_letters(&p, mean, r);
+            plot_letters(&p, mean, r, count);
     }
     add_plot(&p, dots, out);
 done:
