@@ -1,5 +1,6 @@
 // format.c -- writes values of struct job as text for explain, job.yaml, help and errors. values.c
 // reads each form back to the same value. See values.h.
+#include "base/spans.h"
 #include "config/private.h"
 #include "config/values.h"
 
@@ -19,11 +20,14 @@ static int64_t whole_of(const void *owner, const job_key *k)
     return value;
 }
 
+// Returns whether the value is the one that k->special names.
 static bool is_special(const void *owner, const job_key *k)
 {
-    double value =
-        k->type == KEY_NUMBER ? *(const double *)value_of(owner, k) : (double)whole_of(owner, k);
-    return value == k->special_value;
+    const void *value = value_of(owner, k);
+    if (k->type == KEY_NUMBER) return *(const double *)value == k->special_value;
+    if (k->type == KEY_STEPS) return *(const int64_t *)value == 0;
+    if (k->type == KEY_PATH || k->type == KEY_SERVER) return *(char *const *)value == NULL;
+    return k->type < KEY_NUMBER && (double)whole_of(owner, k) == k->special_value;
 }
 
 bool value_is_set(const void *owner, const job_key *k)
@@ -124,14 +128,19 @@ static void format_sizes(const void *owner, const job_key *k, text *out)
     text_add(out, count ? "]" : "");
 }
 
+static void format_steps(const int64_t *step, text *out)
+{
+    text_addf(out, step[0] == step[1] ? "%lld" : "%lld-%lld", (long long)step[0],
+              (long long)step[1]);
+}
+
 void value_format(const void *owner, const job_key *k, text *out)
 {
-    bool has_number = k->type <= KEY_NUMBER;
     if (k->offset == KEY_UNSTORED) {
         text_add(out, k->fallback);
         return;
     }
-    if (k->special && has_number && is_special(owner, k)) {
+    if (k->special && is_special(owner, k)) {
         text_add(out, k->special);
         return;
     }
@@ -151,6 +160,7 @@ void value_format(const void *owner, const job_key *k, text *out)
         break;
     case KEY_PATH:
     case KEY_TEXT:
+    case KEY_SERVER:
         yaml_node_quote(*(char *const *)value_of(owner, k), out);
         break;
     case KEY_PARTS:
@@ -168,6 +178,9 @@ void value_format(const void *owner, const job_key *k, text *out)
     case KEY_GROUPS:
         groups_format(owner, out);
         break;
+    case KEY_STEPS:
+        format_steps(value_of(owner, k), out);
+        break;
     default:
         format_word(owner, k, out);
     }
@@ -178,7 +191,8 @@ void value_free(void *owner, const job_key *k)
     if (k->offset == KEY_UNSTORED) return;
     if (k->type == KEY_GROUPS) {
         groups_free(owner);
-    } else if (k->type == KEY_WORD || k->type == KEY_PATH || k->type == KEY_TEXT) {
+    } else if (k->type == KEY_WORD || k->type == KEY_PATH || k->type == KEY_TEXT ||
+               k->type == KEY_SERVER) {
         char **s = (char **)((char *)owner + k->offset);
         free(*s);
         *s = NULL;
@@ -247,6 +261,12 @@ void value_describe_valid(const job_key *k, text *out)
         break;
     case KEY_SIZES:
         text_addf(out, "a list of whole numbers from %.0f to %.0f, as [6, 6]", k->low, k->high);
+        break;
+    case KEY_STEPS:
+        text_addf(out, "a step as 10, or a range as 10-12 of at most %d steps", SPANS_STEPS);
+        break;
+    case KEY_SERVER:
+        text_add(out, "PORT or ADDRESS:PORT with a port from 0 to 65535");
         break;
     case KEY_SWITCH:
         text_addf(out, "%s, %s, or ", k->words[0], k->words[1]);

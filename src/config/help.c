@@ -25,6 +25,8 @@ static const char *const TYPES[] = {
     [KEY_POLICIES] = "word or list of two words",
     [KEY_SIZES] = "list of whole numbers",
     [KEY_GROUPS] = "list of entries",
+    [KEY_STEPS] = "range of steps",
+    [KEY_SERVER] = "address",
 };
 
 // Appends "optimizer.name adamw or adam": the words of `key` whose bits are set.

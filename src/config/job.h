@@ -145,6 +145,12 @@ typedef struct job {
         int64_t record_calls; // of the flight recorder; 0: off
         char *record_prefix;  // of its files; NULL: job_record_prefix has the default
     } checks;
+    struct {
+        int64_t trace_first, trace_last; // steps that are traced, from 1; 0: none
+        char *prometheus;                // [ADDRESS:]PORT; NULL: off
+        char *textfile;                  // absolute; NULL: off
+        bool tensorboard, csv;
+    } observe;
     resume_mode resume; // --resume; not a key of the file
     char *resume_from;
     bool quiet, overwrite, json; // --quiet, --overwrite and --json; not keys of the file

@@ -212,6 +212,12 @@ const job_key JOB_KEYS[] = {
     {"checks.desync", "Compares the next operations of all ranks before they run.", KEY_BOOL, AT(checks.desync), .flags = KEY_MAY_CHANGE, .fallback = "off", .words = OFF_ON},
     {"checks.flight_recorder", "Sets how many of its last collectives and messages each rank records; a run that fails writes them to files. 0 turns the recorder off.", KEY_COUNT, .unit = "calls", AT(checks.record_calls), .flags = KEY_MAY_CHANGE, .fallback = "2000", .low = 0, .high = 1 << 20},
     {"checks.flight_recorder_prefix", "Names the files of the flight recorder, to which each rank's number is added, for torchfrtrace; without it they are flight_recorder/rank_0 and so on in train.out.", KEY_PATH, AT(checks.record_prefix), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE},
+
+    {"observe.trace_steps", "Chooses the steps that are traced into train.out/traces.", KEY_STEPS, .unit = "optimizer steps", AT(observe.trace_first), .flags = KEY_MAY_CHANGE, .fallback = "none", .low = 1, .high = 1e15, .special = "none"},
+    {"observe.prometheus", "Serves the run's metrics to Prometheus at this address, under /metrics; without ADDRESS only this machine reaches it, and port 0 takes a free one.", KEY_SERVER, AT(observe.prometheus), .flags = KEY_MAY_CHANGE, .fallback = "off", .special = "off"},
+    {"observe.textfile", "Writes the run's metrics into this file every 15 s and at the end of the run, for node_exporter's textfile collector, which takes names that end in .prom.", KEY_PATH, AT(observe.textfile), .flags = KEY_MAY_CHANGE, .fallback = "off", .special = "off"},
+    {"observe.tensorboard", "Writes event files of TensorBoard into train.out/tensorboard.", KEY_BOOL, AT(observe.tensorboard), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
+    {"observe.csv", "Writes a line for each step into train.out/metrics.csv.", KEY_BOOL, AT(observe.csv), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
 };
 
 const job_key GROUP_KEYS[] = {

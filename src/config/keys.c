@@ -151,17 +151,8 @@ void key_list(const char *section, text *out)
 
 // Keys and sections that are known, but not written yet.
 static const char *const PLANNED[] = {
-    "lora",
-    "dpo",
-    "orpo",
-    "kto",
-    "observe",
-    "data.format",
-    "data.train_on",
-    "data.packing",
-    "data.truncate",
-    "train.loss",
-    "train.sum_leaves",
+    "lora",          "dpo",          "orpo",          "kto",        "data.format",
+    "data.train_on", "data.packing", "data.truncate", "train.loss", "train.sum_leaves",
     "parallel.ep",
 };
 
@@ -184,8 +175,8 @@ void key_suggest(const char *path, text *out)
     }
     text section = {0};
     add_section(path, &section);
-    const char *top[] = {"model",    "data",   "train",  "optimizer", "lr_schedule",
-                         "parallel", "groups", "memory", "launch",    "checks"};
+    const char *top[] = {"model",  "data",   "train",  "optimizer", "lr_schedule", "parallel",
+                         "groups", "memory", "launch", "checks",    "observe"};
     const char *near = section.bytes ? NULL : text_nearest(path, top, sizeof top / sizeof top[0]);
     if (!near) near = nearest_path(path, section.chars, out);
     if (near) {

@@ -14,13 +14,15 @@ typedef enum key_type {
     KEY_SWITCH,   // int: words[0] is 0, words[1] is 1; or a whole number
     KEY_ENUM,     // an enum; words[value] names its values
     KEY_WORD,     // char *, one of words
-    KEY_PATH,     // char *, absolute
+    KEY_PATH,     // char *, absolute; `special` is NULL
     KEY_TEXT,     // char *
     KEY_PARTS,    // dataset_source * and size_t
     KEY_BETAS,    // double[2]
     KEY_POLICIES, // policies: one of words for dp_shard, or two of them, outer and inner
     KEY_SIZES,    // int * and size_t, or auto
     KEY_GROUPS,   // job_group * and int; GROUP_KEYS has the keys of an entry
+    KEY_STEPS,    // int64_t[2], the first and the last step; `special` is {0, 0}
+    KEY_SERVER,   // char *, the address of a server; `special` is NULL
 } key_type;
 
 enum {
@@ -50,7 +52,7 @@ typedef struct job_key {
     const char *const *planned;   // words that are not written yet, ended by NULL; NULL: none
     const char *const (*also)[2]; // words of other systems and ours, ended by NULL
     double low, high;             // inclusive
-    const char *special;          // a word for special_value: auto, null
+    const char *special;          // a word for special_value: auto, null, off
     double special_value;
     // The key is read only with these values of another key; 0: always.
     unsigned schedules;  // bits of the lr_names of lr_schedule.name

@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/spans.h"
+#include "net/address.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,10 +144,14 @@ static status set_whole(void *out, const job_key *k, const yaml_node *n, err *e)
     return OK;
 }
 
-static status set_special(void *out, const job_key *k)
+static status set_special(void *owner, void *out, const job_key *k)
 {
     if (k->type == KEY_NUMBER)
         *(double *)out = k->special_value;
+    else if (k->type == KEY_PATH || k->type == KEY_SERVER)
+        value_free(owner, k);
+    else if (k->type == KEY_STEPS)
+        memset(out, 0, 2 * sizeof(int64_t));
     else
         store_whole(out, k, (int64_t)k->special_value);
     return OK;
@@ -248,6 +254,35 @@ static status set_number(double *out, const job_key *k, const yaml_node *n, err 
     return OK;
 }
 
+// Reads a step, or the first and the last of several: "10-12".
+static status set_steps(int64_t *out, const job_key *k, const yaml_node *n, err *e)
+{
+    status result = OK;
+    text first = {0};
+    const char *dash = strchr(n->scalar, '-');
+    int64_t from = 0, to = 0;
+    text_add_bytes(&first, n->scalar, dash ? (size_t)(dash - n->scalar) : strlen(n->scalar));
+    TRY(text_check(&first, e));
+    if (!text_to_count(first.chars, &from) || !in_range(k, (double)from) ||
+        !text_to_count(dash ? dash + 1 : first.chars, &to) || !in_range(k, (double)to) ||
+        from > to || to - from >= SPANS_STEPS) {
+        result = refuse(k, n, e);
+        goto done;
+    }
+    out[0] = from;
+    out[1] = to;
+done:
+    text_clear(&first);
+    return result;
+}
+
+static status set_server(char **out, const job_key *k, const yaml_node *n, err *e)
+{
+    net_endpoint unused;
+    if (net_endpoint_parse_server(n->scalar, &unused, NULL) != OK) return refuse(k, n, e);
+    return set_text(out, k, n, e);
+}
+
 static status read_policy(const job_key *k, const yaml_node *n, policy *out, err *e)
 {
     int i = n->kind == NODE_SCALAR && !yaml_node_is_null(n) ? find_word(k, n->scalar) : -1;
@@ -311,7 +346,7 @@ status value_set(void *owner, const job_key *k, const yaml_node *n, err *e)
     if (n->kind != NODE_SCALAR) return refuse(k, n, e);
     bool nothing = yaml_node_is_null(n);
     if (k->special && value_same_word(k->special, nothing ? "null" : n->scalar))
-        return set_special(out, k);
+        return set_special(owner, out, k);
     if (nothing) return refuse(k, n, e);
     switch (k->type) {
     case KEY_COUNT:
@@ -324,6 +359,10 @@ status value_set(void *owner, const job_key *k, const yaml_node *n, err *e)
     case KEY_PATH:
     case KEY_TEXT:
         return set_text(out, k, n, e);
+    case KEY_STEPS:
+        return set_steps(out, k, n, e);
+    case KEY_SERVER:
+        return set_server(out, k, n, e);
     case KEY_SWITCH:
         if (find_word(k, n->scalar) < 0) return set_whole(out, k, n, e);
         store_whole(out, k, find_word(k, n->scalar));

@@ -52,6 +52,17 @@ status net_endpoint_parse(const char *given, net_endpoint *out, err *e)
     return OK;
 }
 
+status net_endpoint_parse_server(const char *given, net_endpoint *out, err *e)
+{
+    *out = (net_endpoint){.host = "127.0.0.1", .has_port = true};
+    if (parse_port(given, &out->port)) return OK;
+    if (net_endpoint_parse(given, out, NULL) == OK && out->has_port) return OK;
+    return err_set(e, E_USAGE,
+                   "address \"%.*s\": valid are PORT, HOST:PORT and [IPv6]:PORT with a port from 0 "
+                   "to %d",
+                   TEXT_CUT(given, 120), MOST_PORT);
+}
+
 status net_address_resolve(const char *host, int port, net_address *out, err *e)
 {
     struct addrinfo *found = NULL;

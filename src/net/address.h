@@ -27,6 +27,9 @@ typedef struct net_endpoint {
 // Reads "host", "host:port", "address", "[IPv6]:port" or an IPv6 address without a port. E_USAGE names the
 // text and what is valid.
 status net_endpoint_parse(const char *given, net_endpoint *out, err *e);
+// Reads "PORT" or an address with a port, where a server listens. Without an address its host is
+// "127.0.0.1". E_USAGE names the text and what is valid.
+status net_endpoint_parse_server(const char *given, net_endpoint *out, err *e);
 // Looks the host up. It prefers IPv4, as the hosts of a cluster are named in IPv4 more often. E_IO names the
 // host. It may wait for a name server.
 status net_address_resolve(const char *host, int port, net_address *out, err *e);

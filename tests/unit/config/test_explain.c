@@ -59,6 +59,9 @@ static void job_yaml_reads_back_to_the_same_job(void **state)
     assert_round_trip(SMALL "lr_schedule: {name: OneCycle, cycle_min_lr: 1e-5, cycle_max_lr: 1e-3}",
                       "");
     assert_round_trip(SMALL "lr_schedule: {name: WarmupLR, warmup_max_lr: 0.5}", "");
+    assert_round_trip(SMALL "observe: {trace_steps: 10-12, prometheus: 9401, textfile: off}", "");
+    assert_round_trip(SMALL, "--observe.trace_steps|7|--observe.prometheus|[::]:0|"
+                             "--observe.textfile|t.prom|--observe.tensorboard|--observe.csv");
     assert_round_trip(
         "model: {family: mlp, features: 10, classes: 1, loss: mse, activation: tanh}\n"
         "data: {train: x.safetensors}\n",

@@ -18,7 +18,7 @@ static void unknown_keys_get_a_guess_or_a_list(void **state)
         {SMALL "trian: {steps: 5}", "", "job.yaml:3: trian: unknown key; did you mean train?"},
         {SMALL "banana: 5", "",
          "job.yaml:3: banana: unknown key; valid: model, data, train, optimizer, "
-         "lr_schedule, parallel, groups, memory, launch, checks"},
+         "lr_schedule, parallel, groups, memory, launch, checks, observe"},
         {SMALL "checks: {xyzzy: 1}", "",
          "job.yaml:3: checks.xyzzy: unknown key; valid: replicas_every, nonfinite, watchdog, "
          "desync, flight_recorder, flight_recorder_prefix"},
@@ -27,7 +27,7 @@ static void unknown_keys_get_a_guess_or_a_list(void **state)
         {SMALL, "--seq_len|4", "--seq_len: unknown option; did you mean data.seq_len?"},
         {SMALL, "--verbose",
          "--verbose: unknown option; valid: model, data, train, optimizer, "
-         "lr_schedule, parallel, groups, memory, launch, checks"},
+         "lr_schedule, parallel, groups, memory, launch, checks, observe"},
         {SMALL, "--model.haeds|5",
          "--model.haeds: not a field of gpt2 models; did you mean heads?"},
         {MODEL "data: {train: [{path: a, wieght: 2}]}", "",
