@@ -82,6 +82,7 @@ static status run(trm_job *j, trm_rank_main fn, void *arg, err *e)
     TRY(session_run_ranks(&r, e));
 done:
     result = session_run_end(&r, result, e);
+    session_verdict_clear(&r.verdict);
     result = join_end(&r.join, result, e);
     if (result == E_INTERRUPTED) err_set(e, result, "a rank ended the run early");
     return result;

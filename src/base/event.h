@@ -16,6 +16,8 @@ typedef enum event_kind {
     EVENT_EVAL,
     EVENT_SAVE,
     EVENT_NOTE,
+    EVENT_STRAGGLER,
+    EVENT_VERDICT,
     EVENT_ERROR,
     EVENT_END
 } event_kind;
@@ -72,6 +74,21 @@ typedef struct event {
             float seconds;
         } save;
         const char *note; // a line for the user who watches the run
+        struct {
+            int64_t step;
+            int rank; // that keeps the others waiting; -1: all ranks of the host
+            const char *host;
+            const char *cause; // "compute" | "input" | "link"
+            double share;      // of a step, that the others wait
+            bool chronic;      // in 8 of the last 10 steps
+        } straggler;
+        struct {
+            const char *word; // "COMPUTE STRAGGLER"
+            int rank;         // that it is about; -1: none
+            const char *host; // likewise; NULL: none
+            const char *line; // the verdict in one line
+            const char *next; // the next thing to try, a sentence
+        } verdict;
         struct {
             int rank; // that failed; < 0: not known
             const char *text;

@@ -102,6 +102,12 @@ int cmd_end(session_join *c, status result, err *e)
 
 int cmd_end_run(session_run *r, status result, err *e)
 {
+    const bool quiet = !r->job || r->job->quiet;
     result = session_run_end(r, result, e);
+    if (r->verdict.word && !quiet) {
+        console_say("verdict: %s", r->verdict.line);
+        console_say("next: %s", r->verdict.next);
+    }
+    session_verdict_clear(&r->verdict);
     return cmd_end(&r->join, result, e);
 }

@@ -72,6 +72,7 @@ static const command *const COMMANDS[] = {
     &command_checkpoint,
     &command_curve,
     &command_top,
+    &command_report,
     &command_bench,
     &command_help,
     &command_version,

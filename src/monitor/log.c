@@ -188,6 +188,16 @@ static void add_step(text *t, const event_step *s)
     if (s->loss_scale > 0) text_addf(t, ",\"loss_scale\":%.17g", s->loss_scale);
 }
 
+static void add_straggler(text *t, const event *ev)
+{
+    add_count(t, "step", ev->straggler.step);
+    add_count(t, "rank", ev->straggler.rank);
+    add_string(t, "host", ev->straggler.host);
+    add_string(t, "cause", ev->straggler.cause);
+    add_float(t, "share", (float)ev->straggler.share);
+    text_addf(t, ",\"chronic\":%s", ev->straggler.chronic ? "true" : "false");
+}
+
 static void add_members(text *t, const event *ev)
 {
     switch (ev->kind) {
@@ -218,6 +228,16 @@ static void add_members(text *t, const event *ev)
         add_string(t, "reason", ev->end.reason);
         add_float(t, "seconds", ev->end.seconds);
         break;
+    case EVENT_STRAGGLER:
+        add_straggler(t, ev);
+        break;
+    case EVENT_VERDICT:
+        add_string(t, "verdict", ev->verdict.word);
+        add_count(t, "rank", ev->verdict.rank);
+        add_string(t, "host", ev->verdict.host);
+        add_string(t, "line", ev->verdict.line);
+        add_string(t, "next", ev->verdict.next);
+        break;
     case EVENT_NOTE:
         break;
     }
@@ -226,8 +246,9 @@ static void add_members(text *t, const event *ev)
 status log_event(void *log, const event *ev, err *e)
 {
     static const char *const names[] = {
-        [EVENT_START] = "start", [EVENT_STEP] = "step",   [EVENT_EVAL] = "eval",
-        [EVENT_SAVE] = "save",   [EVENT_ERROR] = "error", [EVENT_END] = "end"};
+        [EVENT_START] = "start",         [EVENT_STEP] = "step",      [EVENT_EVAL] = "eval",
+        [EVENT_SAVE] = "save",           [EVENT_ERROR] = "error",    [EVENT_END] = "end",
+        [EVENT_STRAGGLER] = "straggler", [EVENT_VERDICT] = "verdict"};
     status result = OK;
     log_file *l = log;
     text t = {0};

@@ -212,6 +212,25 @@ static void note_eval(progress *p, const event *ev)
                   perplexity);
 }
 
+// One that is not chronic yet is told by the log alone.
+static void note_straggler(progress *p, const event *ev)
+{
+    char who[24] = "all ranks";
+    if (!ev->straggler.chronic) return;
+    if (ev->straggler.rank >= 0) snprintf(who, sizeof who, "rank %d", ev->straggler.rank);
+    progress_note(p,
+                  "step %lld  straggler: %s on host %s; the others wait for it for %.0f %% of a "
+                  "step; cause: %s",
+                  (long long)ev->straggler.step, who, ev->straggler.host, 100 * ev->straggler.share,
+                  ev->straggler.cause);
+}
+
+static void note_verdict(progress *p, const event *ev)
+{
+    progress_note(p, "verdict: %s", ev->verdict.line);
+    progress_note(p, "next: %s", ev->verdict.next);
+}
+
 static status take(void *arg, const event *ev, err *e)
 {
     progress *p = arg;
@@ -221,6 +240,8 @@ static status take(void *arg, const event *ev, err *e)
     if (ev->kind == EVENT_STEP) progress_step(p, &ev->step, clock_seconds());
     if (ev->kind == EVENT_EVAL) note_eval(p, ev);
     if (ev->kind == EVENT_SAVE) progress_note(p, "saved %s", file_shown(ev->save.path));
+    if (ev->kind == EVENT_STRAGGLER) note_straggler(p, ev);
+    if (ev->kind == EVENT_VERDICT) note_verdict(p, ev);
     if (ev->kind == EVENT_NOTE) progress_note(p, "%s", ev->note);
     return OK;
 }

@@ -116,6 +116,8 @@ status session_rank_begin(session_rank *r, err *e)
     event_sinks_add(&r->sinks, (event_sink){log_event, log_close, r->log});
     for (int i = 0; i < run->sinks.count; i++) event_sinks_add(&r->sinks, run->sinks.items[i]);
     TRY(report_start(r, e));
+    if (run->trains && !r->observer)
+        TRY(session_observer_open(run->job->train.out, run->cut, &r->observer, e));
     if (r->has_eval) TRY(report_eval(r, r->eval_loss, e));
     r->has_eval = false;
 done:
@@ -162,6 +164,7 @@ static double mfu_of(session_rank *r, const trainer_step_result *s)
 
 static status report_step(session_rank *r, const trainer_step_result *s, err *e)
 {
+    status result = OK;
     const session_run *run = r->run;
     const event_step step = {.step = (int64_t)s->step,
                              .steps = run->job->train.steps,
@@ -175,7 +178,10 @@ static status report_step(session_rank *r, const trainer_step_result *s, err *e)
                              .loss_scale = s->loss_scale,
                              .skipped = s->skipped,
                              .unit = run->inputs.train->shape.input_type == I32 ? NULL : "samples"};
-    return report(r, &(event){.kind = EVENT_STEP, .step = step}, e);
+    TRY(report(r, &(event){.kind = EVENT_STEP, .step = step}, e));
+    if (r->observer) TRY(session_observe_step(r->observer, &step, &r->sinks, e));
+done:
+    return result;
 }
 
 static status report_end_of_step(session_rank *r, const trainer_step_result *s, err *e)
@@ -281,6 +287,19 @@ done:
 
 // ---- The run of a rank
 
+static status report_verdict(const session_rank *r, err *e)
+{
+    status result = OK;
+    session_verdict v = {.word = NULL};
+    if (!r->observer) return OK;
+    session_observe_end(r->run->job->train.out, false, NULL, &v);
+    const event ev = session_verdict_event(&v);
+    if (v.word) TRY(report(r, &ev, e));
+done:
+    session_verdict_clear(&v);
+    return result;
+}
+
 static event end_of(const session_run *r, int64_t step, const char *reason)
 {
     return (event){.kind = EVENT_END, .end = {step, reason, (float)(clock_seconds() - r->began)}};
@@ -300,11 +319,13 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
         err why = {.code = OK};
         const bool interrupted = r.interrupted || result == E_INTERRUPTED;
         const event end = end_of(run, steps_done(&r), interrupted ? "interrupted" : "done");
-        if (report(&r, &end, &why) != OK) result = why.code, *e = why;
+        if (report_verdict(&r, &why) != OK || report(&r, &end, &why) != OK)
+            result = why.code, *e = why;
     }
 done:
     if (rank == 0) event_sinks_close(r.sinks.count ? &r.sinks : &unused);
     if (result != OK && result != E_INTERRUPTED) session_abort(&r.session, e);
+    session_observer_close(r.observer);
     free(r.found.folder);
     session_close(&r.session);
     return result;
@@ -393,13 +414,16 @@ static bool may_log(const session_run *r, const err *why)
 }
 
 // An unwritable log must not hide the failure.
-static void log_failure(const session_run *r, const err *why)
+static void log_failure(session_run *r, const err *why)
 {
     log_file *l = NULL;
     const event failure = {.kind = EVENT_ERROR, .error = {r->join.first_rank, why->text}};
     const event end = end_of(r, -1, "failed");
-    if (open_log(r, &l, NULL) == OK && log_event(l, &failure, NULL) == OK)
-        (void)log_event(l, &end, NULL);
+    if (open_log(r, &l, NULL) != OK || log_event(l, &failure, NULL) != OK) goto done;
+    if (r->trains) session_observe_end(r->job->train.out, true, r->cut, &r->verdict);
+    const event verdict = session_verdict_event(&r->verdict);
+    if (!r->verdict.word || log_event(l, &verdict, NULL) == OK) (void)log_event(l, &end, NULL);
+done:
     log_close(l);
 }
 

@@ -8,6 +8,7 @@
 #include "data/tokenizer/tokenizer.h"
 #include "monitor/log.h"
 #include "session/join.h"
+#include "session/observe.h"
 
 // ---- The starting process
 
@@ -35,6 +36,7 @@ typedef struct session_run {
     bool own_terminal;             // launch_options
     bool measures_mfu;             // ranks measure the matmul peak now and then
     event_sinks sinks;             // take rank 0's events after log.jsonl; rank 0 closes them
+    session_trace_fn *cut;         // of traces that the run makes by itself; NULL: none
     int log_copy;  // a descriptor to which each line of log.jsonl goes, too; 0: none
     bool *has_log; // shared with the ranks: rank 0 has begun log.jsonl
 
@@ -49,6 +51,9 @@ typedef struct session_run {
     } lock;                // of the run's folder
     text warnings;         // of damaged checkpoints, a line each
     text kept;             // names of an earlier run's files that were moved
+
+    session_verdict
+        verdict; // of a run that failed; session_run_end sets it, and its caller clears it
 } session_run;
 
 // Claims train.out before ranks start: locks it, refuses another job's run, chooses the checkpoint that --resume asks for,
@@ -93,8 +98,9 @@ typedef struct session_rank {
     // Of rank 0
     event_sinks sinks; // none before the log has begun
     log_file *log;
-    bool owns_folder; // the files of an earlier run in train.out were moved away
-    bool has_eval;    // eval_loss is an evaluation before the log was begun
+    session_observer *observer; // NULL: the log has not begun, or the run does not train
+    bool owns_folder;           // the files of an earlier run in train.out were moved away
+    bool has_eval;              // eval_loss is an evaluation before the log was begun
     double eval_loss;
 
     double matmul_rate; // FLOP/s of this rank's device, the largest measured; 0: not measured yet

@@ -121,7 +121,8 @@ static void numbers_that_json_lacks_are_null_beside_their_text(void **state)
 
 static void every_event_is_an_object_on_a_line_of_its_own(void **state)
 {
-    static const char *const events[] = {"start", "eval", "save", "error", "end"};
+    static const char *const events[] = {"start",   "eval",  "save", "straggler",
+                                         "verdict", "error", "end"};
     const event_axis mesh[] = {{"dp", 2}, {"tp", 1}};
     event_start start = {.version = "0.1.0",
                          .mesh = mesh,
@@ -136,6 +137,8 @@ static void every_event_is_an_object_on_a_line_of_its_own(void **state)
     const event others[] = {
         {.kind = EVENT_SAVE, .save = {3, "out/checkpoints/step-00000003", 77, 0.5f}},
         {.kind = EVENT_NOTE, .note = "the peak is measured"},
+        {.kind = EVENT_STRAGGLER, .straggler = {7, 3, "b", "input", 0.25, true}},
+        {.kind = EVENT_VERDICT, .verdict = {"INPUT STRAGGLER", 3, "b", "its line", "Try it."}},
         {.kind = EVENT_ERROR, .error = {1, "rank 1: \"quoted\"\\ \x01 \xff"}},
         {.kind = EVENT_END, .end = {3, "failed", 1.5f}}};
     log_file *l = opened();
@@ -147,7 +150,7 @@ static void every_event_is_an_object_on_a_line_of_its_own(void **state)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         assert_int_equal(log_event(l, &others[i], &e), OK);
     log_close(l);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 7; i++) {
         line = parse_line(i);
         assert_string_equal(json_string_value(json_object_get(line, "event")), events[i]);
         json_decref(line);
@@ -160,6 +163,16 @@ static void every_event_is_an_object_on_a_line_of_its_own(void **state)
     assert_string_equal(json_string_value(json_object_get(line, "note")), "a slower way");
     json_decref(line);
     line = parse_line(3);
+    assert_true(number(line, "step") == 7 && number(line, "rank") == 3);
+    assert_true(number(line, "share") == 0.25);
+    assert_string_equal(json_string_value(json_object_get(line, "cause")), "input");
+    assert_true(json_is_true(json_object_get(line, "chronic")));
+    json_decref(line);
+    line = parse_line(4);
+    assert_string_equal(json_string_value(json_object_get(line, "verdict")), "INPUT STRAGGLER");
+    assert_string_equal(json_string_value(json_object_get(line, "next")), "Try it.");
+    json_decref(line);
+    line = parse_line(5);
     assert_string_equal(json_string_value(json_object_get(line, "text")),
                         "rank 1: \"quoted\"\\ \x01 \xef\xbf\xbd");
     json_decref(line);

@@ -234,6 +234,35 @@ static void control_characters_do_not_reach_the_terminal(void **state)
     free(out);
 }
 
+static void a_straggler_is_shown_when_it_is_chronic(void **state)
+{
+    char *out = NULL;
+    size_t bytes;
+    progress p;
+    FILE *f = open_memstream(&out, &bytes);
+    event ev = {.kind = EVENT_STRAGGLER, .straggler = {7, 3, "b", "input", 0.25, false}};
+    (void)state;
+    progress_open(&p, f, PROGRESS_PLAIN);
+    const event_sink sink = progress_sink(&p);
+    assert_int_equal(sink.take(sink.arg, &ev, NULL), OK);
+    fflush(f);
+    assert_int_equal(bytes, 0);
+    ev.straggler.chronic = true;
+    assert_int_equal(sink.take(sink.arg, &ev, NULL), OK);
+    ev.straggler.rank = -1;
+    assert_int_equal(sink.take(sink.arg, &ev, NULL), OK);
+    ev = (event){.kind = EVENT_VERDICT, .verdict = {.line = "HEALTHY: fine", .next = "Rest."}};
+    assert_int_equal(sink.take(sink.arg, &ev, NULL), OK);
+    progress_close(&p);
+    fclose(f);
+    assert_string_equal(out, "step 7  straggler: rank 3 on host b; the others wait for it for 25 % "
+                             "of a step; cause: input\n"
+                             "step 7  straggler: all ranks on host b; the others wait for it for "
+                             "25 % of a step; cause: input\n"
+                             "verdict: HEALTHY: fine\nnext: Rest.\n");
+    free(out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +277,7 @@ int main(void)
         cmocka_unit_test(a_closed_reader_makes_it_quiet),
         cmocka_unit_test(a_reader_that_does_not_read_stops_nothing),
         cmocka_unit_test(control_characters_do_not_reach_the_terminal),
+        cmocka_unit_test(a_straggler_is_shown_when_it_is_chronic),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
