@@ -2,16 +2,20 @@
 #include "cmd/top.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/json.h"
 #include "base/proc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
 #include "device/device.h"
+#include "monitor/report/report.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { VERDICT_S = 5, VERDICT_SHARE = 20 }; // seconds between verdicts, and times that one takes
 
 // ---- Runs
 
@@ -21,10 +25,10 @@ static status add_run(top_list *t, const char *folder, err *e)
     run_view *v = NULL;
     TRY(alloc_grow(&t->view, &t->view_room, t->count + 1, sizeof *t->view, "the runs", e));
     TRY(alloc_grow(&t->run, &t->run_room, t->count + 1, sizeof *t->run, "the runs", e));
-    TRY(alloc_grow(&t->problem, &t->problem_room, t->count + 1, sizeof *t->problem, "the runs", e));
+    TRY(alloc_grow(&t->note, &t->note_room, t->count + 1, sizeof *t->note, "the runs", e));
     TRY(run_view_open(folder, &v, e));
     t->view[t->count] = v;
-    t->problem[t->count] = NULL;
+    t->note[t->count] = (top_note){.problem = NULL};
     t->run[t->count] = (top_run){.v = v};
     t->count++;
 done:
@@ -53,16 +57,35 @@ done:
     return result;
 }
 
+// A verdict costs time in proportion to the recorded steps of all ranks, so it is made now and then.
+static status make_verdict(const run_view *v, top_note *note, err *e)
+{
+    status result = OK;
+    report *r = NULL;
+    const double begin_s = clock_seconds();
+    if (begin_s < note->again_s) return OK;
+    TRY(report_make(v, &r, e));
+    free(note->verdict);
+    note->verdict = NULL;
+    if (!r->is_short) TRY(text_copy(r->line, &note->verdict, e));
+    note->again_s = clock_seconds() + VERDICT_S + VERDICT_SHARE * (clock_seconds() - begin_s);
+done:
+    report_close(r);
+    return result;
+}
+
 status top_list_refresh(top_list *t, err *e)
 {
     status result = OK;
     if (t->finds) TRY(find_runs(t, e));
     for (size_t i = 0; i < t->count; i++) {
         err why = {0};
-        free(t->problem[i]);
-        t->problem[i] = NULL;
-        if (run_view_refresh(t->view[i], &why) != OK) TRY(text_copy(why.text, &t->problem[i], e));
-        t->run[i].verdict = t->problem[i];
+        top_note *note = &t->note[i];
+        free(note->problem);
+        note->problem = NULL;
+        if (run_view_refresh(t->view[i], &why) != OK) TRY(text_copy(why.text, &note->problem, e));
+        TRY(make_verdict(t->view[i], note, e));
+        t->run[i].verdict = note->problem ? note->problem : note->verdict;
     }
 done:
     return result;
@@ -72,11 +95,12 @@ static void clear(top_list *t)
 {
     for (size_t i = 0; i < t->count; i++) {
         run_view_close(t->view[i]);
-        free(t->problem[i]);
+        free(t->note[i].problem);
+        free(t->note[i].verdict);
     }
     free(t->view);
     free(t->run);
-    free(t->problem);
+    free(t->note);
     text_clear(&t->devices);
 }
 

@@ -9,12 +9,19 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+// The line below a run.
+typedef struct top_note {
+    char *problem;  // why it could not be read the last time; NULL: it could
+    char *verdict;  // so far; NULL: none
+    double again_s; // clock_seconds from which on the verdict is made again
+} top_note;
+
 typedef struct top_list {
     bool finds;      // the runs of this machine; else those that were named
     run_view **view; // [count] owned
     top_run *run;    // [count] what top_add takes
-    char **problem;  // [count] why a run could not be read the last time; NULL: it could
-    size_t count, view_room, run_room, problem_room;
+    top_note *note;  // [count]
+    size_t count, view_room, run_room, note_room;
     text devices; // lines
 } top_list;
 
