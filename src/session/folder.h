@@ -9,8 +9,8 @@
 #include <stdbool.h>
 
 // Prepares the folder `out` for a new run and creates it where it does not exist. job.yaml,
-// log.jsonl, report.json and checkpoints of an earlier run are renamed to job-N.yaml, log-N.jsonl,
-// report-N.json and checkpoints-N, with the first N that none of them has. The new names are appended
+// log.jsonl, report.json, report.html and checkpoints of an earlier run are renamed to job-N.yaml,
+// log-N.jsonl, report-N.json and so on, with the first N that none of them has. The new names are appended
 // to `kept` (NULL allowed). With `overwrite` they are removed instead. Other files stay.
 status folder_begin(const char *out, bool overwrite, text *kept, err *e);
 // Prepares the run in `out` for resuming from `checkpoint`, one of its own (ckpt_belongs_to_run): later

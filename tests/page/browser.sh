@@ -38,6 +38,6 @@ for ranks in 1 8 100; do
     [ "$(grep -o '<svg' "$scratch/dom" | wc -l)" -ge 8 ] || fail "$ranks ranks: $(grep -o '<svg' "$scratch/dom" | wc -l) charts"
     [ "$(grep -o '<canvas' "$scratch/dom" | wc -l)" = 1 ] || fail "$ranks ranks: no timeline"
 done
-size=1180,1600
+size=1180,2600
 [ -z "$picture" ] || look "$scratch/run-8/page.html" --screenshot="$picture"
 [ "$failures" = 0 ]

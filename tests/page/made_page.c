@@ -29,6 +29,7 @@ static status write_page(const char *folder, int ranks, err *e)
 {
     status result = OK;
     run_view *v = NULL;
+    report *r = NULL;
     char *path = NULL;
     text page = {0};
     const made_run run = {.ranks = ranks,
@@ -36,7 +37,7 @@ static status write_page(const char *folder, int ranks, err *e)
                           .step_ms = 120,
                           .hosts = ranks > 1 ? 2 : 1,
                           .micro = 2,
-                          .stages = ranks > 1 ? 2 : 1,
+                          .stages = ranks > 8 ? 2 : 1,
                           .cause = MADE_COMPUTE,
                           .slow_rank = ranks * 3 / 8,
                           .slow_by = 0.2,
@@ -44,27 +45,19 @@ static status write_page(const char *folder, int ranks, err *e)
                           .jitter = 0.08,
                           .comm = 0.12,
                           .input = 0.03,
-                          .creep = 0.3,
                           .save_every = 100,
                           .save = 0.01,
                           .spike_step = 320};
-    char *evidence[] = {"rank 3 computes 20 % longer than the median of its stage, since step 150",
-                        "others waited 21 ms of 145 ms for it in each of the last 32 steps"};
-    const report r = {
-        .verdict = "COMPUTE STRAGGLER",
-        .line = "COMPUTE STRAGGLER rank 3 on host a: it adds 17 % to each step",
-        .evidence = evidence,
-        .evidences = 2,
-        .next =
-            "compare the clock rate and the neighbours of this rank's cores with those of rank 2"};
     TRY(made_run_write(folder, &run, e));
     TRY(add_evals(folder, run.steps, e));
     TRY(run_view_open(folder, &v, e));
-    TRY(page_make(v, ranks == 8 ? &r : NULL, &page, e));
+    TRY(report_make(v, &r, e));
+    TRY(page_make(v, r, &page, e));
     TRY(file_join(folder, "page.html", &path, e));
     TRY(file_replace(path, page.chars, page.bytes, e));
 done:
     text_clear(&page);
+    report_close(r);
     run_view_close(v);
     free(path);
     return result;

@@ -1,6 +1,7 @@
 // page.c -- puts the page together (page.h): the template, its style and script, and the data.
 #include "monitor/page/page.h"
 
+#include "base/file.h"
 #include "monitor/page/page_data.h"
 #include "monitor/report/report.h"
 
@@ -226,5 +227,19 @@ status page_make(const run_view *v, const report *r, text *out, err *e)
     result = text_check(out, e);
 done:
     text_clear(&data);
+    return result;
+}
+
+status page_write(const run_view *v, const report *r, err *e)
+{
+    status result = OK;
+    text page = {0};
+    char *path = NULL;
+    TRY(file_join(v->folder, "report.html", &path, e));
+    TRY(page_make(v, r, &page, e));
+    TRY(file_replace(path, page.chars, page.bytes, e));
+done:
+    text_clear(&page);
+    free(path);
     return result;
 }

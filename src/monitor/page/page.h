@@ -14,6 +14,8 @@ status page_make(const run_view *v, const struct report *r, text *out, err *e);
 // Appends what the page shows as one JSON object. Long runs and large ones are thinned: the object has a few hundred KB
 // at most.
 status page_data(const run_view *v, const struct report *r, text *out, err *e);
+// Writes the page to FOLDER/report.html of the run's folder; it appears by a rename.
+status page_write(const run_view *v, const struct report *r, err *e);
 // Appends the report as JSON; null where it is NULL.
 status page_report(const struct report *r, text *out, err *e);
 
