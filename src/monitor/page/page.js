@@ -153,7 +153,7 @@ function memory(d) {
     const there = d.memory_words.map((_, k) => k).filter(k => m.plan[k].some(v => v > 0));
     box.append(legend([...there.map(k => PAINTS[k]), "ink", "wait"],
                       [...there.map(k => d.memory_words[k]), "measured now", "measured peak"]));
-    bars(box, {names: PAINTS, format: showBytes, rows: m.rank.map((rank, i) => {
+    bars(box, {names: PAINTS, words: d.memory_words, format: showBytes, rows: m.rank.map((rank, i) => {
         const at = r.rank.indexOf(rank);
         return {label: label(d, rank), title: title(d, at), values: m.plan.map(p => p[i]),
                 marks: [["wait", r.peak[at], "measured peak"], ["ink", r.now[at], "measured now"]]};

@@ -196,7 +196,7 @@ function stack(box, c) {
         .filter(row => row[3] > 0).concat([["in all", c.format(totals[i])]], c.extra ? c.extra(i) : []));
 }
 
-// ---- Bars: {rows: [{label, values: [of a name], marks: [[name, value]]}], names, format}
+// ---- Bars: {rows: [{label, values: [of a name], marks: [[colour, value, word]]}], names: [colour], words, format}
 
 function bars(box, c) {
     const width = Math.max(200, box.clientWidth - 34), size = 22, left = c.left || 96;
@@ -223,7 +223,8 @@ function bars(box, c) {
         for (const [name, value, word] of row.marks || [])
             if (value) group.append(draw("rect", {x: x(value) - 1.5, y: y - 2, width: 3, height: size - 2, fill: colour(name)}));
         group.addEventListener("mousemove", event => tip(event, row.title || row.label,
-            c.names.map((name, k) => [name, c.format(row.values[k]), name, row.values[k]]).filter(r => r[3] > 0)
+            c.names.map((name, k) => [(c.words || c.names)[k], c.format(row.values[k]), name, row.values[k]])
+                .filter(r => r[3] > 0)
                 .concat([["in all", c.format(sum(row))]], (row.marks || []).map(m => [m[2], c.format(m[1]), m[0]]),
                         row.extra || [])));
         group.addEventListener("mouseleave", untip);

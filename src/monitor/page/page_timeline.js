@@ -3,6 +3,7 @@
 
 const STREAMS = [["compute", 0], ["communication", 1], ["copy", 2], ["host", -1]];
 const FIELDS = 5; // numbers of a span: row, begin, duration, waited, the rank that came last
+const CALL = 1; // the kind of a row
 const ROW = 11, SPACE = 8, RULER = 20, MARGIN = 118;
 
 // `c` is the data's timeline, `phases` names its phases; name(rank) is a band's label.
@@ -38,7 +39,8 @@ function find(c, rank, stream, time, slack) {
     for (let i = 0; i < rank.spans.length; i += FIELDS) {
         const begin = rank.spans[i + 1], duration = rank.spans[i + 2];
         if (c.rows[rank.spans[i]][2] !== stream || time < begin - slack || time > begin + duration + slack) continue;
-        if (duration < length) { best = i; length = duration; }
+        const call = c.rows[rank.spans[i]][3] === CALL;
+        if (duration < length || (duration === length && call)) { best = i; length = duration; }
     }
     return best;
 }
@@ -84,7 +86,7 @@ function paintTimeline(pen, p) {
 function paintSpan(pen, p, paints, spans, i, top) {
     const [row, begin, duration, waited] = [spans[i], spans[i + 1], spans[i + 2], spans[i + 3]];
     const [, phase, stream, kind] = p.c.rows[row];
-    const left = p.x(begin), wide = Math.max(0.7, p.x(begin + duration) - left), call = kind === 1;
+    const left = p.x(begin), wide = Math.max(0.7, p.x(begin + duration) - left), call = kind === CALL;
     if (left > p.width || left + wide < MARGIN) return;
     const y = top + p.used.findIndex(u => u[1] === stream) * ROW + (call ? 5 : 0), high = call ? ROW - 6 : ROW - 1;
     pen.fillStyle = paints[phase];
