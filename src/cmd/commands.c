@@ -80,6 +80,7 @@ static const command *const COMMANDS[] = {
     &command_predict,
     &command_checkpoint,
     &command_curve,
+    &command_top,
     &command_report,
     &command_trace,
     &command_bench,
@@ -95,7 +96,6 @@ static const command *const COMMANDS[] = {
     PLANNED("doctor", "Checks the machine and a job before a run."),
     PLANNED("env", "Prints the versions of the program, the system and the libraries."),
     PLANNED("topo", "Prints the links between devices."),
-    PLANNED("top", "Shows running jobs live."),
     NULL,
 };
 

@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
+#include "cmd/report_page.h"
 
 #include "monitor/report/report.h"
 
@@ -10,13 +11,19 @@
 #include <string.h>
 
 typedef struct report_request {
-    const char *against;
+    const char *against, *html, *serve;
     bool json;
 } report_request;
 
 static const flag flags[] = {
     {"--against", FLAG_TEXT, offsetof(report_request, against), "RUN2",
      "Compares with another run: speed, phases, loss, memory and settings."},
+    {"--html", FLAG_TEXT, offsetof(report_request, html), "FILE.html",
+     "Writes the page of the run to this file: loss, phases, a step over ranks, memory, waits."},
+    {"--serve", FLAG_TEXT, offsetof(report_request, serve), "[ADDRESS:]PORT",
+     "Serves the page over HTTP until Ctrl-C, made anew for each request. Without ADDRESS only "
+     "this "
+     "machine reaches it; port 0 takes a free one."},
     {"--json", FLAG_SWITCH, offsetof(report_request, json), NULL,
      "Prints one JSON object, which is that of report.json without --against."},
 };
@@ -86,7 +93,14 @@ static int cmd_report(int argc, char **argv)
     flag_texts words = {0};
     TRY(flags_parse(flags, FLAGS, argc, argv, &q, &words, e));
     if (words.count != 1) FAIL(E_USAGE, "report: give the folder of a run");
-    TRY(print_report(words.items[0], &q, e));
+    if (!!q.against + !!q.html + !!q.serve > 1)
+        FAIL(E_USAGE, "report: give one of --against, --html and --serve");
+    if (q.html)
+        TRY(report_write_html(words.items[0], q.html, e));
+    else if (q.serve)
+        TRY(report_serve(words.items[0], q.serve, e));
+    else
+        TRY(print_report(words.items[0], &q, e));
 done:
     flag_texts_clear(&words);
     return result == OK ? 0 : cmd_fail(e);
@@ -95,7 +109,7 @@ done:
 const command command_report = {
     .name = "report",
     .run = cmd_report,
-    .usage = "RUN [--against RUN2] [--json]",
+    .usage = "RUN [--against RUN2] [--html FILE.html] [--serve [ADDRESS:]PORT] [--json]",
     .help = "Says what held a run back, and what to try next.",
     .about =
         "Reads RUN/log.jsonl and the records of the ranks in RUN/spans, also while the run goes. "

@@ -318,6 +318,15 @@ bool run_view_runs(const run_view *v, int rank)
     return there - atomic_load(&s->head->updated_ns) < SILENT_NS;
 }
 
+const char *run_view_state(const run_view *v)
+{
+    if (v->error) return "failed";
+    if (v->end) return "ended";
+    for (int r = 0; r < v->ranks; r++)
+        if (run_view_runs(v, r)) return "running";
+    return "stopped";
+}
+
 // ---- Steps
 
 static bool range_of(const spans *s, uint64_t *first, uint64_t *last)

@@ -61,6 +61,8 @@ double run_view_number(const run_view *v, const char *key);
 
 // Whether the rank's process runs: on this machine by its id, else by the age of its record.
 bool run_view_runs(const run_view *v, int rank);
+// "running", "ended" (the log has its end), "failed" (it has an error), or "stopped": no rank runs, and the log ends early.
+const char *run_view_state(const run_view *v);
 // The number of optimizer steps that all recorded ranks have in common: *first and *last of those that every record
 // still has. False where there is none.
 bool run_view_common_steps(const run_view *v, uint64_t *first, uint64_t *last);

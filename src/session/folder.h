@@ -9,10 +9,10 @@
 #include <stdbool.h>
 
 // Prepares the folder `out` for a new run and creates it where it does not exist. job.yaml,
-// log.jsonl, checkpoints, metrics.csv, tensorboard and report.json of an earlier run are renamed to
-// job-N.yaml, log-N.jsonl, checkpoints-N and so on, with the first N that none of them has. The new
-// names are appended to `kept` (NULL allowed). With `overwrite` they are removed instead. Other files
-// stay.
+// log.jsonl, checkpoints and the other files of an earlier run that are rows of PART are
+// renamed to job-N.yaml, log-N.jsonl, checkpoints-N and so on, with the first N that none of them has.
+// The new names are appended to `kept` (NULL allowed). With `overwrite` they are removed instead. Other
+// files stay.
 status folder_begin(const char *out, bool overwrite, text *kept, err *e);
 // Prepares the run in `out` for resuming from `checkpoint`, one of its own (ckpt_belongs_to_run): later
 // checkpoints are moved to checkpoints-N.

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "monitor/page/page.h"
 #include "monitor/report/report.h"
 #include "monitor/report/statistics.h"
 
@@ -279,6 +280,7 @@ void session_observe_end(const char *folder, bool failed, session_trace_fn *cut,
     if (failed && cut) trace_failure(folder, v, cut);
     if (report_make(v, &r, NULL) != OK || !r->measures->steps) goto done;
     (void)report_write(r, NULL);
+    (void)page_write(v, r, NULL);
     (void)copy_verdict(r, out, NULL);
 done:
     report_close(r);

@@ -32,8 +32,8 @@ typedef struct session_verdict {
     int rank;  // -1: it is about no rank
 } session_verdict;
 
-// Writes report.json into the run's folder where any rank has a record. A run that failed has its last steps traced (`cut`
-// may be NULL). The owner calls session_verdict_clear. It cannot fail: a run must not end because nobody sees it.
+// Writes report.json and report.html into the run's folder where any rank has a record. A run that failed has its last
+// steps traced (`cut` may be NULL). The owner calls session_verdict_clear. It cannot fail: a run must not end because nobody sees it.
 void session_observe_end(const char *folder, bool failed, session_trace_fn *cut,
                          session_verdict *out);
 void session_verdict_clear(session_verdict *v);

@@ -69,13 +69,13 @@ expect_same_checkpoint whole out
 # ---- --resume never, and a checkpoint of another folder: all files of the earlier run are moved away
 fresh
 ok "$trireme" train job.yaml --resume never --train.steps 3 --train.save_every 3
-expect_line '^trireme: kept in .*/out: checkpoints-1, log-1.jsonl, job-1.yaml(, report-1.json)?$'
+expect_line '^trireme: kept in .*/out: checkpoints-1, log-1.jsonl, job-1.yaml(, report-1.json, report-1.html)?$'
 expect_same whole/log.jsonl out/log-1.jsonl
 expect_none 'other checkpoints' "$(diff -r whole/checkpoints out/checkpoints-1 2>&1)"
 expect_entries out/checkpoints 'latest step-00000003'
 expect_steps out 3
 ok "$trireme" train job.yaml --resume "${checkpoint}6" --train.save_every 8
-expect_line 'kept in .*/out: checkpoints-2, log-2.jsonl, job-2.yaml(, report-2.json)?$'
+expect_line 'kept in .*/out: checkpoints-2, log-2.jsonl, job-2.yaml(, report-2.json, report-2.html)?$'
 expect_entries out/checkpoints 'latest step-00000008'
 expect_entries out '.writer checkpoints checkpoints-1 checkpoints-2 job-1.yaml job-2.yaml job.yaml log-1.jsonl log-2.jsonl log.jsonl tokenizer'
 expect_steps out 2
@@ -91,7 +91,7 @@ rm -rf out
 train
 cp out/log.jsonl first.log
 ok "$trireme" train job.yaml
-expect_line 'kept in .*/out: log-1.jsonl, job-1.yaml(, report-1.json)?$'
+expect_line 'kept in .*/out: log-1.jsonl, job-1.yaml(, report-1.json, report-1.html)?$'
 expect_same first.log out/log-1.jsonl
 expect_steps out 8
 
