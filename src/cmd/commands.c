@@ -71,6 +71,7 @@ static const command *const COMMANDS[] = {
     &command_predict,
     &command_checkpoint,
     &command_curve,
+    &command_trace,
     &command_bench,
     &command_help,
     &command_version,

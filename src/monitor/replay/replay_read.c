@@ -193,6 +193,7 @@ static int compare_drafts(const void *a, const void *b)
     const replay_draft *x = a, *y = b;
     if (x->piece.thread != y->piece.thread) return x->piece.thread - y->piece.thread;
     if (x->part.begin != y->part.begin) return x->part.begin < y->part.begin ? -1 : 1;
+    if (x->part.end != y->part.end) return x->part.end < y->part.end ? -1 : 1;
     return x->number - y->number;
 }
 

@@ -219,7 +219,7 @@ static void find_instrs(const replay_record *r, int rank, int first, int *at, in
     }
 }
 
-static status add_waits(replay_record *r, int rank, int first, err *e)
+status replay_record_add_waits(replay_record *r, int rank, int first, err *e)
 {
     status result = OK;
     int *at = NULL;
@@ -293,7 +293,7 @@ static void find_tails(replay_record *r)
     }
 }
 
-static status link_record(replay_record *r, err *e)
+status replay_record_link(replay_record *r, err *e)
 {
     int piece;
     r->x.ranks = r->view->ranks;
@@ -330,8 +330,8 @@ static status read_ranks(replay_record *r, err *e)
         first[k] = r->x.pieces;
         TRY(replay_read_rank(r, k, first_ns, e));
     }
-    for (int k = 0; k < r->view->ranks; k++) TRY(add_waits(r, k, first[k], e));
-    TRY(link_record(r, e));
+    for (int k = 0; k < r->view->ranks; k++) TRY(replay_record_add_waits(r, k, first[k], e));
+    TRY(replay_record_link(r, e));
     find_lags(r);
     TRY(find_seconds(r, e));
     find_tails(r);
@@ -365,22 +365,27 @@ static void clear_keys(replay_keys *k)
     free(k->key);
 }
 
-void replay_record_close(replay_record *r)
+void replay_record_clear_made(replay_record *r)
 {
-    if (!r) return;
     replay_ranks_unlink(&r->x);
-    for (int k = 0; r->first_of_row && k < r->view->ranks; k++) free(r->first_of_row[k]);
-    free(r->first_of_row);
     free(r->x.piece);
     free(r->x.wait);
     free(r->part);
+    clear_keys(&r->comms);
+    clear_keys(&r->channels);
+}
+
+void replay_record_close(replay_record *r)
+{
+    if (!r) return;
+    for (int k = 0; r->first_of_row && k < r->view->ranks; k++) free(r->first_of_row[k]);
+    free(r->first_of_row);
     free(r->coord);
     free(r->start);
     free(r->end);
-    free(r->gap);
     free(r->tail);
-    clear_keys(&r->comms);
-    clear_keys(&r->channels);
+    free(r->gap);
+    replay_record_clear_made(r);
     free(r);
 }
 

@@ -94,6 +94,13 @@ status replay_record_set_call(replay_record *r, const spans_row *call, const spa
 status replay_record_add(replay_record *r, const replay_piece *piece, const replay_part *part,
                          err *e);
 status replay_record_add_wait(replay_record *r, int piece, int wait, err *e);
+// Adds what the list of the rank's stage lets its pieces wait for, where streams run side by side. They are the last
+// that were added, from `first` on.
+status replay_record_add_waits(replay_record *r, int rank, int first, err *e);
+// Links all pieces. E_USAGE names a call that does not meet its others.
+status replay_record_link(replay_record *r, err *e);
+// Frees what these have added to a record that borrows all else.
+void replay_record_clear_made(replay_record *r);
 // The median of values[count], which it sorts; 0 of none.
 double replay_median(double *values, size_t count);
 
