@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 static const char WHAT[] = "a recorded step";
-static const double NS = REPLAY_NS;
+static const double NS = REPLAY_NS, TINY = REPLAY_NS / 2;
 
 // ---- The spans of a rank
 
@@ -95,8 +95,8 @@ static status add_inner(replay_reading *x, size_t instr, size_t item, double *no
     double begin = begin_of(x, item), end = end_of(x, item);
     if (begin < *now) begin = *now;
     if (end > end_of(x, instr)) end = end_of(x, instr);
-    if (row->kind == SPANS_LOADER && end <= begin) return OK;
-    if (begin > *now) TRY(add_draft(x, draft_of(x, instr, *now, begin), e));
+    if (row->kind == SPANS_LOADER && end <= begin + TINY) return OK;
+    if (begin > *now + TINY) TRY(add_draft(x, draft_of(x, instr, *now, begin), e));
     replay_draft d = draft_of(x, instr, begin, end);
     d.part.row = (int)x->item[item].row;
     if (row->kind == SPANS_LOADER)
@@ -117,7 +117,7 @@ static status add_instr(replay_reading *x, size_t instr, const size_t *inner, si
     const double end = end_of(x, instr);
     const size_t before = x->drafts;
     for (size_t i = 0; i < count; i++) TRY(add_inner(x, instr, inner[i], &now, e));
-    if (end > now || x->drafts == before) {
+    if (end > now + TINY || x->drafts == before) {
         replay_draft d = draft_of(x, instr, now, end);
         const spans_row *row = row_of(x, instr);
         if (row->peer >= 0 && x->drafts == before)

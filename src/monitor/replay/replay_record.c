@@ -256,6 +256,14 @@ static void find_lags(replay_record *r)
     }
 }
 
+// By how much two times of different ranks may be wrong.
+static double clock_error(const replay_record *r, int rank)
+{
+    const spans *s = r->view->rank[rank];
+    const int64_t error_ns = same_clock(r->view->rank[0], s) ? 0 : s->head->clock.error_ns;
+    return 1e-6 + (double)error_ns * NS;
+}
+
 // What a piece takes when nobody lets it wait.
 static status find_seconds(replay_record *r, err *e)
 {
@@ -269,7 +277,7 @@ static status find_seconds(replay_record *r, err *e)
         replay_piece *p = &r->x.piece[i];
         const replay_part *t = &r->part[i];
         double from = t->begin;
-        if (l->meeting[i] >= 0 && t->end < met[l->meeting[i]])
+        if (l->meeting[i] >= 0 && t->end < met[l->meeting[i]] - clock_error(r, p->rank))
             p->leaves = true;
         else if (l->meeting[i] >= 0)
             from = met[l->meeting[i]];
