@@ -238,6 +238,14 @@ static void receive(replay_run *r, int receiver, int sender)
     end(r, receiver, sent > own ? sent : own, sent > own ? sender : -1);
 }
 
+// Until when piece i waits for the k-th piece that it waits for.
+static double until_of(const replay_run *r, int i, int k)
+{
+    const replay_piece *p = &r->x->piece[i];
+    const double end = r->time[wait_of(r->x, i, k)].end;
+    return k < p->waits ? end - r->x->lead[p->first_wait + k] : end;
+}
+
 static void begin(replay_run *r, int i, const double *start)
 {
     const replay_ranks *x = r->x;
@@ -245,10 +253,10 @@ static void begin(replay_run *r, int i, const double *start)
     replay_time *t = &r->time[i];
     *t = (replay_time){.begin = start[x->piece[i].rank], .cause = -1, .last = -1};
     for (int k = 0; k < waits_of(x, i); k++) {
-        const int before = wait_of(x, i, k);
-        if (r->time[before].end < t->begin) continue;
-        t->begin = r->time[before].end;
-        t->cause = before;
+        const double until = until_of(r, i, k);
+        if (until < t->begin) continue;
+        t->begin = until;
+        t->cause = wait_of(x, i, k);
     }
     t->begin += x->piece[i].lag;
     t->end = t->begin - 1; // it has not ended

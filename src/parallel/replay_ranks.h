@@ -47,7 +47,8 @@ typedef struct replay_ranks {
     bool sends_wait;     // a send is over when its receive is
     replay_piece *piece; // [pieces]
     int pieces;
-    int *wait; // [waits] pieces
+    int *wait;    // [waits] pieces
+    double *lead; // [waits] a piece is waited for until so many seconds before its end
     int waits;
     replay_links links;
 } replay_ranks;

@@ -50,7 +50,7 @@ static status make_orders(replay_job *out, err *e)
     TRY(alloc_zeroed(&out->order, (size_t)stages, sizeof *out->order, "the order of lists", e));
     for (int i = 0; i < stages; i++)
         TRY(schedule_order_make(out->stages.plan[i], &out->stages.train[i], &out->order[i], e));
-    out->known = (replay_known){.order = out->order,
+    out->known = (replay_lists){.order = out->order,
                                 .stages = stages,
                                 .sends_wait = out->options.strategy.pipeline.sends_wait,
                                 .shared_over = p->shared_over,

@@ -13,7 +13,7 @@ typedef struct replay_job {
     trainer_options options;
     session_stages stages;
     schedule_order *order; // [stages.count]
-    replay_known known;    // order NULL: the lists are not known
+    replay_lists known;    // order NULL: the lists are not known
     char *why;             // … and why; NULL: they are
 } replay_job;
 

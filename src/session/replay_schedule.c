@@ -122,20 +122,22 @@ done:
     return result;
 }
 
+// A list has dgrad and wgrad as one instruction or as two, and the record may have them the other way.
 static status add_instr(other_step *o, int rank, int number, const schedule_instr *x, err *e)
 {
     status result = OK;
+    const unsigned both = COMPUTES_DGRAD | COMPUTES_WGRAD;
+    const unsigned computes = instr_row_of(x->kind)->computes;
     const int stage = replay_record_stage(o->from, rank);
     replay_position a, b;
     if (find_alike(o, x, x->kind, stage, &a)) {
         TRY(add_alike(o, rank, number, x, a, 1, e));
-    } else if (x->kind == BACKWARD && find_alike(o, x, BACKWARD_INPUT, stage, &a) &&
-               find_alike(o, x, BACKWARD_WEIGHT, stage, &b)) {
+    } else if (computes == both && find_alike(o, x, instr_computing(COMPUTES_DGRAD), stage, &a) &&
+               find_alike(o, x, instr_computing(COMPUTES_WGRAD), stage, &b)) {
         TRY(add_alike(o, rank, number, x, a, 1, e));
         TRY(add_alike(o, rank, number, x, b, 1, e));
-    } else if ((x->kind == BACKWARD_INPUT || x->kind == BACKWARD_WEIGHT) &&
-               find_alike(o, x, BACKWARD, stage, &a)) {
-        // dgrad and wgrad are products of the same sizes.
+    } else if ((computes & both) && find_alike(o, x, instr_computing(both), stage, &a)) {
+        // They are products of the same sizes.
         TRY(add_alike(o, rank, number, x, a, 0.5, e));
     } else {
         FAIL(E_USAGE, "the step has no %s, so nothing says how long one takes",

@@ -108,22 +108,22 @@ static replay_use use_of(const replay_part *p)
 }
 
 // Walks the pieces of one thread of a rank. A piece first waits, and then has its own time.
-typedef struct replay_cursor {
+typedef struct replay_thread {
     int piece; // -1: the end
     bool own;
-} replay_cursor;
+} replay_thread;
 
 typedef struct replay_walk {
     const replay_record *r;
     const replay_time *time;
     int rank;
-    replay_cursor at[REPLAY_THREADS];
+    replay_thread at[REPLAY_THREADS];
 } replay_walk;
 
 static void find_piece(replay_walk *w, int thread, int from)
 {
-    replay_cursor *c = &w->at[thread];
-    *c = (replay_cursor){-1, false};
+    replay_thread *c = &w->at[thread];
+    *c = (replay_thread){-1, false};
     for (int i = from; i < w->r->x.pieces && w->r->x.piece[i].rank == w->rank; i++)
         if (w->r->x.piece[i].thread == thread) {
             c->piece = i;
@@ -131,12 +131,12 @@ static void find_piece(replay_walk *w, int thread, int from)
         }
 }
 
-static double begin_of(const replay_walk *w, const replay_cursor *c)
+static double begin_of(const replay_walk *w, const replay_thread *c)
 {
     return c->own ? w->time[c->piece].met : w->time[c->piece].begin;
 }
 
-static double end_of(const replay_walk *w, const replay_cursor *c)
+static double end_of(const replay_walk *w, const replay_thread *c)
 {
     return c->own ? w->time[c->piece].end : w->time[c->piece].met;
 }
@@ -144,7 +144,7 @@ static double end_of(const replay_walk *w, const replay_cursor *c)
 // Goes to the part of the thread that ends after `now`.
 static void go_on(replay_walk *w, int thread, double now)
 {
-    replay_cursor *c = &w->at[thread];
+    replay_thread *c = &w->at[thread];
     while (c->piece >= 0 && end_of(w, c) <= now) {
         if (c->own)
             find_piece(w, thread, c->piece + 1);
@@ -153,7 +153,7 @@ static void go_on(replay_walk *w, int thread, double now)
     }
 }
 
-static replay_use use_at(const replay_walk *w, const replay_cursor *c)
+static replay_use use_at(const replay_walk *w, const replay_thread *c)
 {
     const replay_part *p = &w->r->part[c->piece];
     if (c->own) return use_of(p);
@@ -167,7 +167,7 @@ static replay_use look(replay_walk *w, double now, double *until, int *piece)
     *until = -1;
     *piece = -1;
     for (int k = 0; k < REPLAY_THREADS; k++) {
-        replay_cursor *c = &w->at[k];
+        replay_thread *c = &w->at[k];
         go_on(w, k, now);
         if (c->piece < 0) continue;
         const bool runs = begin_of(w, c) <= now;

@@ -62,7 +62,7 @@ enum { GROUP_OF_PARTS = 1 << AXES };
 static bool find_instance(const replay_record *r, const char *group, const int *coord,
                           uint64_t *axes, uint64_t *color)
 {
-    const replay_known *k = &r->known;
+    const replay_lists *k = &r->known;
     const mesh_axes joined = axes_of(group);
     const bool shared = strcmp(group, "kv_heads") == 0, kept = strcmp(group, "post_forward") == 0;
     const int ranks = shared ? k->shared_ranks : kept ? k->kept_ranks : 0;

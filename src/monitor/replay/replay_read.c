@@ -11,30 +11,30 @@ static const double NS = REPLAY_NS, TINY = REPLAY_NS / 2;
 
 // ---- The spans of a rank
 
-typedef struct replay_draft {
+typedef struct replay_entry {
     replay_piece piece;
     replay_part part;
     int number;
-} replay_draft;
+} replay_entry;
 
 // The spans of one rank, and the pieces that they become.
-typedef struct replay_reading {
+typedef struct replay_reader {
     replay_record *r;
     int rank;
     const spans *s;
     int64_t zero_ns; // in the rank's clock, the begin of the step
     span *item;
     size_t items;
-    replay_draft *draft;
+    replay_entry *draft;
     size_t drafts, room;
-} replay_reading;
+} replay_reader;
 
-static const spans_row *row_of(const replay_reading *x, size_t item)
+static const spans_row *row_of(const replay_reader *x, size_t item)
 {
     return &x->s->rows[x->item[item].row];
 }
 
-static status read_spans(replay_reading *x, err *e)
+static status read_spans(replay_reader *x, err *e)
 {
     status result = OK;
     spans_step step;
@@ -49,19 +49,19 @@ done:
     return result;
 }
 
-static double begin_of(const replay_reading *x, size_t item)
+static double begin_of(const replay_reader *x, size_t item)
 {
     return (double)(x->item[item].begin_ns - x->zero_ns) * NS;
 }
 
-static double end_of(const replay_reading *x, size_t item)
+static double end_of(const replay_reader *x, size_t item)
 {
     return begin_of(x, item) + (double)x->item[item].duration_ns * NS;
 }
 
 // ---- Instructions become pieces
 
-static status add_draft(replay_reading *x, replay_draft d, err *e)
+static status add_draft(replay_reader *x, replay_entry d, err *e)
 {
     status result = OK;
     TRY(alloc_grow(&x->draft, &x->room, x->drafts + 1, sizeof *x->draft, WHAT, e));
@@ -71,11 +71,11 @@ done:
     return result;
 }
 
-static replay_draft draft_of(const replay_reading *x, size_t instr, double begin, double end)
+static replay_entry draft_of(const replay_reader *x, size_t instr, double begin, double end)
 {
     const spans_row *row = row_of(x, instr);
     const int stream = row->stream >= 0 ? row->stream : REPLAY_THREADS - 1;
-    return (replay_draft){
+    return (replay_entry){
         .piece = {.rank = x->rank, .thread = x->r->apart ? stream : 0, .comm = -1, .channel = -1},
         .part = {.kind = PART_WORK,
                  .phase = (spans_phase)row->phase,
@@ -88,7 +88,7 @@ static replay_draft draft_of(const replay_reading *x, size_t instr, double begin
 }
 
 // What the instruction does in a call, or while it waits for the loader. *now is where the last one has ended.
-static status add_inner(replay_reading *x, size_t instr, size_t item, double *now, err *e)
+static status add_inner(replay_reader *x, size_t instr, size_t item, double *now, err *e)
 {
     status result = OK;
     const spans_row *row = row_of(x, item);
@@ -97,7 +97,7 @@ static status add_inner(replay_reading *x, size_t instr, size_t item, double *no
     if (end > end_of(x, instr)) end = end_of(x, instr);
     if (row->kind == SPANS_LOADER && end <= begin + TINY) return OK;
     if (begin > *now + TINY) TRY(add_draft(x, draft_of(x, instr, *now, begin), e));
-    replay_draft d = draft_of(x, instr, begin, end);
+    replay_entry d = draft_of(x, instr, begin, end);
     d.part.row = (int)x->item[item].row;
     if (row->kind == SPANS_LOADER)
         d.part.kind = PART_LOADER;
@@ -110,7 +110,7 @@ done:
 }
 
 // Adds the pieces of an instruction. `inner` are its calls, or the waits of the loader, in their order.
-static status add_instr(replay_reading *x, size_t instr, const size_t *inner, size_t count, err *e)
+static status add_instr(replay_reader *x, size_t instr, const size_t *inner, size_t count, err *e)
 {
     status result = OK;
     double now = begin_of(x, instr);
@@ -118,7 +118,7 @@ static status add_instr(replay_reading *x, size_t instr, const size_t *inner, si
     const size_t before = x->drafts;
     for (size_t i = 0; i < count; i++) TRY(add_inner(x, instr, inner[i], &now, e));
     if (end > now + TINY || x->drafts == before) {
-        replay_draft d = draft_of(x, instr, now, end);
+        replay_entry d = draft_of(x, instr, now, end);
         const spans_row *row = row_of(x, instr);
         if (row->peer >= 0 && x->drafts == before)
             TRY(replay_record_set_call(x->r, row, row, row->peer, &d.piece, &d.part, e));
@@ -143,7 +143,7 @@ static int compare_sorted(const void *a, const void *b)
 }
 
 // The calls of each row lie together in inner[], those of row i from first[i] on; the loader's are those of the last row.
-static status sort_inner(const replay_reading *x, size_t *first, size_t **inner, err *e)
+static status sort_inner(const replay_reader *x, size_t *first, size_t **inner, err *e)
 {
     status result = OK;
     replay_sorted *sorted = NULL;
@@ -169,7 +169,7 @@ done:
     return result;
 }
 
-static status add_instrs(replay_reading *x, err *e)
+static status add_instrs(replay_reader *x, err *e)
 {
     status result = OK;
     size_t *first = NULL, *inner = NULL;
@@ -190,7 +190,7 @@ done:
 
 static int compare_drafts(const void *a, const void *b)
 {
-    const replay_draft *x = a, *y = b;
+    const replay_entry *x = a, *y = b;
     if (x->piece.thread != y->piece.thread) return x->piece.thread - y->piece.thread;
     if (x->part.begin != y->part.begin) return x->part.begin < y->part.begin ? -1 : 1;
     if (x->part.end != y->part.end) return x->part.end < y->part.end ? -1 : 1;
@@ -198,7 +198,7 @@ static int compare_drafts(const void *a, const void *b)
 }
 
 // Adds the rank's pieces to the record, thread by thread in the order of time.
-static status take_drafts(replay_reading *x, err *e)
+static status take_drafts(replay_reader *x, err *e)
 {
     status result = OK;
     replay_record *r = x->r;
@@ -222,10 +222,10 @@ done:
 status replay_read_rank(replay_record *r, int rank, int64_t first_ns, err *e)
 {
     status result = OK;
-    replay_reading x = {.r = r,
-                        .rank = rank,
-                        .s = r->view->rank[rank],
-                        .zero_ns = first_ns - replay_clock_offset(r->view, rank)};
+    replay_reader x = {.r = r,
+                       .rank = rank,
+                       .s = r->view->rank[rank],
+                       .zero_ns = first_ns - replay_clock_offset(r->view, rank)};
     TRY(read_spans(&x, e));
     TRY(add_instrs(&x, e));
     TRY(take_drafts(&x, e));
@@ -241,7 +241,7 @@ status replay_read_overlap(replay_record *r, int rank, err *e)
 {
     status result = OK;
     enum { CLOCK_NS = 1000 }; // stamps of one thread may be this much apart
-    replay_reading x = {.r = r, .rank = rank, .s = r->view->rank[rank]};
+    replay_reader x = {.r = r, .rank = rank, .s = r->view->rank[rank]};
     replay_sorted *sorted = NULL;
     int64_t end_ns[REPLAY_THREADS];
     size_t count = 0;

@@ -200,8 +200,10 @@ status replay_record_add_wait(replay_record *r, int piece, int wait, err *e)
     const size_t n = (size_t)r->x.waits;
     replay_piece *p = &r->x.piece[piece];
     TRY(alloc_grow(&r->x.wait, &r->wait_room, n + 1, sizeof *r->x.wait, WHAT, e));
+    TRY(alloc_grow(&r->x.lead, &r->lead_room, n + 1, sizeof *r->x.lead, WHAT, e));
     if (p->waits++ == 0) p->first_wait = (int)n;
     r->x.wait[n] = wait;
+    r->x.lead[n] = 0;
     r->x.waits++;
 done:
     return result;
@@ -242,13 +244,39 @@ static void delay(double *t, double until)
     if (until > *t) *t = until;
 }
 
+// Until when a piece that has begun waits for another one of which it needs something. The thread of a stream may be
+// late to say that an instruction has ended, of which others already use the result.
+static double waits_until(const replay_part *t, const replay_part *before)
+{
+    const bool inside = before->begin > t->begin && before->begin <= t->end;
+    if (before->end <= t->end) return before->end;
+    return inside ? t->end : t->begin;
+}
+
+// A piece begins when it no longer waits.
+static void find_leads(replay_record *r, int piece)
+{
+    const replay_piece *p = &r->x.piece[piece];
+    replay_part *t = &r->part[piece];
+    double begin = t->begin;
+    for (int k = 0; k < p->waits; k++)
+        delay(&begin, waits_until(t, &r->part[r->x.wait[p->first_wait + k]]));
+    t->begin = begin;
+    for (int k = 0; k < p->waits; k++) {
+        const double end = r->part[r->x.wait[p->first_wait + k]].end;
+        if (end > begin) r->x.lead[p->first_wait + k] = end - begin;
+    }
+}
+
 static void find_lags(replay_record *r)
 {
     for (int i = 0; i < r->x.pieces; i++) {
         replay_piece *p = &r->x.piece[i];
         double ready = r->start[p->rank];
+        find_leads(r, i);
         if (r->x.links.before[i] >= 0) delay(&ready, r->part[r->x.links.before[i]].end);
-        for (int k = 0; k < p->waits; k++) delay(&ready, r->part[r->x.wait[p->first_wait + k]].end);
+        for (int k = 0; k < p->waits; k++)
+            delay(&ready, r->part[r->x.wait[p->first_wait + k]].end - r->x.lead[p->first_wait + k]);
         p->lag = r->part[i].begin - ready;
         if (p->lag >= 0) continue;
         r->missed -= p->lag;
@@ -348,7 +376,7 @@ done:
     return result;
 }
 
-status replay_record_open(const run_view *v, uint64_t step, const replay_known *known,
+status replay_record_open(const run_view *v, uint64_t step, const replay_lists *known,
                           replay_record **out, err *e)
 {
     status result = OK;
@@ -378,6 +406,7 @@ void replay_record_clear_made(replay_record *r)
     replay_ranks_unlink(&r->x);
     free(r->x.piece);
     free(r->x.wait);
+    free(r->x.lead);
     free(r->part);
     clear_keys(&r->comms);
     clear_keys(&r->channels);

@@ -3,7 +3,7 @@
 // call, what it does then. The time between two pieces is the lag of the second one.
 //
 // Whether the streams of a rank run side by side is read from the record: spans that overlap do. Which instruction
-// then waits for which is known from the lists alone (replay_known); without them only the order within a stream is.
+// then waits for which is known from the lists alone (replay_lists); without them only the order within a stream is.
 //
 // replay_causes.h, replay_change.h and replay_report.h read it; session/ makes the pieces of another schedule of it.
 #ifndef TRIREME_MONITOR_REPLAY_REPLAY_RECORD_H
@@ -34,14 +34,14 @@ typedef struct replay_part {
 } replay_part;
 
 // What the lists of a run say. Borrowed.
-typedef struct replay_known {
+typedef struct replay_lists {
     const schedule_order *order; // [stages]
     int stages;
     bool sends_wait;
     // Groups that divide the ranks of these axes: ranks of each; 0: there are none.
     mesh_axes shared_over, kept_over;
     int shared_ranks, kept_ranks;
-} replay_known;
+} replay_lists;
 
 // Which communicators and channels there are.
 typedef struct replay_keys {
@@ -55,11 +55,11 @@ typedef struct replay_record {
     uint64_t step;
     mesh mesh;
     int (*coord)[AXES]; // [ranks]
-    replay_known known; // order NULL: the lists are not known
+    replay_lists known; // order NULL: the lists are not known
     bool apart;         // the streams of a rank run side by side
     replay_ranks x;
     replay_part *part; // [x.pieces]
-    size_t piece_room, part_room, wait_room;
+    size_t piece_room, part_room, wait_room, lead_room;
     int **first_of_row;  // [ranks][rows] the first piece of a row; -1: none
     double *start, *end; // [ranks] of the step, in seconds from the first rank's begin
     double *tail;        // [ranks] seconds of the step behind the last piece
@@ -72,7 +72,7 @@ typedef struct replay_record {
 status replay_record_median_step(const run_view *v, uint64_t *step, err *e);
 // Reads a step of all ranks. `known` NULL: the lists are not known. E_USAGE names a rank without a record or without the
 // step, and one whose clock cannot be compared. The caller closes *out.
-status replay_record_open(const run_view *v, uint64_t step, const replay_known *known,
+status replay_record_open(const run_view *v, uint64_t step, const replay_lists *known,
                           replay_record **out, err *e);
 void replay_record_close(replay_record *r); // NULL allowed
 

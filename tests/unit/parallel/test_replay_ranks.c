@@ -17,6 +17,7 @@ enum { MOST = 64 };
 typedef struct made_step {
     replay_piece piece[MOST];
     int wait[MOST];
+    double lead[MOST];
     replay_ranks x;
     replay_time time[MOST];
 } made_step;
@@ -26,6 +27,7 @@ static void begin_step(made_step *m, int ranks)
     *m = (made_step){.x = {.ranks = ranks, .comms = 4, .channels = 4}};
     m->x.piece = m->piece;
     m->x.wait = m->wait;
+    m->x.lead = m->lead;
 }
 
 static int add(made_step *m, replay_piece p)
@@ -137,6 +139,15 @@ static void lags_and_threads(void **state)
     run(&m);
     expect(m.time[after].begin, 2.5);
     assert_int_equal(m.time[after].cause, beside);
+    replay_ranks_unlink(&m.x);
+    // It needs what the other thread has a quarter before its end.
+    m.lead[0] = 0.25;
+    run(&m);
+    expect(m.time[after].begin, 2.25);
+    replay_ranks_unlink(&m.x);
+    m.lead[0] = 3;
+    run(&m);
+    expect(m.time[after].begin, 1.5);
     replay_ranks_unlink(&m.x);
 }
 
