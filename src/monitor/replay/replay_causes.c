@@ -10,7 +10,7 @@ static const char WHAT[] = "the critical path of a step";
 
 // ---- The critical path
 
-static status add_segment(replay_path *p, replay_segment s, err *e)
+static status add_segment(replay_segments *p, replay_segment s, err *e)
 {
     status result = OK;
     if (s.seconds <= 0) return OK;
@@ -38,7 +38,7 @@ static int last_piece(const replay_record *r, const replay_time *time, int rank)
 }
 
 // Adds what piece i did before `until`, and the lag before it. *next is the piece before it on the path; -1: none.
-static status add_piece(const replay_record *r, const replay_time *time, int i, replay_path *p,
+static status add_piece(const replay_record *r, const replay_time *time, int i, replay_segments *p,
                         int *next, err *e)
 {
     status result = OK;
@@ -54,7 +54,7 @@ done:
     return result;
 }
 
-static void turn_around(replay_path *p)
+static void turn_around(replay_segments *p)
 {
     for (int i = 0; i < p->count / 2; i++) {
         const replay_segment s = p->items[i];
@@ -63,11 +63,12 @@ static void turn_around(replay_path *p)
     }
 }
 
-status replay_path_find(const replay_record *r, const replay_time *time, replay_path *out, err *e)
+status replay_path_find(const replay_record *r, const replay_time *time, replay_segments *out,
+                        err *e)
 {
     status result = OK;
     double *end = NULL;
-    *out = (replay_path){.count = 0};
+    *out = (replay_segments){.count = 0};
     TRY(alloc_array(&end, (size_t)r->view->ranks, sizeof *end, WHAT, e));
     replay_record_ends(r, time, end);
     const int rank = last_rank(end, r->view->ranks);
@@ -80,10 +81,10 @@ done:
     return result;
 }
 
-void replay_path_clear(replay_path *p)
+void replay_path_clear(replay_segments *p)
 {
     free(p->items);
-    *p = (replay_path){.count = 0};
+    *p = (replay_segments){.count = 0};
 }
 
 // ---- What a rank does at every moment

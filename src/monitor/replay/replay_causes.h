@@ -11,12 +11,12 @@ typedef struct replay_segment {
     double begin, seconds;
 } replay_segment;
 
-typedef struct replay_path {
+typedef struct replay_segments {
     replay_segment *items; // [count] in the order of time
     int count;
     size_t room;
     double seconds; // of all: from the first rank's begin to the last rank's end
-} replay_path;
+} replay_segments;
 
 // Every moment of a rank's step belongs to the first of these that runs.
 typedef enum replay_use {
@@ -39,8 +39,9 @@ typedef struct replay_rank_uses {
 } replay_rank_uses;
 
 // The caller clears *out. E_MEMORY.
-status replay_path_find(const replay_record *r, const replay_time *time, replay_path *out, err *e);
-void replay_path_clear(replay_path *p);
+status replay_path_find(const replay_record *r, const replay_time *time, replay_segments *out,
+                        err *e);
+void replay_path_clear(replay_segments *p);
 // Fills out[ranks]. E_MEMORY.
 status replay_uses_find(const replay_record *r, const replay_time *time, replay_rank_uses *out,
                         err *e);

@@ -21,7 +21,7 @@ typedef struct replay_report {
     double measured, replayed; // seconds of the step
     double period;             // seconds from step to step, where it is repeated unchanged
     replay_time *time;
-    replay_path path;
+    replay_segments path;
     replay_rank_uses *uses; // [ranks]
     replay_answer answer[REPLAY_ANSWERS];
     int answers;
