@@ -106,6 +106,44 @@ TRM_API trm_status trm_job_set_dialect(trm_job *job, const char *system, const c
 // step. *text belongs to the job until the next such call. The errors are those of trm_run.
 TRM_API trm_status trm_job_explain(trm_job *job, const char **text, trm_error *error);
 
+typedef enum trm_event_kind {
+    TRM_EVENT_START, // ranks, steps; step: of the checkpoint that the run resumed from, or 0
+    TRM_EVENT_STEP, // step, steps, loss, grad_norm, lr, tokens, seconds, tokens_per_s, mfu, skipped
+    TRM_EVENT_EVAL, // step, loss
+    TRM_EVENT_SAVE, // step, text: the folder; saved_bytes, seconds
+    TRM_EVENT_NOTE, // text: a line for the user
+    TRM_EVENT_STRAGGLER, // step, rank, host, text: the cause; share, chronic
+    TRM_EVENT_VERDICT,   // verdict: its name; text: its line; next: what to try
+    TRM_EVENT_ERROR,     // rank, text
+    TRM_EVENT_END        // step, text: "done", "interrupted" or "failed"; seconds
+} trm_event_kind;
+
+// What a run tells, as log.jsonl does. A member that the kind does not have, or that is not known, is
+// 0, NULL or false; a double is NaN, and step, steps and rank are -1.
+typedef struct trm_event {
+    size_t bytes; // of this struct in the loaded library; later versions append members
+    trm_event_kind kind;
+    int ranks, rank;
+    int64_t step, steps;
+    double loss, grad_norm, lr; // as in trm_step
+    double seconds;             // of the step, the checkpoint or the run
+    double tokens, tokens_per_s, mfu;
+    double share; // of a step, in which other ranks waited for the straggler
+    int64_t saved_bytes;
+    const char *text, *host, *verdict, *next;
+    bool skipped, chronic;
+} trm_event;
+
+// Takes an event. Its texts belong to the library until the return. A status other than TRM_OK ends the
+// run with this error.
+typedef trm_status (*trm_sink)(void *context, const trm_event *event, trm_error *error);
+
+// Calls `sink` for each event of trm_run, from the first step or checkpoint on, behind sinks that were
+// added before. Rank 0 calls it: where ranks are processes, with rank 0's copy of `context`. Only
+// TRM_EVENT_ERROR and the end behind it come from trm_run itself, when all ranks have ended; what the
+// sink returns then is ignored. `context` is borrowed until trm_job_close.
+TRM_API trm_status trm_job_add_sink(trm_job *job, trm_sink sink, void *context, trm_error *error);
+
 // ---- 3 Your own data ---------------------------------------------------------------------------
 
 // Samples of your program, instead of the files of data.train or data.valid. A sample has

@@ -36,6 +36,17 @@ typedef struct api_model {
 // Checks `of` and makes a family that calls its functions. Borrows name, functions and config.
 status api_model_make(api_model *m, const trm_family *of, const void *config, err *e);
 
+// ---- The program's sinks (sink.c)
+
+typedef struct api_sink {
+    trm_sink take;
+    void *context;
+} api_sink;
+
+// Gives an event to all sinks of the job, for event_sink; `arg` is the trm_job.
+status api_sinks_take(void *arg, const event *ev, err *e);
+void api_sinks_close(void *arg); // does nothing
+
 struct trm_builder {
     graph *g;
     bool has_loss;
@@ -51,6 +62,8 @@ struct trm_job {
     bool has_model, has_train, has_valid;
     api_model model;
     api_data train, valid;
+    api_sink *sink; // [sinks] in the order of the calls
+    size_t sinks, sink_room;
     char *config_json; // of the program's model
     text explained;    // the latest text of trm_job_explain
     text lost; // what the latest configuration of another system asked for, and has no equal

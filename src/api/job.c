@@ -36,6 +36,7 @@ void trm_job_close(trm_job *j)
     if (!j) return;
     for (int i = 0; i < j->calls; i++) free(j->call[i].text);
     free(j->call);
+    free(j->sink);
     free(j->path);
     free(j->config_json);
     text_clear(&j->explained);

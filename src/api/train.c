@@ -72,6 +72,9 @@ static status run(trm_job *j, trm_rank_main fn, void *arg, err *e)
                      .main = run_rank,
                      .arg = &q,
                      .trains = true};
+    const event_sink sinks = {api_sinks_take, api_sinks_close, j};
+    if (j->sinks) event_sinks_add(&r.sinks, sinks);
+    if (j->sinks) r.failure_sink = sinks;
     TRY(join_open(&r.join, 0, NULL, e));
     if (!fn) FAIL(E_USAGE, "trm_run: fn is NULL; valid: the function that each rank runs");
     api_job_own(j, &r.join.own);

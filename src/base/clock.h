@@ -1,4 +1,4 @@
-// clock.h -- the monotonic clock.
+// clock.h -- the monotonic clock, and whether two processes have the same one.
 #ifndef TRIREME_BASE_CLOCK_H
 #define TRIREME_BASE_CLOCK_H
 
@@ -18,5 +18,8 @@ static inline double clock_seconds(void)
 {
     return (double)clock_ns() * 1e-9;
 }
+
+// Equal numbers: the clocks of two processes are one, that of a start of a machine, in one time namespace. 0: not known.
+uint64_t clock_identity(void);
 
 #endif

@@ -35,6 +35,23 @@ uint64_t proc_own_bytes(void)
     return proc_bytes("/proc/self/smaps_rollup", "Pss:");
 }
 
+uint64_t proc_private_bytes(void)
+{
+    unsigned long long resident = 0, shared = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (f && fscanf(f, "%*u %llu %llu", &resident, &shared) != 2) resident = shared = 0;
+    if (f) fclose(f);
+    return (resident - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void proc_boot_id(char *out, size_t bytes)
+{
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+    if (!f || !fgets(out, (int)bytes, f)) out[0] = 0;
+    if (f) fclose(f);
+    out[strcspn(out, "\n")] = 0;
+}
+
 int proc_usable_cores(void)
 {
     cpu_set_t set;

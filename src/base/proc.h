@@ -21,6 +21,9 @@ uint64_t proc_available_bytes(void);
 // parts for each of them.
 uint64_t proc_own_bytes(void);
 
+// Returns the resident bytes that this process shares with no other one and that lie in no file: what a leak takes.
+uint64_t proc_private_bytes(void);
+
 // Returns how many cores this process may use, at least 1 (its affinity mask, as nproc says).
 int proc_usable_cores(void);
 
@@ -33,6 +36,10 @@ void proc_leave_core(int core);
 
 // Writes the name of this host, cut to what `out` [bytes] holds, or "localhost" where it has none.
 void proc_host_name(char *out, size_t bytes);
+
+// Writes the id of the machine's start, which its processes have in common, cut to what `out` [bytes] holds; empty where
+// the kernel does not say it.
+void proc_boot_id(char *out, size_t bytes);
 
 // Tells this process from every other one of the machine. A number of a process alone does not: containers count their
 // own, so that two processes may both be number 1.

@@ -155,7 +155,9 @@ void spans_add(spans *s, const span *x)
     row->waited_ns += (uint64_t)x->waited_ns;
     if ((uint64_t)x->duration_ns > row->max_ns) row->max_ns = (uint64_t)x->duration_ns;
     row->bucket[spans_bucket_of(x->duration_ns)]++;
-    if (x->last >= 0 && x->last < s->rank_count) s->waits[x->last] += x->waited_ns;
+    // The wait of an instruction is that of its calls.
+    if (row->kind == SPANS_CALL && x->last >= 0 && x->last < s->rank_count)
+        s->waits[x->last] += x->waited_ns;
 }
 
 void spans_add_step(spans *s, const spans_step *x)

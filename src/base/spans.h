@@ -30,7 +30,7 @@ enum {
     SPANS_MOST_RING = 1 << 22,
 };
 
-// Every moment of a step belongs to one phase of its rank. A moment in which a pass or an update runs is theirs. Any
+// Every moment of a step belongs to one phase of its rank. A moment in which a pass or an update computes is theirs. Any
 // other moment is the phase of what the rank waits for.
 #define SPANS_PHASE_LIST(PHASE)                                                                    \
     PHASE(INPUT, "input")         /* the loader has no batch yet */                                \
@@ -125,7 +125,7 @@ typedef struct span {
     uint32_t step; // the optimizer step, from 1, modulo 2^32; 0: before the first one
     int32_t last;  // rank of the run that came last; -1: nobody waited, or it is not known
     uint32_t
-        peer_span; // of a message, how many its sender had sent this receiver before: pairs it with the other end
+        peer_span; // of a message: the same at both of its ends, and at no other message of this pair in this direction
 } span;
 _Static_assert(sizeof(span) == 40, "a span takes 40 bytes");
 

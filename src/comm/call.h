@@ -42,6 +42,36 @@ typedef enum comm_call_kind {
     CALL_KINDS
 } comm_call_kind;
 
+// What a call met. The communicator adds to it when the stream runs the call; who asks clears it before that, and reads
+// it after a sync. Ranks of a collective wait for the last one that comes to it, and a receive for its message. What is
+// made of messages (compose.h) charges each wait to the peer of the message, which may itself have waited. Over a network
+// sends charge nobody: their time is that of their bytes. p2p and nccl, whose streams are the device's, tell nothing.
+typedef struct comm_visit {
+    int64_t
+        waited_ns; // until the last rank had come (a receive: until its message was there); summed where a call is made of several
+    int64_t last_wait_ns; // the longest single wait, which is `last`'s
+    int32_t last;         // rank of the communicator; -1: nobody waited, or it is not known
+} comm_visit;
+
+#define COMM_VISIT_NONE ((comm_visit){.last = -1})
+
+// Adds a wait for rank `last`.
+static inline void comm_visit_add(comm_visit *v, int64_t waited_ns, int last)
+{
+    if (waited_ns <= 0) return;
+    v->waited_ns += waited_ns;
+    if (waited_ns <= v->last_wait_ns) return;
+    v->last_wait_ns = waited_ns;
+    v->last = last;
+}
+
+static inline void comm_visit_join(comm_visit *v, const comm_visit *more)
+{
+    const int64_t waited_ns = v->waited_ns + more->waited_ns;
+    if (more->last_wait_ns > v->last_wait_ns) *v = *more;
+    v->waited_ns = waited_ns;
+}
+
 // Fields that a kind does not use are 0.
 typedef struct comm_call {
     comm_call_kind kind;
@@ -59,6 +89,7 @@ typedef struct comm_call {
     void *out;
     // Of all_to_all: elements for each rank, which lie one after the other; NULL: `count` for each.
     const size_t *in_counts, *out_counts;
+    comm_visit *visit; // borrowed until the stream has run the call; NULL: nobody asks
 } comm_call;
 
 // How many elements an array has, in a group of n ranks.

@@ -175,9 +175,27 @@ done:
     return result;
 }
 
+static status issue_timed(comm *c, const comm_call *call, device_stream *on, err *e)
+{
+    status result = OK;
+    comm_timed *const t = c->timed;
+    comm_timed now = *t;
+    comm_call own = *call;
+    if (now.next == now.calls) now.next--;
+    own.visit = &now.visit[now.next];
+    c->timed = NULL; // the parts of the call are not timed
+    if (t->next < t->calls) on->device->ops->stamp(on, &now.stamp[2 * now.next]);
+    result = comm_issue(c, &own, on, e);
+    if (result == OK) on->device->ops->stamp(on, &now.stamp[2 * now.next + 1]);
+    c->timed = t;
+    if (t->next < t->calls) t->next++;
+    return result;
+}
+
 status comm_issue(comm *c, const comm_call *call, device_stream *on, err *e)
 {
     status result = OK;
+    if (c->timed && c->timed->calls > 0 && on && !call->visit) return issue_timed(c, call, on, e);
     TRY(check(c, call, e));
     if (call->segment && c->can.needs_workspace)
         TRY(packed_issue(c, call, on, e));

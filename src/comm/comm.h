@@ -81,6 +81,13 @@ typedef struct comm_counts {
     } kind[CALL_KINDS];
 } comm_counts;
 
+// Calls that are timed one after the other, as those of a pass: a program that does not issue them itself asks for them.
+typedef struct comm_timed {
+    int64_t *stamp;    // [2 * calls] the begin and the end of each call, by its stream (device.h)
+    comm_visit *visit; // [calls]
+    int calls, next;   // calls that come after the last one count as parts of it
+} comm_timed;
+
 struct comm {
     const comm_ops *ops;
     int rank, size;
@@ -90,6 +97,8 @@ struct comm {
     const struct comm_packing *packing; // borrowed; NULL: shards are not packed
     struct comm_recording *recording;   // of the flight recorder (recorder.h); NULL: none
     comm_counts *counts;                // NULL: calls are not counted
+    comm_timed
+        *timed; // of calls on streams without a visit of their own, borrowed; NULL: nobody asks
 };
 
 // Not collective, and safe after a failure. c may be NULL.

@@ -32,7 +32,8 @@ static void add(batch *b, comm_call_kind kind, int peer, const char *array, size
                                              .peer = peer,
                                              .count = elements * dtype_bytes(b->call->type),
                                              .in = array,
-                                             .out = (void *)(uintptr_t)array}};
+                                             .out = (void *)(uintptr_t)array,
+                                             .visit = b->call->visit}};
 }
 
 static void copy_own(const batch *b, char *out, const char *in, size_t elements)

@@ -268,7 +268,8 @@ status packed_issue(comm *c, const comm_call *call, device_stream *on, err *e)
                               .op = call->op,
                               .count = (size_t)x.list->block,
                               .in = all ? x.own : x.workspace,
-                              .out = all ? x.workspace : x.own};
+                              .out = all ? x.workspace : x.own,
+                              .visit = call->visit};
     run_table(&x, &x.list->pack, call->in, x.workspace, call->type, on);
     TRY(comm_issue_part(c, &packed, on, e));
     run_table(&x, &x.list->unpack, x.workspace, call->out, call->type, on);

@@ -98,6 +98,12 @@ typedef struct device_ops {
     // Runs fn in stream order. arg_bytes <= STREAM_ARG_BYTES, and the bytes are copied. NULL on a
     // device whose memory the host cannot address.
     void (*call)(device_stream *s, device_stream_fn fn, const void *arg, size_t arg_bytes);
+    // Writes the device's clock to *slot when the stream comes to it. The slot is MEMORY_HOST. A recording
+    // holds stamps, too, and each replay writes them again.
+    void (*stamp)(device_stream *s, int64_t *slot);
+    // Returns the nanoseconds that make a stamp a time of clock_ns when they are added. All streams are idle; now and
+    // then it measures for some microseconds. NULL: stamps are times of clock_ns.
+    int64_t (*clock_offset)(device *d);
 
     // Recordings, as CUDA's stream capture makes graphs. All four are NULL on a device without them.
     //

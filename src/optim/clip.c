@@ -16,11 +16,19 @@ void clip_share(const plan *p, const plan_group *g, int *index, int *shares)
     }
 }
 
-status clip_agree(comm *c, device_stream *on, kernel_step *step, double max_norm, err *e)
+status clip_agree(comm *c, device_stream *on, kernel_step *step, double max_norm, comm_visit *visit,
+                  err *e)
 {
     status result = OK;
     kernel_call call = {.kind = K_CLIP};
-    TRY(comm_all_reduce(c, step->sums, STEP_SUMS, F64, REDUCE_SUM, on, e));
+    const comm_call sum = {.kind = CALL_ALL_REDUCE,
+                           .type = F64,
+                           .op = REDUCE_SUM,
+                           .count = STEP_SUMS,
+                           .in = step->sums,
+                           .out = step->sums,
+                           .visit = visit};
+    TRY(comm_issue(c, &sum, on, e));
     call.u.clip = (kernel_clip_args){.step = step, .max_norm = max_norm};
     device_launch(on, &call);
 done:

@@ -245,6 +245,11 @@ status comm_hosts_enter(world *w, err *e)
     return comm_store_tcp_open(&h->address, &h->secret, HOSTS_CALL_MS, &h->store, e);
 }
 
+status comm_hosts_clock(world *w, store_clock *out, err *e)
+{
+    return comm_store_clock(w->hosts ? w->hosts->store : NULL, out, e);
+}
+
 const char *comm_hosts_name(const world *w, int rank)
 {
     const comm_host_table *t = w->hosts ? w->hosts->table : NULL;

@@ -67,6 +67,10 @@ status comm_hosts_enter(world *w, err *e);
 // The name of the host of a rank among all; NULL: there is one host, or it is not known.
 const char *comm_hosts_name(const world *w, int rank);
 
+// How the clock of this host lies beside that of rank 0's, where the store is kept. Two measurements, at the begin and
+// at the end of a run, show how they drift. After comm_hosts_enter. Not collective.
+status comm_hosts_clock(world *w, store_clock *out, err *e);
+
 // Returns whether all ranks reach each other by loopback: they are on one machine, or on hosts of one name that
 // joined there.
 bool comm_hosts_on_loopback(const world *w);

@@ -103,3 +103,9 @@ status comm_store_compare(comm_store *s, const char *key, store_value expected, 
 done:
     return result;
 }
+
+status comm_store_clock(comm_store *s, store_clock *out, err *e)
+{
+    *out = (store_clock){0};
+    return s && s->ops->clock ? s->ops->clock(s, out, e) : OK;
+}

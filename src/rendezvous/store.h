@@ -28,6 +28,11 @@ typedef struct store_value {
     size_t bytes;
 } store_value;
 
+// A time of this process (clock_ns) and offset_ns make the time at the store's host, to within error_ns.
+typedef struct store_clock {
+    int64_t offset_ns, error_ns;
+} store_clock;
+
 typedef struct comm_store comm_store;
 
 typedef struct comm_store_ops {
@@ -43,6 +48,7 @@ typedef struct comm_store_ops {
     status (*remove)(comm_store *s, const char *key, int64_t deadline_ms, err *e);
     status (*compare)(comm_store *s, const char *key, store_value expected, store_value value,
                       void *out, size_t room, size_t *bytes, int64_t deadline_ms, err *e);
+    status (*clock)(comm_store *s, store_clock *out, err *e); // NULL: the store is on this machine
 } comm_store_ops;
 
 struct comm_store {
@@ -76,6 +82,11 @@ status comm_store_remove(comm_store *s, const char *key, int64_t deadline_ms, er
 // none. Of many callers that expect the same, one succeeds. E_FIT when the store is full.
 status comm_store_compare(comm_store *s, const char *key, store_value expected, store_value value,
                           void *out, size_t room, size_t *bytes, int64_t deadline_ms, err *e);
+
+// Measures how the clock of this process lies beside that of the store's host: of some calls the fastest one counts,
+// and the error is half of its time. All processes of a machine have one clock, so beside a store of this machine both
+// numbers are 0. Two clocks drift apart by some microseconds a second. s may be NULL.
+status comm_store_clock(comm_store *s, store_clock *out, err *e);
 
 // A store for `keys` keys in memory that the ranks of one machine map at one address. One process makes it in
 // comm_store_page_bytes zeroed bytes, aligned to 64. Each process opens it, or inherits it open through fork, and

@@ -1,6 +1,8 @@
 // store_serve.c -- see store_serve.h. Each kind of request is one row of SERVE.
 #include "rendezvous/store_serve.h"
 
+#include "base/clock.h"
+
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
@@ -124,6 +126,13 @@ static void serve_on_disconnect(store_client *c, const request *q)
     reply(c, STORE_DONE, 0, (store_value){0});
 }
 
+static void serve_clock(store_client *c, const request *q)
+{
+    const uint64_t *identity = &c->service->clock;
+    (void)q;
+    reply(c, STORE_DONE, clock_ns(), (store_value){identity, sizeof *identity});
+}
+
 static void (*const SERVE[STORE_OPS])(store_client *c, const request *q) = {
     [STORE_SET] = serve_set,
     [STORE_GET] = serve_get,
@@ -132,6 +141,7 @@ static void (*const SERVE[STORE_OPS])(store_client *c, const request *q) = {
     [STORE_REMOVE] = serve_remove,
     [STORE_COMPARE] = serve_compare,
     [STORE_ON_DISCONNECT] = serve_on_disconnect,
+    [STORE_CLOCK] = serve_clock,
 };
 
 static size_t length_of(const store_request *header)

@@ -12,6 +12,7 @@ struct event;
 // The state that all clients share.
 typedef struct store_service {
     store_table *table;
+    uint64_t clock; // clock_identity
 } store_service;
 
 // The action on disconnect: the server gives the key the value.

@@ -5,6 +5,7 @@
 #include "rendezvous/store_server.h"
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/proc.h"
 #include "net/owner.h"
 #include "net/socket.h"
@@ -243,6 +244,7 @@ status store_server_open(const net_address *a, const net_secret *secret, store_s
     TRY(alloc_zeroed(&s, 1, sizeof *s, "a store", e));
     s->end_fd = -1;
     s->secret = *secret;
+    s->service.clock = clock_identity();
     TRY(store_table_open(STORE_KEYS, &s->service.table, e));
     TRY(open_loop(s, a, bound, e));
     TRY(start_thread(s, e));

@@ -19,7 +19,7 @@
 
 // A reply is awaited for the call's own deadline and this long. A client with an action on disconnect gives up before
 // the server takes it for lost: then it can still end what nobody else may do twice.
-enum { REPLY_MS = 20000, SILENCE_SHARE = 2, AGAIN_MS = 20 };
+enum { REPLY_MS = 20000, SILENCE_SHARE = 2, AGAIN_MS = 20, CLOCK_CALLS = 16 };
 
 typedef struct store_tcp {
     comm_store base;
@@ -36,6 +36,7 @@ typedef struct store_call {
     const char *key;
     store_value value, expected;
     int64_t number, deadline_ms;
+    int64_t sent_ns, got_ns; // clock_ns before the request and after the reply
     store_reply reply;
     char got[STORE_VALUE_BYTES];
 } store_call;
@@ -88,8 +89,10 @@ static status exchange(store_tcp *t, store_call *c, err *e)
     const int64_t deadline_ns = clock_ns() + (c->deadline_ms + t->reply_ms) * INT64_C(1000000);
     if (t->fd < 0) FAIL(E_IO, "the connection was lost before");
     const size_t bytes = write_request(t, c, request);
+    c->sent_ns = clock_ns();
     TRY(net_write(t->fd, request, bytes, deadline_ns, e));
     TRY(read_reply(t, c, deadline_ns, e));
+    c->got_ns = clock_ns();
 done:
     // The bytes after a failure would be the reply to another request.
     if (result != OK && t->fd >= 0) close(t->fd), t->fd = -1;
@@ -186,6 +189,32 @@ done:
     return result;
 }
 
+// The times at which the store's host has answered lie between those at which this one has asked and heard.
+static status tcp_clock(comm_store *s, store_clock *out, err *e)
+{
+    status result = OK;
+    const uint64_t own = clock_identity();
+    int64_t least_ns = INT64_MAX;
+    for (int i = 0; i < CLOCK_CALLS; i++) {
+        store_call c = {.op = STORE_CLOCK, .key = "clock"};
+        uint64_t theirs = 0;
+        size_t bytes;
+        TRY(call(s, &c, e));
+        TRY(copy_value(&c, &theirs, sizeof theirs, &bytes, e));
+        if (own && theirs == own) {
+            *out = (store_clock){0};
+            break;
+        }
+        const int64_t took_ns = c.got_ns - c.sent_ns;
+        if (took_ns >= least_ns) continue;
+        least_ns = took_ns;
+        *out = (store_clock){.offset_ns = c.reply.number - c.sent_ns - took_ns / 2,
+                             .error_ns = took_ns / 2 + 1};
+    }
+done:
+    return result;
+}
+
 status comm_store_tcp_set_on_disconnect(comm_store *s, const char *key, store_value value,
                                         int64_t silent_ms, err *e)
 {
@@ -228,6 +257,7 @@ static const comm_store_ops tcp_ops = {
     .add = tcp_add,
     .remove = tcp_remove,
     .compare = tcp_compare,
+    .clock = tcp_clock,
 };
 
 // A server that many connect to at once may let the connection go before it has answered: then the client comes again.

@@ -23,11 +23,12 @@ typedef enum store_op {
     STORE_REMOVE,
     STORE_COMPARE,
     STORE_ON_DISCONNECT,
+    STORE_CLOCK,
     STORE_OPS,
 } store_op;
 
 typedef enum store_verdict {
-    STORE_DONE, // `number` is the sum of ADD, the value that of GET or COMPARE
+    STORE_DONE, // `number` is the sum of ADD or the time of CLOCK, the value that of GET or COMPARE, or the identity of CLOCK
     STORE_LATE, // nobody set the key in time
     STORE_FULL,
     STORE_NO_NUMBER, // ADD to a value that is no number; `number` is its bytes

@@ -110,6 +110,18 @@ done:
     return result;
 }
 
+// The records of an earlier run are replaced.
+static status remove_spans(const char *out, err *e)
+{
+    status result = OK;
+    char *path = NULL;
+    TRY(file_join(out, SESSION_SPANS, &path, e));
+    TRY(file_remove_tree(path, e));
+done:
+    free(path);
+    return result;
+}
+
 status session_run_own_folder(const session_run *r, const char *checkpoint, const tokenizer *t,
                               text *kept, err *e)
 {
@@ -117,6 +129,7 @@ status session_run_own_folder(const session_run *r, const char *checkpoint, cons
     const char *out = r->job->train.out, *folder = r->inputs.tokenizer_folder;
     TRY(checkpoint ? folder_resume(out, checkpoint, kept, e)
                    : folder_begin(out, r->job->overwrite, kept, e));
+    TRY(remove_spans(out, e));
     if (t) TRY(file_make_directories(folder, e));
     if (t) TRY(tokenizer_save_folder(t, folder, e));
 done:

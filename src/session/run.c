@@ -3,7 +3,9 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/proc.h"
 #include "infer/evaluate.h"
+#include "session/run_spans.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -108,9 +110,11 @@ status session_rank_begin(session_rank *r, err *e)
 {
     status result = OK;
     const session_run *run = r->run;
+    if (r->rank > 0) session_spans_begin(r);
     if (r->rank > 0 || r->owns_folder) return OK;
     if (!run->claimed) TRY(own_folder(r, e));
     r->owns_folder = true;
+    session_spans_begin(r);
     TRY(open_log(run, &r->log, e));
     *run->has_log = true;
     event_sinks_add(&r->sinks, (event_sink){log_event, log_close, r->log});
@@ -178,12 +182,23 @@ static status report_step(session_rank *r, const trainer_step_result *s, err *e)
     return report(r, &(event){.kind = EVENT_STEP, .step = step}, e);
 }
 
+static status follow_spans(session_rank *r, err *e)
+{
+    char *missing = NULL;
+    session_spans_follow(r, &missing);
+    const event ev = {.kind = EVENT_NOTE, .note = missing};
+    const status result = missing ? report(r, &ev, e) : OK;
+    free(missing);
+    return result;
+}
+
 static status report_end_of_step(session_rank *r, const trainer_step_result *s, err *e)
 {
     status result = OK;
     r->interrupted = r->interrupted || s->stop;
     if (s->exhausted) goto done;
     if (r->rank == 0 && r->run->claimed) TRY(session_run_check_folder(r->run, e));
+    TRY(follow_spans(r, e));
     TRY(measure(r, e));
     TRY(report_step(r, s, e));
 done:
@@ -223,8 +238,11 @@ done:
 status session_rank_evaluate(session_rank *r, int64_t batches, double *loss, err *e)
 {
     status result = OK;
+    const int64_t begin = clock_ns();
     TRY(trainer_check_ended(r->session.trainer, "an evaluation", e));
+    trainer_begin_span(r->session.trainer, SPANS_EVAL);
     TRY(infer_evaluate(r->session.trainer, batches, loss, NULL, e));
+    trainer_end_span(r->session.trainer, SPANS_EVAL, begin);
     r->has_eval = !r->owns_folder;
     r->eval_loss = *loss;
     if (!r->has_eval) TRY(report_eval(r, *loss, e));
@@ -238,17 +256,19 @@ status session_rank_save(session_rank *r, err *e)
 {
     status result = OK;
     const session_run *run = r->run;
-    const double begin = clock_seconds();
+    const int64_t begin = clock_ns();
     char *folder = NULL;
     TRY(trainer_check_ended(r->session.trainer, "a checkpoint", e));
     TRY(session_rank_begin(r, e));
+    trainer_begin_span(r->session.trainer, SPANS_SAVE);
     TRY(session_save(&r->session, run->job, &run->inputs, run->config_json, &folder, e));
+    trainer_end_span(r->session.trainer, SPANS_SAVE, begin);
     const event ev = {.kind = EVENT_SAVE,
                       .save = {.step = steps_done(r),
                                .path = folder,
                                .bytes = (int64_t)(trainer_saved_bytes(r->session.trainer) +
                                                   model_folder_carried_bytes(run->inputs.folder)),
-                               .seconds = (float)(clock_seconds() - begin)}};
+                               .seconds = (float)((double)(clock_ns() - begin) * 1e-9)}};
     TRY(report(r, &ev, e));
 done:
     free(folder);
@@ -273,6 +293,7 @@ status session_rank_resume(session_rank *r, const char *folder, err *e)
     r->found = found;
     found.folder = NULL;
     r->has_eval = r->owns_folder = false;
+    session_spans_end(r, true);
     TRY(resume_from(r, &r->found, e));
 done:
     free(found.folder);
@@ -303,6 +324,7 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
         if (report(&r, &end, &why) != OK) result = why.code, *e = why;
     }
 done:
+    session_spans_end(&r, result == OK || result == E_INTERRUPTED);
     if (rank == 0) event_sinks_close(r.sinks.count ? &r.sinks : &unused);
     if (result != OK && result != E_INTERRUPTED) session_abort(&r.session, e);
     free(r.found.folder);
@@ -340,13 +362,15 @@ done:
 typedef struct run_decision {
     uint64_t resume_step;
     bool is_done;
+    char boot[40]; // as in session_run
 } run_decision;
 
 status session_run_broadcast(const session_run *r, err *e)
 {
     status result = OK;
     text data = {0};
-    const run_decision decided = {.resume_step = r->resume.step, .is_done = r->is_done};
+    run_decision decided = {.resume_step = r->resume.step, .is_done = r->is_done};
+    proc_boot_id(decided.boot, sizeof decided.boot);
     text_add_bytes(&data, (const char *)&decided, sizeof decided);
     if (r->resume.folder) text_add(&data, r->resume.folder);
     TRY(text_check(&data, e));
@@ -365,6 +389,7 @@ static status open_received(void *arg, job *j, const text *data, err *e)
     memcpy(&decided, data->chars, sizeof decided);
     r->is_done = decided.is_done;
     r->resume.step = decided.resume_step;
+    memcpy(r->boot, decided.boot, sizeof r->boot - 1);
     if (r->is_done) goto done;
     TRY(session_inputs_open_to_plan(j, r->own, &r->inputs, e));
     if (data->bytes > sizeof decided)
@@ -401,6 +426,8 @@ static void log_failure(const session_run *r, const err *why)
     if (open_log(r, &l, NULL) == OK && log_event(l, &failure, NULL) == OK)
         (void)log_event(l, &end, NULL);
     log_close(l);
+    const event_sink *s = &r->failure_sink;
+    if (s->take && s->take(s->arg, &failure, NULL) == OK) (void)s->take(s->arg, &end, NULL);
 }
 
 status session_run_end(session_run *r, status result, err *e)

@@ -17,6 +17,9 @@ typedef struct session_checkpoint {
     bool is_own; // of train.out, whose history continues
 } session_checkpoint;
 
+// The folder in train.out with the records of the ranks.
+#define SESSION_SPANS "spans"
+
 struct session_rank;
 typedef status (*session_rank_main)(struct session_rank *r, void *arg, err *e);
 
@@ -35,8 +38,14 @@ typedef struct session_run {
     bool own_terminal;             // launch_options
     bool measures_mfu;             // ranks measure the matmul peak now and then
     event_sinks sinks;             // take rank 0's events after log.jsonl; rank 0 closes them
+    event_sink
+        failure_sink; // takes the error and the end of a failed run after log.jsonl, in the starting process; its
+                      // `take` NULL: none
     int log_copy;  // a descriptor to which each line of log.jsonl goes, too; 0: none
     bool *has_log; // shared with the ranks: rank 0 has begun log.jsonl
+
+    char boot
+        [40]; // the id of the start of rank 0's machine (proc_boot_id); empty: this is that machine
 
     // Of session_run_claim; zero where rank 0 claims the folder with its first step or checkpoint.
     session_checkpoint resume; // the run resumes from it
@@ -96,6 +105,9 @@ typedef struct session_rank {
     bool owns_folder; // the files of an earlier run in train.out were moved away
     bool has_eval;    // eval_loss is an evaluation before the log was begun
     double eval_loss;
+
+    spans *record;   // of what this rank does (run_spans.h); NULL: none
+    int spans_steps; // steps since session_spans_begin
 
     double matmul_rate; // FLOP/s of this rank's device, the largest measured; 0: not measured yet
     bool explained_mfu;

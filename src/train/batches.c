@@ -3,6 +3,7 @@
 // themselves.
 #include "train/batches.h"
 
+#include "base/clock.h"
 #include "base/size.h"
 #include "data/loader.h"
 #include "train/launch.h"
@@ -242,6 +243,17 @@ static bool counts_samples(const trainer *t)
            mesh_group_index(&t->plan->o.mesh, t->plan->coord, AXES_GRAPH & ~AXES_DATA) == 0;
 }
 
+// The loader's thread may have its lock. Where it has a batch ready, this takes less than a microsecond.
+static status next_batch(trainer *t, uint64_t step, int micro, loader_batch *out, err *e)
+{
+    enum { LEAST_NS = 10000 };
+    const int64_t begin = clock_ns();
+    release_host_batch(t);
+    const status result = loader_next(t->batches->loader, step, micro, out, e);
+    if (clock_ns() - begin > LEAST_NS) trainer_spans_add_wait(t, PHASE_INPUT, begin);
+    return result;
+}
+
 status run_load_batch(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
@@ -249,8 +261,8 @@ status run_load_batch(trainer *t, const schedule_instr *x, err *e)
     device_stream *copy = trainer_stream(t, STREAM_COPY);
     const uint64_t step = results_steps_done(t);
     loader_batch read;
-    release_host_batch(t);
-    TRY(loader_next(all->loader, step, x->micro, &read, e));
+    TRY(next_batch(t, step, x->micro, &read, e));
+    trainer_span_begin(t, x);
     all->lent = true;
     if (step == 0 && !t->pass.inspects) all->first_hash = all->first_hash * 31 + read.hash;
     if (x->micro == 0) all->samples = 0;

@@ -5,6 +5,7 @@
 
 #include "parallel/calls.h"
 #include "train/compress/compress.h"
+#include "train/spans.h"
 
 // What the calls of a bucket need, borrowed.
 typedef struct calls_run {
@@ -13,6 +14,9 @@ typedef struct calls_run {
     device_stream *on;
     int bucket;
     uint64_t step; // finished optimizer steps
+    // Of the instruction's calls, of which the first is `first`; NULL: the step is not timed.
+    trainer_call_spans spans;
+    const schedule_call *first;
 } calls_run;
 
 // Issues `count` calls in one array. `array` is the first element of the bucket, in memory of comm_alloc.

@@ -35,8 +35,10 @@ static status add(trainer *t, messages *m, const schedule_instr *x, comm_message
     device_stream *on = trainer_stream(t, STREAM_COMM);
     if (m->count == COMM_GROUP_MESSAGES)
         FAIL(E_INTERNAL, "more than %d messages start together", COMM_GROUP_MESSAGES);
+    message.call.visit = trainer_spans_of_calls(t).visit;
     m->message[m->count++] = message;
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
+    trainer_span_begin(t, x);
     if (x->with_next) return OK;
     TRY(comm_issue_group(m->message, m->count, on, e));
     for (messages_sent *s = m->sends; s; s = s->next) trainer_record(t, &s->read, on);

@@ -127,7 +127,7 @@ static uint64_t first_row(const trainer *t)
 
 status run_load_step(trainer *t, const schedule_instr *x, err *e)
 {
-    (void)x, (void)e;
+    (void)e;
     const trainer_results *r = t->results;
     *r->host = (kernel_step){.step = r->steps_done,
                              .first_row = first_row(t),
@@ -137,6 +137,7 @@ status run_load_step(trainer *t, const schedule_instr *x, err *e)
     for (int i = 0; i < t->o.groups.count; i++)
         groups_behind(r->host)[i] = group_numbers(t, &t->o.groups.items[i]);
     trainer_order(t, STREAM_COPY, STREAM_COMPUTE); // the batches
+    trainer_span_begin(t, x);
     trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), r->step, r->host, step_bytes(t));
     return OK;
 }
@@ -171,12 +172,14 @@ status results_read_sums(trainer *t, int first, int count, err *e)
 status run_clip_grad_norm(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
-    (void)x;
     // The loss is summed on the compute stream, the squares of gradients on the communication
     // stream.
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
+    trainer_span_begin(t, x);
+    const trainer_call_spans calls = trainer_spans_of_calls(t);
+    comm_visit *const visit = x->calls > 0 ? calls.visit : NULL;
     TRY(clip_agree(trainer_group(t, GROUP_AGREE), trainer_stream(t, STREAM_COMM), t->results->step,
-                   t->o.clip_grad_norm, e));
+                   t->o.clip_grad_norm, visit, e));
     if (plan_updates_on_host(t->plan)) results_copy_agreed(t); // updates on the host read it there
 done:
     return result;

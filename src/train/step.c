@@ -18,6 +18,14 @@
 static const run_fn RUN[] = {SCHEDULE_INSTRS(RUN_OF)};
 _Static_assert(sizeof RUN / sizeof *RUN == INSTRS, "every kind of instruction has its function");
 
+static status run_instr(trainer *t, const schedule_instr *x, err *e)
+{
+    trainer_span_arrive(t, x);
+    const status result = RUN[x->kind](t, x, e);
+    trainer_span_end(t, x);
+    return result;
+}
+
 status trainer_run_begin(trainer *t, const schedule *s, const model *m, err *e)
 {
     t->pass.list = s;
@@ -41,7 +49,7 @@ status trainer_run_to(trainer *t, int end, err *e)
             break;
         trainer_show_activity(t, x);
         if (captures_begins_at(t, s, *i)) TRY(captures_begin(t, &issues, e));
-        if (issues) TRY(RUN[x->kind](t, x, e));
+        if (issues) TRY(run_instr(t, x, e));
         results_add_seconds(t, x->kind, clock_seconds() - start);
     }
 done:
@@ -75,6 +83,7 @@ status trainer_step_begin(trainer *t, bool stop, err *e)
 {
     status result = OK;
     results_start_step(t, stop);
+    trainer_spans_begin_step(t);
     TRY(captures_begin_run(t, e));
     TRY(trainer_run_begin(t, &t->schedule, t->model, e));
 done:
@@ -88,9 +97,10 @@ status trainer_step_end(trainer *t, trainer_step_result *out, err *e)
     TRY(trainer_run_to(t, t->schedule.count, e));
     results_copy_agreed(t);
     TRY(groups_sync(t->groups, e));
+    *out = results_of_step(t);
+    trainer_spans_end_step(t, out);
     TRY(check_finite(t, e));
     trainer_show_activity(t, NULL);
-    *out = results_of_step(t);
     if (out->exhausted) goto done;
     TRY(results_end_step(t, &rescaled, e));
     // The errors that compression carries from step to step have the loss scale as a factor, and

@@ -324,6 +324,7 @@ status run_forward(trainer *t, const schedule_instr *x, err *e)
     if (x->index == c->last - 1)
         TRY(messages_await_read(t, MESH_AXIS(AXIS_PP), &c->sent[x->slot], e));
     graph_run r = bind_block(t, x);
+    trainer_span_begin(t, x);
     TRY(graph_run_forward(&r, e));
 done:
     return result;
@@ -369,6 +370,7 @@ status run_backward(trainer *t, const schedule_instr *x, err *e)
     graph_run r = bind_block(t, x);
     char *to = act_grad_ptr(t, x->grad_out);
     if (x->grad_out != x->grad_in) TRY(take_act_grad(t, x->grad_out, &to, e));
+    trainer_span_begin(t, x);
     r.base[REGION_OUTPUT_GRAD] = act_grad_ptr(t, x->grad_in);
     r.base[REGION_INPUT_GRAD] = to;
     TRY(graph_run_backward(&r, e));
@@ -397,6 +399,7 @@ status run_backward_input(trainer *t, const schedule_instr *x, err *e)
     graph_run r = bind_block(t, x);
     char *to;
     TRY(take_act_grad(t, x->grad_out, &to, e));
+    trainer_span_begin(t, x);
     if (x->index == t->model->blocks - 1) t->blocks->output_grad = NULL;
     *output_grad_of(t, x) = t->blocks->output_grad;
     r.base[REGION_OUTPUT_GRAD] = t->blocks->output_grad;
@@ -415,6 +418,7 @@ status run_backward_weight(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
     graph_run r = bind_block(t, x);
+    trainer_span_begin(t, x);
     r.base[REGION_OUTPUT_GRAD] = *output_grad_of(t, x);
     TRY(graph_run_wgrad(&r, e));
 done:

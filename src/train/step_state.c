@@ -30,9 +30,11 @@ static const schedule_call *calls_of(const trainer *t, const schedule_instr *x)
     return t->pass.list->call + x->first_call;
 }
 
-static calls_run run_of(const trainer *t, const schedule_instr *x)
+static calls_run run_of(trainer *t, const schedule_instr *x)
 {
-    return (calls_run){.groups = groups_comms(t->groups),
+    return (calls_run){.spans = trainer_spans_of_calls(t),
+                       .first = calls_of(t, x),
+                       .groups = groups_comms(t->groups),
                        .compressor = t->compressor,
                        .on = trainer_stream(t, instr_row_of(x->kind)->stream),
                        .bucket = x->index,
@@ -67,6 +69,7 @@ status run_unshard(trainer *t, const schedule_instr *x, err *e)
         TRY(tiers_await(t, PLAN_WEIGHTS, x->state[PLAN_WEIGHTS], STREAM_COMM, &shards, e));
     else
         shards = state_bucket(t, x->post_forward ? ARRAY_POST_FORWARD : ARRAY_WEIGHTS, x->index);
+    trainer_span_begin(t, x);
     if (x->calls == 0)
         trainer_ops(t)->copy(on, to->ptr, shards,
                              (size_t)t->plan->bucket[x->index].count[LAYOUT_FULL] *
@@ -209,6 +212,7 @@ status run_reduce_grad(trainer *t, const schedule_instr *x, err *e)
     float *gradients = gradients_of(t, x->index, x->slot), *kept = gradients;
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
     if (t->pass.inspects) return inspect(t, x, gradients, e);
+    trainer_span_begin(t, x);
     if (full) complete(t, x, gradients);
     if (slot)
         TRY(find_kept_shards(t, x, &kept, e));
@@ -236,6 +240,7 @@ status run_reduce_tied_grad(trainer *t, const schedule_instr *x, err *e)
 {
     if (t->pass.inspects) return OK;
     trainer_order(t, STREAM_COMPUTE, STREAM_COMM);
+    trainer_span_begin(t, x);
     const calls_run r = run_of(t, x);
     return calls_issue(&r, calls_of(t, x), x->calls, gradients_of(t, x->index, x->slot), NULL, e);
 }

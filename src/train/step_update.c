@@ -109,6 +109,7 @@ static status update_on_host(trainer *t, const schedule_instr *x, err *e)
     const segment_runs runs = segments_of(t, SEGMENTS_UPDATE, x->index);
     find_on_host(t, x->index, &arrays);
     tiers_await_host(t);
+    trainer_span_begin(t, x);
     for (int i = 0; i < runs.count; i++) {
         const segment_run *run = &runs.items[i];
         kernel_call c = update_call(t, run, &arrays);
@@ -128,6 +129,7 @@ static status update_on_device(trainer *t, const schedule_instr *x, err *e)
     update_arrays arrays = {NULL};
     trainer_order(t, STREAM_COMM, STREAM_COMPUTE);
     TRY(find_arrays(t, x, &arrays, e));
+    trainer_span_begin(t, x);
     const segment_runs runs = segments_of(t, SEGMENTS_UPDATE, x->index);
     for (int i = 0; i < runs.count; i++) {
         const segment_run *run = &runs.items[i];

@@ -187,6 +187,7 @@ static status allocate(trainer *t, err *e)
     TRY(batches_allocate(t, e));
     TRY(results_allocate(t, e));
     TRY(exchange_allocate(t, e));
+    TRY(trainer_spans_allocate(t, e));
 done:
     return result;
 }
@@ -277,6 +278,7 @@ void trainer_close(trainer *t)
     state_close(t);
     results_close(t);
     exchange_close(t);
+    trainer_spans_close(t);
     memory_close(t->memory);
     schedule_clear(&t->schedule);
     schedule_clear(&t->forward);

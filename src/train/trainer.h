@@ -5,6 +5,7 @@
 #ifndef TRIREME_TRAIN_TRAINER_H
 #define TRIREME_TRAIN_TRAINER_H
 
+#include "base/spans.h"
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
@@ -151,6 +152,18 @@ void trainer_add_tiers(const trainer *t, tier_counters *to);
 const char *trainer_note(const trainer *t);
 // [INSTRS] seconds of the last step by kind of instruction, on the host's clock.
 const double *trainer_seconds(const trainer *t);
+
+// ---- The record of what this rank does (base/spans.h)
+
+// Lists the rows of a record of this trainer's steps. The caller frees *rows.
+status trainer_list_rows(const trainer *t, spans_row **rows, uint32_t *count, err *e);
+// Times every later step. A device that records a step does it with the stamps that the first one has.
+void trainer_time_steps(trainer *t);
+// Writes timed steps into the record, which is borrowed, from the last one on; NULL: no more.
+void trainer_write_spans(trainer *t, spans *record);
+// Around an evaluation (SPANS_EVAL) or a checkpoint (SPANS_SAVE), which began at begin_ns.
+void trainer_begin_span(trainer *t, spans_kind kind);
+void trainer_end_span(trainer *t, spans_kind kind, int64_t begin_ns);
 
 // ---- State in and out, for checkpoints. On the host, parameters are full and F32.
 

@@ -16,6 +16,7 @@
 #include "train/results.h"
 #include "train/segments.h"
 #include "train/slots.h"
+#include "train/spans.h"
 #include "train/state.h"
 #include "train/tiers/tiers.h"
 #include "train/trainer.h"
@@ -81,6 +82,7 @@ struct trainer {
     trainer_results *results;
     trainer_exchange *exchange;
     trainer_captures *captures;
+    trainer_spans *spans;
     compressor *compressor; // NULL: gradients are reduced as they are
     char *note;             // a warning for the user; NULL: none
 

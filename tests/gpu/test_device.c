@@ -2,6 +2,7 @@
 // device.h promises them. test_describe.c has what is known before a device is opened, and test_lives.c
 // what a trainer does on it. The stand-in runs streams late and ends the process where a rule of CUDA is
 // broken, so a test that ends has broken none.
+#include "base/clock.h"
 #include "device/device.h"
 #include "device/kernel_needs.h"
 #include "runtime.h"
@@ -164,6 +165,28 @@ static void test_one_thread_uses_two_devices(void **state)
     rig_close(&b);
 }
 
+// ---- Stamps
+
+// The stand-in's clock of a GPU begins at another time than that of the host.
+static void test_stamps_become_times_of_the_host(void **state)
+{
+    (void)state;
+    rig r = rig_open(0);
+    int64_t *slot = take(r.d, MEMORY_HOST, 2 * sizeof *slot);
+    const int64_t begin_ns = clock_ns();
+    r.d->ops->stamp(r.compute, &slot[0]);
+    add(&r, r.compute, r.x, r.y);
+    r.d->ops->stamp(r.compute, &slot[1]);
+    sync(r.compute);
+    const int64_t end_ns = clock_ns(), offset = r.d->ops->clock_offset(r.d);
+    const int64_t seconds = 1000000000; // a busy machine makes the comparison of the clocks coarse
+    assert_true(slot[0] <= slot[1]);
+    assert_true(slot[0] + offset > begin_ns - 100 * seconds);
+    assert_true(slot[1] + offset < end_ns + 100 * seconds);
+    device_release(r.d, MEMORY_HOST, slot, 2 * sizeof *slot);
+    rig_close(&r);
+}
+
 // ---- Recordings
 
 static void *allocate(void *arg)
@@ -286,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_memory_beyond_the_device_is_refused),
         cmocka_unit_test(test_a_failure_is_kept_until_sync),
         cmocka_unit_test(test_one_thread_uses_two_devices),
+        cmocka_unit_test(test_stamps_become_times_of_the_host),
         cmocka_unit_test(test_a_recording_runs_when_it_is_replayed),
         cmocka_unit_test(test_recorded_work_keeps_its_priority),
         cmocka_unit_test(test_what_a_recording_may_not_hold_is_refused),

@@ -67,6 +67,7 @@ static const device_ops late_ops = {
     .copy = late_copy,
     .launch = late_launch,
     .call = late_call,
+    .stamp = late_stamp,
 };
 
 void late_device_separate(device *d, size_t bytes)

@@ -148,6 +148,9 @@ static void run_work(late_queues *q, late_stream *s, late_item *i)
     case LATE_CALL:
         keep_failure(q, s, i->u.call.fn(i->u.call.arg, &e), &e);
         break;
+    case LATE_STAMP:
+        *i->u.stamp = clock_ns();
+        break;
     case LATE_WAIT:
         break;
     }
@@ -249,6 +252,11 @@ void late_call(device_stream *s, device_stream_fn fn, const void *arg, size_t ar
     late_item i = {.kind = LATE_CALL, .u.call.fn = fn};
     if (arg_bytes) memcpy(i.u.call.arg, arg, arg_bytes);
     late_issue(s, &i);
+}
+
+void late_stamp(device_stream *s, int64_t *slot)
+{
+    late_issue(s, &(late_item){.kind = LATE_STAMP, .u.stamp = slot});
 }
 
 uint64_t late_issued(const device_stream *s)

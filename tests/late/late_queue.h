@@ -22,7 +22,13 @@ typedef enum late_order {
     LATE_OTHERS_LAST,
 } late_order;
 
-typedef enum late_item_kind { LATE_KERNEL, LATE_COPY, LATE_CALL, LATE_WAIT } late_item_kind;
+typedef enum late_item_kind {
+    LATE_KERNEL,
+    LATE_COPY,
+    LATE_CALL,
+    LATE_WAIT,
+    LATE_STAMP
+} late_item_kind;
 
 typedef struct late_stream late_stream;
 typedef struct late_queues late_queues;
@@ -48,6 +54,7 @@ typedef struct late_item {
             late_stream *stream;
             uint64_t position; // `stream` must have done so many items
         } wait;
+        int64_t *stamp;
     } u;
 } late_item;
 
@@ -103,6 +110,7 @@ status late_sync(device_stream *s, err *e);
 void late_copy(device_stream *s, void *dst, const void *src, size_t bytes);
 void late_launch(device_stream *s, const kernel_call *call);
 void late_call(device_stream *s, device_stream_fn fn, const void *arg, size_t arg_bytes);
+void late_stamp(device_stream *s, int64_t *slot);
 
 // For late_capture.c: queues an item; the number of items that were queued so far; `s` waits for what
 // `on` has so far; the sync of `to` returns the failures of `s`.

@@ -183,6 +183,17 @@ done:
     return result;
 }
 
+// ---- Stamps
+
+static status check_stamp(unkind_device *d, int64_t **slot, bool runs, err *e)
+{
+    if (!unkind_pool_holds(&d->host, *slot))
+        return err_set(e, E_INTERNAL, "stamp: %p is no host memory of this device", (void *)*slot);
+    if (!unkind_pool_find(&d->host, *slot, sizeof **slot, "stamp", e)) return E_INTERNAL;
+    if (runs) *slot = unkind_pool_translate(&d->host, *slot);
+    return OK;
+}
+
 // ---- The rules of the queues
 
 static status rule_issue(late_queues *q, late_item *i, err *e)
@@ -192,6 +203,7 @@ static status rule_issue(late_queues *q, late_item *i, err *e)
     unkind_lock();
     if (i->kind == LATE_COPY) result = issue_copy(d, i, e);
     if (i->kind == LATE_KERNEL) result = issue_kernel(d, &i->u.kernel, e);
+    if (i->kind == LATE_STAMP) result = check_stamp(d, &i->u.stamp, false, e);
     keep(d, result, e);
     unkind_unlock();
     return result;
@@ -204,6 +216,7 @@ static status rule_start(late_queues *q, late_item *i, err *e)
     unkind_lock();
     if (i->kind == LATE_COPY) result = start_copy(d, i, e);
     if (i->kind == LATE_KERNEL) result = start_kernel(d, &i->u.kernel, e);
+    if (i->kind == LATE_STAMP) result = check_stamp(d, &i->u.stamp, true, e);
     keep(d, result, e);
     unkind_unlock();
     return result;
@@ -275,6 +288,7 @@ static const device_ops unkind_ops = {
     .sync = late_sync,
     .copy = late_copy,
     .launch = late_launch,
+    .stamp = late_stamp,
     .capture_begin = late_capture_begin,
     .capture_end = late_capture_end,
     .replay = late_replay,

@@ -121,6 +121,7 @@ static void hier_close(comm *base)
     comm_close(c->local);
     if (c->work) comm_arena_give(own->world->arena, c->work);
     free(c->place);
+    free(c->member);
     free(c);
     rank_leave(own);
 }
@@ -136,7 +137,7 @@ static status find_locations(const hier_comm *c, hier_location *locations, err *
     const comm_call call = {CALL_ALL_GATHER, .type = U8, .count = sizeof own, .in = &own,
                             .out = locations};
     const comm_signature signature = comm_call_signature(&call);
-    if (c->all) return network_run_now(c->all, &call, &signature, 0, e);
+    if (c->all) return network_run_now(c->all, &call, &signature, 0, NULL, e);
     for (int r = 0; r < c->base.size; r++) locations[r] = (hier_location){own.host, r, own.ranks};
     return OK;
 }
@@ -160,8 +161,11 @@ static status open_layout(hier_comm *c, const hier_location *locations, err *e)
     const int size = c->base.size, rank = c->base.rank;
     void *work = NULL;
     c->layout = layout_of(locations, size);
-    for (int r = 0; r < size; r++)
+    for (int r = 0; r < size; r++) {
         c->place[r] = locations[r].host == c->own->host ? locations[r].place : -1;
+        if (c->place[r] >= 0) c->member[c->place[r]] = r;
+    }
+    if (c->local) local_set_members(c->local, c->member);
     if (c->layout == HIER_ONE_HOST && c->all) {
         if (c->all != c->own->root) comm_close(c->all);
         c->all = NULL;
@@ -193,6 +197,7 @@ static status group_open(hier_rank *own, comm *local, comm *all, hier_location *
     c->base.can.open_ports = own->root && own->root->can.open_ports;
     c->limits = (doorbell_limits){.failure = own->world->failure, .timeout_ms = &NEVER};
     TRY(alloc_zeroed(&c->place, size, sizeof *c->place, WHAT, e));
+    TRY(alloc_zeroed(&c->member, size, sizeof *c->member, WHAT, e));
     TRY(alloc_zeroed(locations, size, sizeof **locations, WHAT, e));
     TRY(find_locations(c, *locations, e));
     TRY(open_layout(c, *locations, e));

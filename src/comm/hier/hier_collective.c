@@ -9,14 +9,28 @@
 
 // ---- Steps
 
+// For whom this rank has waited in the steps before is held for late where this rank comes last to the next one. So a
+// wait for a host is charged to the rank that came last there.
+static status run_step(const hier_call *x, comm *c, const comm_call *step, err *e)
+{
+    const int rank = x->comm->base.rank;
+    comm_arrival met = {.by = x->met && x->met->last >= 0 ? x->met->last : rank, .last = -1};
+    comm_arrival *arrival = x->met ? &met : NULL;
+    const status result = c == x->comm->local
+                              ? local_run_now(c, step, &x->signature, x->what, arrival, e)
+                              : network_run_now(c, step, &x->signature, x->what, arrival, e);
+    if (x->met) comm_visit_add(x->met, met.waited_ns, met.last);
+    return result;
+}
+
 static status local_step(const hier_call *x, const comm_call *step, err *e)
 {
-    return local_run_now(x->comm->local, step, &x->signature, x->what, e);
+    return run_step(x, x->comm->local, step, e);
 }
 
 static status remote_step(const hier_call *x, const comm_call *step, err *e)
 {
-    return network_run_now(x->comm->remote, step, &x->signature, x->what, e);
+    return run_step(x, x->comm->remote, step, e);
 }
 
 static comm_call step_of(const hier_call *x, comm_call_kind kind, dtype t, size_t count,
@@ -184,7 +198,7 @@ static status run_body(const hier_call *x, err *e)
     case HIER_EVEN:
         return run_even(x, e);
     default:
-        return network_run_now(c->all, &x->call, &x->signature, x->what, e);
+        return run_step(x, c->all, &x->call, e);
     }
 }
 
@@ -203,10 +217,14 @@ status hier_drain(hier_comm *c, err *e)
 // Ranks of other hosts learn of a failure that is known on this one.
 status hier_run_collective(void *call, err *e)
 {
-    const hier_call *x = call;
+    hier_call *x = call;
     hier_comm *c = x->comm;
+    comm_visit met = COMM_VISIT_NONE;
+    x->met = x->call.visit ? &met : NULL;
     status result = wait_turn(c, x->ticket, e);
     if (result == OK) result = run_body(x, e);
+    if (x->met) comm_visit_join(x->call.visit, &met);
+    x->met = NULL;
     if (result != OK && c->own->root) comm_abort(c->own->root, e);
     doorbell_ring(&c->queue.done, x->ticket + 1);
     return result;

@@ -54,7 +54,10 @@ static status begin_local(const comm_message *m, comm *local, int place, bool co
         const send_copy x = {.from = m->call.in, .copy = *copy, .bytes = bytes};
         on->device->ops->call(on, run_copy, &x, sizeof x);
     }
-    TRY(comm_send(local, *copy ? *copy : m->call.in, bytes, place, on, e));
+    comm_call sent = m->call;
+    sent.in = *copy ? *copy : m->call.in;
+    sent.peer = place;
+    TRY(comm_issue(local, &sent, on, e));
 done:
     return result;
 }
@@ -88,8 +91,11 @@ status hier_issue_group(const comm_message *m, int count, device_stream *on, err
     }
     TRY(comm_issue_group(remote, fars, on, e));
     for (int i = 0; i < count; i++)
-        if (m[i].call.kind == CALL_RECV && (local = local_of(&m[i], &place)))
-            TRY(comm_recv(local, m[i].call.out, comm_call_bytes(&m[i].call), place, on, e));
+        if (m[i].call.kind == CALL_RECV && (local = local_of(&m[i], &place))) {
+            comm_call received = m[i].call;
+            received.peer = place;
+            TRY(comm_issue(local, &received, on, e));
+        }
     for (int i = 0; i < count; i++)
         if (m[i].call.kind == CALL_SEND && (local = local_of(&m[i], &place)))
             TRY(end_local(&m[i], local, place, copy[i], on, e));

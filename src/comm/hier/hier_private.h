@@ -39,6 +39,7 @@ struct hier_comm {
     comm *
         remote; // the network: the ranks with this one's number in their hosts; NULL: not HIER_EVEN
     int *place; // [size] number of a rank in local; -1: it is on another host
+    int *member;      // [size] the rank with a number in local
     comm_queue queue; // of the collectives
     doorbell_limits limits;
     char *work; // [HIER_WORK_BYTES] of the arena, where the layout is HIER_EVEN
@@ -51,6 +52,7 @@ typedef struct hier_call {
     comm_signature signature; // of the call: its steps carry it, and ranks compare it
     uint32_t ticket;          // place in the queue: the number of calls before it, modulo 2^32
     uint64_t what;            // this rank's activity when it issued the call
+    comm_visit *met;          // of the steps that it has run; NULL: nobody asks
 } hier_call;
 _Static_assert(sizeof(hier_call) <= STREAM_ARG_BYTES, "a stream keeps a copy of a call");
 

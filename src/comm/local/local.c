@@ -75,8 +75,12 @@ static status run_call(void *arg, err *e)
     } else if (comm_call_row_of(x->call.kind)->is_message) {
         result = x->call.kind == CALL_SEND ? local_run_send(x, e) : local_run_recv(x, e);
     } else {
+        comm_arrival alone = {.by = local->base.rank, .last = -1};
         local->running = x;
+        local->arrival = x->arrival ? x->arrival : x->call.visit ? &alone : NULL;
         result = local_run_collective(local, &x->call, e);
+        local->arrival = NULL;
+        if (x->call.visit) comm_visit_add(x->call.visit, alone.waited_ns, alone.last);
     }
     doorbell_ring(&x->queue->done, x->ticket + 1);
     return result;
@@ -123,11 +127,18 @@ done:
 }
 
 status local_run_now(comm *c, const comm_call *call, const comm_signature *whole, uint64_t what,
-                     err *e)
+                     comm_arrival *arrival, err *e)
 {
     comm_local *local = local_of(c);
     local_call x = call_of(local, &local->collectives, call, whole, what);
+    x.call.visit = NULL;
+    x.arrival = arrival;
     return run_call(&x, e);
+}
+
+void local_set_members(comm *c, const int *members)
+{
+    local_of(c)->members = members;
 }
 
 void local_set_idle(comm *c, void (*fn)(void *arg), void *arg)

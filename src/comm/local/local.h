@@ -9,6 +9,7 @@
 #define TRIREME_COMM_LOCAL_H
 
 #include "comm/call.h"
+#include "comm/comm_private.h"
 #include "comm/local/local_group.h"
 #include "comm/registry.h"
 #include "rendezvous/rendezvous.h"
@@ -26,10 +27,12 @@ typedef struct comm_local {
     int first;                        // rank of the run that is rank 0 of the world
     uint32_t round;                   // number of the latest round; used by `running` only
     const struct local_call *running; // the collective that runs
+    comm_arrival *arrival;            // of `running`, for who asks; NULL: nobody does
     comm_queue collectives;
     comm_queue *sends, *receives; // [size]
     void **arrays;                // [size] of the ranks; used by `running` only
     int shared_rounds; // in which this rank waited for a rank of its own core; used by `running` only
+    const int *members;         // local_set_members; NULL: the group's own numbers
     doorbell_limits limits;     // of every wait (local_limits)
     comm_rendezvous rendezvous; // of the group, for splits
 } comm_local;
@@ -41,6 +44,7 @@ typedef struct local_call {
     uint64_t what;   // this rank's activity (comm_activity.what) when the call was issued
     comm_call call;
     comm_signature signature; // of the call, or of the one that it is a part of: ranks compare it
+    comm_arrival *arrival;    // of a step of another call, for who asks
 } local_call;
 _Static_assert(sizeof(local_call) <= STREAM_ARG_BYTES, "a stream keeps a copy of a call");
 
@@ -57,9 +61,11 @@ status local_open_hosts(const comm_options *o, const char *name, comm **out, err
 status local_open_members(const comm_options *o, comm **out, err *e);
 
 // Runs a collective on the calling thread, after all that were issued before it. `whole` is the call that it is a part
-// of, or its own signature; `what` is the activity in which that was issued.
+// of, or its own signature; `what` is the activity in which that was issued. `arrival` NULL: nobody asks.
 status local_run_now(comm *c, const comm_call *call, const comm_signature *whole, uint64_t what,
-                     err *e);
+                     comm_arrival *arrival, err *e);
+// In what its messages meet (comm_visit), c calls its ranks by these numbers [size], which are borrowed.
+void local_set_members(comm *c, const int *members);
 // Every wait of c, and of what is split from it later, calls fn each 20 ms.
 void local_set_idle(comm *c, void (*fn)(void *arg), void *arg);
 

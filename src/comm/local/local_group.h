@@ -17,7 +17,7 @@
 #include "rendezvous/doorbell.h"
 
 enum {
-    POST_DATA_BYTES = 24,
+    POST_DATA_BYTES = 8,
     STAGING_BYTES = 256 << 10, // of one staging area; a member has two for inputs, two for results
     RING_BYTES = 2 << 20,      // of a channel; a power of two
 };
@@ -28,6 +28,8 @@ typedef struct comm_post {
     _Alignas(64) doorbell doorbell; // its value is the round
     comm_signature call;
     void *buffer; // that others may read (and write, in an all-reduce); NULL: not visible to all
+    int64_t arrived_ns; // when the member came to the call (clock_ns); 0: not known
+    int32_t arrived_by; // comm_arrival.by
     uint8_t data[POST_DATA_BYTES];
 } comm_post;
 _Static_assert(sizeof(comm_post) == 64, "a post is one cache line");

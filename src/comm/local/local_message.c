@@ -9,6 +9,7 @@
 // It does not know collectives.
 #include "comm/local/local.h"
 
+#include "base/clock.h"
 #include "base/size.h"
 
 #include <stdio.h>
@@ -79,11 +80,15 @@ static status wait_change(const local_call *x, const comm_channel *c, doorbell *
     if (doorbell_read(b) != seen) return OK;
     const local_wait w = {x, other_end(local, c, &sends), to};
     const doorbell_limits limits = local_limits(&w);
+    const int64_t start = x->call.visit ? clock_ns() : 0;
     snprintf(to, sizeof to, sends ? "recv from rank %d" : "send to rank %d",
              local_rank_of(local, local->base.rank));
-    return doorbell_wait(b, seen, &local->group->members[w.awaited].left, &limits)
-               ? OK
-               : absent_error(&w, sends, e);
+    if (!doorbell_wait(b, seen, &local->group->members[w.awaited].left, &limits))
+        return absent_error(&w, sends, e);
+    if (x->call.visit)
+        comm_visit_add(x->call.visit, clock_ns() - start,
+                       local->members ? local->members[w.awaited] : w.awaited);
+    return OK;
 }
 
 // Waits until a counter that the other end advances is `target` or beyond.

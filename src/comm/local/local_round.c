@@ -3,6 +3,7 @@
 //
 // Called by the collectives of local_collective.c and local_segments.c. It compares the ranks'
 // calls. It does not know what a collective does between two rounds.
+#include "base/clock.h"
 #include "base/proc.h"
 #include "comm/local/local.h"
 
@@ -67,6 +68,17 @@ static status check_same_call(comm_local *local, err *e)
     return OK;
 }
 
+// How long this rank has waited for the last one. Of ranks that came at one time the lowest counts.
+static void note_arrivals(const comm_local *local, int64_t arrived_ns)
+{
+    const comm_post *last = local_post(local, 0);
+    for (int r = 1; r < local->base.size; r++)
+        if (local_post(local, r)->arrived_ns > last->arrived_ns) last = local_post(local, r);
+    if (last->arrived_ns <= arrived_ns) return;
+    local->arrival->waited_ns = last->arrived_ns - arrived_ns;
+    local->arrival->last = last->arrived_by;
+}
+
 status local_announce(comm_local *local, void *shared, const void *shown, size_t shown_bytes,
                       err *e)
 {
@@ -74,13 +86,16 @@ status local_announce(comm_local *local, void *shared, const void *shown, size_t
     comm_post *p = next_post(local);
     p->call = local->running->signature;
     p->buffer = local_sees(local, shared) ? shared : NULL;
+    p->arrived_by = local->arrival ? local->arrival->by : -1;
     if (shown_bytes)
         memcpy(shown_bytes <= POST_DATA_BYTES
                    ? (char *)p->data
                    : local_staging(local, local->base.rank, local->round + 1),
                shown, shown_bytes);
+    const int64_t arrived_ns = p->arrived_ns = local->arrival ? clock_ns() : 0;
     TRY(local_meet(local, e));
     TRY(check_same_call(local, e));
+    if (local->arrival) note_arrivals(local, arrived_ns);
 done:
     return result;
 }

@@ -49,10 +49,12 @@ static status network_issue(comm *c, const comm_call *call, device_stream *on, e
 }
 
 status network_run_now(comm *c, const comm_call *call, const comm_signature *whole, uint64_t what,
-                       err *e)
+                       comm_arrival *arrival, err *e)
 {
     network_call x = network_call_of(network_of(c), NETWORK_ON_STREAM, call, whole);
     x.what = what;
+    x.call.visit = NULL;
+    x.arrival = arrival;
     return network_run_collective(&x, e);
 }
 
@@ -260,6 +262,7 @@ status network_open(const network_transport *transport, const comm_options *o, c
     const comm_rendezvous rendezvous = {
         .store = o->store, .failure = o->world->failure, .rank = o->rank, .size = o->size};
     TRY(rank_open(transport, o, algorithm, &own, e));
+    TRY(comm_store_clock(o->store, &own->clock, e));
     TRY(member_open(own, &rendezvous, NULL, out, e));
     // A rank answers the connections of the others only while it waits here. The second turn is for answers that
     // are still queued: UCX aborts when it ends a worker with one.

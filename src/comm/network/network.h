@@ -8,6 +8,7 @@
 #define TRIREME_COMM_NETWORK_H
 
 #include "comm/call.h"
+#include "comm/comm_private.h"
 #include "comm/registry.h"
 
 enum {
@@ -17,9 +18,9 @@ enum {
 extern const comm_capabilities NETWORK_CAPABILITIES;
 
 // Runs a collective on the calling thread, after all that were issued before it. `whole` is the call that it is a part
-// of, or its own signature; `what` is the activity in which that was issued.
+// of, or its own signature; `what` is the activity in which that was issued. `arrival` NULL: nobody asks.
 status network_run_now(comm *c, const comm_call *call, const comm_signature *whole, uint64_t what,
-                       err *e);
+                       comm_arrival *arrival, err *e);
 // Makes progress for a rank that waits for something else, and tells a failure that it finds.
 void network_progress(comm *c);
 

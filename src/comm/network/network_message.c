@@ -3,6 +3,8 @@
 // travels first. Called through the table of comm.h.
 #include "comm/network/network_private.h"
 
+#include "base/clock.h"
+
 // ---- Work on streams
 
 static network_send *send_of(const network_call *x)
@@ -49,6 +51,21 @@ static status run_end_send(void *arg, err *e)
     return result;
 }
 
+// r[0]: the signature, which says that the message is there; r[1]: its bytes.
+static status await_message(const network_call *x, network_request r[2], err *e)
+{
+    network_rank *own = x->comm->own;
+    network_wait w = {.call = x, .request = r, .requests = 1};
+    const int64_t start = clock_ns();
+    status first = OK;
+    err after;
+    if (x->call.visit) first = network_await(own, &w, e);
+    if (x->call.visit) comm_visit_add(x->call.visit, clock_ns() - start, x->call.peer);
+    w.requests = 2;
+    const status all = network_await(own, &w, first == OK ? e : &after);
+    return first != OK ? first : all;
+}
+
 static status run_recv(void *arg, err *e)
 {
     status result = OK;
@@ -56,17 +73,16 @@ static status run_recv(void *arg, err *e)
     network_rank *own = x->comm->own;
     network_header header;
     network_request r[2] = {{.handle = NULL}};
-    const network_wait received = {.call = x, .request = r, .requests = 2};
     pthread_mutex_lock(&own->lock);
     TRY(network_post(x, x->call.peer, true, &header.signature, sizeof header.signature, &r[0], e));
     r[0].header = &header;
     TRY(network_post(x, x->call.peer, true, x->call.out, comm_call_bytes(&x->call), &r[1], e));
 done:
-    if (result == OK)
-        result = network_await(own, &received, e);
-    else if (r[0].handle) {
+    if (result == OK) {
+        result = await_message(x, r, e);
+    } else if (r[0].handle) {
         err after;
-        network_await(own, &received, &after); // what was begun is cancelled
+        await_message(x, r, &after); // what was begun is cancelled
     }
     pthread_mutex_unlock(&own->lock);
     return result;

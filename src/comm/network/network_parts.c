@@ -4,6 +4,8 @@
 // network_collective.c.
 #include "comm/network/network_private.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 
 static network_sequence *sequence_of(const network_call *x)
@@ -31,6 +33,7 @@ static status send_part(const network_call *x, int peer, const void *data, size_
         const size_t few = bytes <= NETWORK_INLINE ? bytes : 0;
         sequence->sent[peer] = true;
         header->signature = x->signature;
+        header->last = sequence->last;
         if (few) memcpy(header->data, data, few);
         TRY(post(x, peer, false, header, offsetof(network_header, data) + few, e));
         if (few == bytes) return OK;
@@ -107,6 +110,22 @@ status network_parts_end(const network_call *x, err *e)
     return first != OK ? first : second;
 }
 
+// Runs the body, and learns how long this rank has waited for the last one in it.
+static status run_body(const network_call *x, status (*body)(const network_call *x, err *e), err *e)
+{
+    network_sequence *sequence = sequence_of(x);
+    comm_arrival alone = {.by = x->comm->base.rank, .last = -1};
+    comm_arrival *arrival = x->arrival ? x->arrival : x->call.visit ? &alone : NULL;
+    const int64_t arrived_ns = arrival ? clock_ns() + x->comm->own->clock.offset_ns : NETWORK_NEVER;
+    sequence->last = (network_last){.arrived_ns = arrived_ns, .by = arrival ? arrival->by : -1};
+    const status result = body(x, e);
+    if (!arrival || sequence->last.arrived_ns <= arrived_ns) return result;
+    arrival->waited_ns = sequence->last.arrived_ns - arrived_ns;
+    arrival->last = sequence->last.by;
+    if (x->call.visit) comm_visit_add(x->call.visit, alone.waited_ns, alone.last);
+    return result;
+}
+
 status network_run(const network_call *x, status (*body)(const network_call *x, err *e), err *e)
 {
     network_rank *own = x->comm->own;
@@ -123,7 +142,7 @@ status network_run(const network_call *x, status (*body)(const network_call *x, 
     if (result != OK) return result;
     memset(sequence->sent, 0, size * sizeof *sequence->sent);
     memset(sequence->received, 0, size * sizeof *sequence->received);
-    result = body(x, e);
+    result = run_body(x, body, e);
     if (result != OK) {
         err after;
         network_parts_end(x, &after); // what was begun is cancelled

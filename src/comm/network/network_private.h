@@ -21,8 +21,18 @@ typedef struct network_signature {
     uint64_t algorithm;  // of an all_reduce
 } network_signature;
 
+// The latest rank that has come to the call, as far as the sender knows.
+typedef struct network_last {
+    int64_t arrived_ns; // by the clock of rank 0's host; NETWORK_NEVER: not known
+    int32_t by;         // comm_arrival.by
+    int32_t zero;
+} network_last;
+
+#define NETWORK_NEVER INT64_MIN
+
 typedef struct network_header {
     network_signature signature;
+    network_last last; // it is not compared
     char data[NETWORK_INLINE];
 } network_header;
 
@@ -54,6 +64,7 @@ typedef struct network_call {
     network_signature signature;
     uint64_t ticket, what; // `what`: this rank's activity when it issued the call
     uint64_t send;         // of a send
+    comm_arrival *arrival; // of a step of another call, for who asks
 } network_call;
 _Static_assert(sizeof(network_call) <= STREAM_ARG_BYTES, "a stream keeps a copy of a call");
 
@@ -104,6 +115,7 @@ struct network_rank {
     pthread_cond_t changed;
     bool sleeps;       // a thread waits for events
     bool open_ports;   // the transport's (comm_capabilities)
+    store_clock clock; // of this host
     bool has_reported; // the others know of the failure
     const char **lost; // [size]: why the rank cannot be reached; NULL: it can
 };
@@ -114,6 +126,7 @@ typedef struct network_sequence {
     bool *sent,
         *received; // [size] has the running call sent its signature to the rank, and received it?
     network_header *to, *from; // [size]
+    network_last last;         // of the running call
     // Parts that were begun since the last network_parts_turn (`turn`), and before it (1 - turn).
     network_request *request[2]; // [4 * size]
     int requests[2], turn;

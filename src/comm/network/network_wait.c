@@ -144,6 +144,11 @@ status network_post(const network_call *x, int peer, bool receives, void *data, 
     return OK;
 }
 
+static void note_last(network_sequence *s, const network_last *theirs)
+{
+    if (theirs->arrived_ns > s->last.arrived_ns) s->last = *theirs;
+}
+
 // Looks at a request once. A part that came is compared, and given away.
 static status settle(network_rank *own, const network_call *x, network_request *r, err *e)
 {
@@ -159,6 +164,7 @@ static status settle(network_rank *own, const network_call *x, network_request *
     if (!r->header) return OK;
     if (memcmp(&r->header->signature, &x->signature, sizeof x->signature) != 0)
         return differ_error(own, x, r, e);
+    if (x->side != NETWORK_BETWEEN) note_last(&x->comm->sequence[x->side], &r->header->last);
     if (r->out && r->bytes) memcpy(r->out, r->header->data, r->bytes);
     r->header = NULL;
     return OK;

@@ -40,7 +40,7 @@ typedef struct tls_identity {
     int32_t rank, size;
 } tls_identity;
 
-static const char MAGIC[8] = "TRMTLS01";
+static const char MAGIC[8] = "TRMTLS02";
 
 // A client that has not authenticated, or has not said which rank it is.
 typedef struct tls_pending {

@@ -19,12 +19,14 @@ const comm_capabilities P2P_CAPABILITIES = {.tree_order = true,
 local_call p2p_host_call(const p2p_comm *c, const comm_call *call)
 {
     const p2p_rank *own = c->own;
-    return (local_call){.local = p2p_host(c),
-                        .call = *call,
-                        .signature = comm_call_signature(call),
-                        .what = atomic_load_explicit(
-                            &comm_watchdog_activity(own->world->watchdog, own->world_rank)->what,
-                            memory_order_relaxed)};
+    local_call x = {.local = p2p_host(c),
+                    .call = *call,
+                    .signature = comm_call_signature(call),
+                    .what = atomic_load_explicit(
+                        &comm_watchdog_activity(own->world->watchdog, own->world_rank)->what,
+                        memory_order_relaxed)};
+    x.call.visit = NULL; // a host comes to a call long before its stream does
+    return x;
 }
 
 status p2p_export(const p2p_comm *c, const void *p, size_t bytes, device_handle *out, err *e)

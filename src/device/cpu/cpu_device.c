@@ -5,6 +5,7 @@
 // Work of an inline stream is complete when its call returns. So nothing waits for it, and an inline
 // stream that waits for an event of a queue makes the host wait.
 #define _GNU_SOURCE // MADV_HUGEPAGE
+#include "base/clock.h"
 #include "base/proc.h"
 #include "device/cpu/cpu.h"
 #include "device/cpu/cpu_queue.h"
@@ -220,6 +221,14 @@ static void cpu_call(device_stream *s, device_stream_fn fn, const void *arg, siz
         run_call((cpu_stream *)s, fn, arg, arg_bytes);
 }
 
+static void cpu_stamp(device_stream *s, int64_t *slot)
+{
+    if (queue_of(s))
+        cpu_queue_add_stamp(queue_of(s), slot);
+    else
+        *slot = clock_ns();
+}
+
 static const device_ops cpu_ops = {
     .name = "cpu",
     .close = cpu_close,
@@ -236,6 +245,7 @@ static const device_ops cpu_ops = {
     .copy = cpu_copy,
     .launch = cpu_launch,
     .call = cpu_call,
+    .stamp = cpu_stamp,
 };
 
 // More threads than cores would only wait for each other.

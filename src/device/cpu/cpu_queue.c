@@ -5,6 +5,8 @@
 // once does not: an item waits only for items that were added before it.
 #include "device/cpu/cpu_queue.h"
 
+#include "base/clock.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -35,6 +37,7 @@ struct cpu_queue_item {
             cpu_queue *queue;
             uint64_t position;
         } wait;
+        int64_t *stamp;
     } u;
 };
 
@@ -83,6 +86,13 @@ static status run_wait(cpu_queue *q, const cpu_queue_item *i, err *e)
 {
     (void)q, (void)e;
     cpu_queue_await(i->u.wait.queue, i->u.wait.position);
+    return OK;
+}
+
+static status run_stamp(cpu_queue *q, const cpu_queue_item *i, err *e)
+{
+    (void)q, (void)e;
+    *i->u.stamp = clock_ns();
     return OK;
 }
 
@@ -157,6 +167,12 @@ void cpu_queue_add_wait(cpu_queue *q, cpu_queue *other, uint64_t position)
     cpu_queue_item *i = begin_add(q, run_wait);
     i->u.wait.queue = other;
     i->u.wait.position = position;
+    end_add(q);
+}
+
+void cpu_queue_add_stamp(cpu_queue *q, int64_t *slot)
+{
+    begin_add(q, run_stamp)->u.stamp = slot;
     end_add(q);
 }
 

@@ -29,6 +29,7 @@ void cpu_queue_close(cpu_queue *q);
 void cpu_queue_add_kernel(cpu_queue *q, const kernel_call *call);
 void cpu_queue_add_copy(cpu_queue *q, void *dst, const void *src, size_t bytes);
 void cpu_queue_add_call(cpu_queue *q, device_stream_fn fn, const void *arg, size_t arg_bytes);
+void cpu_queue_add_stamp(cpu_queue *q, int64_t *slot);
 // Later work of q starts after the work of `other` up to `position`.
 void cpu_queue_add_wait(cpu_queue *q, cpu_queue *other, uint64_t position);
 

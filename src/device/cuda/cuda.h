@@ -103,6 +103,8 @@ void cuda_copy_rows(const cuda_context *x, const void *args);
 void cuda_fill(const cuda_context *x, const void *args);
 void cuda_digest(const cuda_context *x, const void *args);
 void cuda_orthogonalize(const cuda_context *x, const void *args);
+// Writes the GPU's clock, which begins at any time, in nanoseconds. No kernel of kernels.h: cuda_clock.c has its use.
+void cuda_time(const cuda_context *x, int64_t *slot);
 void cuda_reduce(const cuda_context *x, const void *args);
 
 // The workspaces of those that need one.

@@ -92,6 +92,7 @@ static void close_device(device *base)
     cuda_blas_close(d->blas);
     cuda_share_close(d->share);
     cuda_nccl_close(d->nccl);
+    cuda_clock_close(d);
     if (d->setup) (void)cudaStreamDestroy(d->setup);
     (void)cudaGetLastError();
     free(d);
@@ -113,6 +114,8 @@ static const device_ops cuda_ops = {
     .copy = cuda_copy,
     .prepare = prepare,
     .launch = launch,
+    .stamp = cuda_stamp,
+    .clock_offset = cuda_clock_offset,
     .capture_begin = cuda_capture_begin,
     .capture_end = cuda_capture_end,
     .replay = cuda_replay,
@@ -150,6 +153,7 @@ status cuda_device_open(const device_options *o, device **out, err *e)
     d->base.needs = &CUDA_NEEDS;
     d->index = o->index;
     TRY(open_context(d, e));
+    TRY(cuda_clock_open(d, e));
     TRY(cuda_share_open(d, &d->share, e));
     TRY(cuda_blas_open(&d->blas, e));
     TRY(cuda_dnn_open(&d->dnn, NULL, e));

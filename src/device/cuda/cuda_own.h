@@ -1,5 +1,6 @@
 // cuda_own.h -- the inside of the cuda device, for its own files: cuda_device.c opens it and launches,
-// cuda_memory.c has its memory, cuda_stream.c its streams and events, cuda_capture.c its recordings.
+// cuda_memory.c has its memory, cuda_stream.c its streams and events, cuda_capture.c its recordings,
+// cuda_clock.c its clock.
 //
 // A rank has one GPU. Its calls may come from any thread: every function makes the GPU the current one of
 // its thread first, which costs nothing where it is so already.
@@ -11,6 +12,12 @@
 
 enum { CUDA_LABEL_BYTES = 128 };
 
+// How the clock of a GPU lies beside that of the host (cuda_clock.c).
+typedef struct cuda_clock {
+    int64_t *slot; // pinned
+    int64_t offset_ns, error_ns, compared_ns;
+} cuda_clock;
+
 typedef struct cuda_device {
     device base;
     int index;                    // among the GPUs that this process sees
@@ -18,6 +25,7 @@ typedef struct cuda_device {
     struct cuda_blas *blas;
     struct cuda_dnn *dnn; // NULL: own kernels compute attention
     cudaStream_t setup;   // writes the zeros of new memory
+    cuda_clock clock;
     struct cuda_share *share;
     struct cuda_nccl *nccl; // NULL: no communicator has asked for it
     // Of streams, so that communication and copies start while the computation has blocks left.
@@ -47,6 +55,10 @@ status cuda_status(const cuda_device *d, cudaError_t code, const char *what, err
 // The first failure of the stream stays until its next sync. Does nothing for cudaSuccess.
 void cuda_stream_failed(cuda_stream *s, cudaError_t code, const char *what);
 
+// After the stream `setup` is open.
+status cuda_clock_open(cuda_device *d, err *e);
+void cuda_clock_close(cuda_device *d);
+
 // The functions of device_ops.
 status cuda_alloc(device *base, device_memory_kind kind, size_t bytes, void **out, err *e);
 void cuda_release(device *base, device_memory_kind kind, void *p);
@@ -59,6 +71,8 @@ void cuda_record(device_event *v, device_stream *s);
 void cuda_wait(device_stream *s, device_event *v);
 void cuda_event_sync(device_event *v);
 status cuda_sync(device_stream *s, err *e);
+void cuda_stamp(device_stream *s, int64_t *slot);
+int64_t cuda_clock_offset(device *d);
 void cuda_copy(device_stream *s, void *dst, const void *src, size_t bytes);
 status cuda_capture_begin(device_stream *s, err *e);
 status cuda_capture_end(device_stream *s, device_recording **out, err *e);

@@ -101,6 +101,14 @@ static __device__ inline int gpu_opaque(int x)
     return x;
 }
 
+// Nanoseconds of the GPU's clock, which is one for all of its kernels.
+static __device__ inline unsigned long long gpu_clock()
+{
+    unsigned long long ns;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(ns));
+    return ns;
+}
+
 // Reads that bypass the first cache, for data that a kernel reads once.
 static __device__ inline uint4 gpu_load_once(const uint4 *p)
 {

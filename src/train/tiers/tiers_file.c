@@ -5,6 +5,7 @@
 //
 // Where the host can address the device's memory, a file is read into a slot and written from it. Else
 // each slot has a buffer of the host's memory beside it, and the copy stream copies between the two.
+#include "base/clock.h"
 #include "train/tiers/tiers_private.h"
 
 static status file_allocate(trainer *t, err *e)
@@ -58,11 +59,19 @@ static char *file_buffer(const trainer_slot *s)
     return s->host ? s->host : s->ptr;
 }
 
+static status wait_for(trainer *t, plan_state what, tier_ticket ticket, err *e)
+{
+    const int64_t begin = clock_ns();
+    const status result = tier_wait(t->tiers->file[what], ticket, e);
+    trainer_spans_add_wait(t, PHASE_COPY, begin);
+    return result;
+}
+
 // The bucket may have been written from another slot.
 static status wait_written(trainer *t, const tiers_move *m, err *e)
 {
     const tier_ticket ticket = t->tiers->written[m->what][m->bucket];
-    return ticket ? tier_wait(t->tiers->file[m->what], ticket, e) : OK;
+    return ticket ? wait_for(t, m->what, ticket, e) : OK;
 }
 
 static status file_swap_in(trainer *t, const tiers_move *m, err *e)
@@ -99,7 +108,7 @@ static status file_await(trainer *t, plan_state what, trainer_slot *slot, device
 {
     status result = OK;
     device_stream *copy = trainer_stream(t, STREAM_COPY);
-    TRY(tier_wait(t->tiers->file[what], slot->ticket, e));
+    TRY(wait_for(t, what, slot->ticket, e));
     if (slot->in_buffer > 0) {
         trainer_wait(t, copy, &slot->freed);
         trainer_ops(t)->copy(copy, slot->ptr, slot->host, slot->in_buffer);

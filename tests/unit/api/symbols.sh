@@ -1,6 +1,6 @@
 #!/bin/sh
 # The library's symbols are the functions that trireme.h declares, no more and no fewer, in the
-# shared library and in the archive; and the header stays readable: at most 440 lines.
+# shared library and in the archive; and the header stays readable: at most 480 lines.
 #   symbols.sh trireme.h libtrireme.so libtrireme.a
 set -eu
 header=$1 shared=$2 archive=$3
@@ -24,7 +24,7 @@ fi
 compare "$shared" "$(nm -D --defined-only "$shared" | awk '{ print $3 }')"
 compare "$archive" "$(nm -g --defined-only "$archive" | awk 'NF == 3 { print $3 }')"
 lines=$(wc -l <"$header")
-if [ "$lines" -gt 440 ]; then
-    echo "$header: $lines lines; valid is at most 440"
+if [ "$lines" -gt 480 ]; then
+    echo "$header: $lines lines; valid is at most 480"
     exit 1
 fi

@@ -281,7 +281,7 @@ static void expect_ok(far_ranks *f)
     close_far(f);
 }
 
-static status far_everything(const test_rank *s, err *e)
+static inline status far_everything(const test_rank *s, err *e)
 {
     status result = OK;
     TRY(reductions(s, e));

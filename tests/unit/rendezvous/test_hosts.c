@@ -159,6 +159,15 @@ status __wrap_comm_store_tcp_set_on_disconnect(comm_store *s, const char *key, s
     return __real_comm_store_tcp_set_on_disconnect(s, key, value, silent_ms, e);
 }
 
+// Hosts that are one machine have one clock.
+static status check_clock(world *w, err *e)
+{
+    store_clock c = {-1, -1};
+    const status result = comm_hosts_clock(w, &c, e);
+    if (result != OK || (c.offset_ns == 0 && c.error_ns == 0)) return result;
+    return err_set(e, E_INTERNAL, "a clock that is %lld ns off", (long long)c.offset_ns);
+}
+
 // As launch/ does it.
 static void live(const run *r, host *h)
 {
@@ -187,6 +196,7 @@ static void live(const run *r, host *h)
     w->all_ranks = HOSTS;
     result = comm_hosts_join(w, &m, e);
     if (result == OK) result = exchange(w, e);
+    if (result == OK) result = check_clock(w, e);
     if (result == OK) result = comm_hosts_watch(w, e);
     if (result == OK && h->damages) damage(r, h);
     while (result == OK && h->stays && !comm_failure_known(w->failure)) usleep(1000);
