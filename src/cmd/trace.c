@@ -255,6 +255,8 @@ done:
     return result == OK ? 0 : cmd_fail(e);
 }
 
+static const command *const SUBCOMMANDS[] = {&command_trace_report, NULL};
+
 const command command_trace = {
     .name = "trace",
     .run = cmd_trace,
@@ -265,4 +267,5 @@ const command command_trace = {
              "waits until all ranks have taken N more steps.",
     .flags = flags,
     .flag_count = FLAGS,
+    .subcommands = SUBCOMMANDS,
 };
