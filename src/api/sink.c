@@ -47,6 +47,25 @@ static void fill_note(const event *ev, trm_event *out)
     out->text = ev->note;
 }
 
+static void fill_straggler(const event *ev, trm_event *out)
+{
+    out->step = ev->straggler.step;
+    out->rank = ev->straggler.rank;
+    out->host = ev->straggler.host;
+    out->text = ev->straggler.cause;
+    out->share = ev->straggler.share;
+    out->chronic = ev->straggler.chronic;
+}
+
+static void fill_verdict(const event *ev, trm_event *out)
+{
+    out->verdict = ev->verdict.word;
+    out->rank = ev->verdict.rank;
+    out->host = ev->verdict.host;
+    out->text = ev->verdict.line;
+    out->next = ev->verdict.next;
+}
+
 static void fill_error(const event *ev, trm_event *out)
 {
     out->rank = ev->error.rank;
@@ -66,10 +85,15 @@ typedef struct sink_row {
 } sink_row;
 
 static const sink_row FILL[] = {
-    [EVENT_START] = {TRM_EVENT_START, fill_start}, [EVENT_STEP] = {TRM_EVENT_STEP, fill_step},
-    [EVENT_EVAL] = {TRM_EVENT_EVAL, fill_eval},    [EVENT_SAVE] = {TRM_EVENT_SAVE, fill_save},
-    [EVENT_NOTE] = {TRM_EVENT_NOTE, fill_note},    [EVENT_ERROR] = {TRM_EVENT_ERROR, fill_error},
+    [EVENT_START] = {TRM_EVENT_START, fill_start},
+    [EVENT_STEP] = {TRM_EVENT_STEP, fill_step},
+    [EVENT_EVAL] = {TRM_EVENT_EVAL, fill_eval},
+    [EVENT_SAVE] = {TRM_EVENT_SAVE, fill_save},
+    [EVENT_NOTE] = {TRM_EVENT_NOTE, fill_note},
+    [EVENT_ERROR] = {TRM_EVENT_ERROR, fill_error},
     [EVENT_END] = {TRM_EVENT_END, fill_end},
+    [EVENT_STRAGGLER] = {TRM_EVENT_STRAGGLER, fill_straggler},
+    [EVENT_VERDICT] = {TRM_EVENT_VERDICT, fill_verdict},
 };
 enum { ROWS = sizeof FILL / sizeof *FILL };
 

@@ -6,6 +6,7 @@
 #include "monitor/page/page.h"
 #include "monitor/report/report.h"
 #include "monitor/report/statistics.h"
+#include "monitor/trace/trace.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -31,7 +32,6 @@ struct session_observer {
     spans_step *step; // [view.ranks]
     uint64_t next;    // the step to look at
 
-    session_trace_fn *cut;
     int traces;
     uint64_t trace_first; // of the trace that is to be cut; 0: none
     double loss[LOSSES];
@@ -97,12 +97,11 @@ done:
 // The steps behind `step` are traced, unless others are to be.
 static void want_trace(session_observer *o, uint64_t step)
 {
-    if (o->cut && !o->trace_first && o->traces < SESSION_TRACES) o->trace_first = step + 1;
+    if (!o->trace_first && o->traces < SESSION_TRACES) o->trace_first = step + 1;
 }
 
 // Cuts a trace of the steps that all records have. *folder stays NULL where that is not possible.
-static void cut_trace(const char *run, session_trace_fn *cut, uint64_t first, uint64_t last,
-                      char **folder)
+static void cut_trace(const char *run, uint64_t first, uint64_t last, char **folder)
 {
     run_view *v = NULL;
     uint64_t oldest, newest;
@@ -110,7 +109,7 @@ static void cut_trace(const char *run, session_trace_fn *cut, uint64_t first, ui
     if (run_view_common_steps(v, &oldest, &newest)) {
         if (first < oldest) first = oldest;
         if (last > newest) last = newest;
-        if (first <= last) (void)cut(v, first, last, folder, NULL);
+        if (first <= last) (void)trace_cut(v, first, last, folder, NULL);
     }
     run_view_close(v);
 }
@@ -122,7 +121,7 @@ static status finish_trace(session_observer *o, const event_sinks *sinks, err *e
     text note = {0};
     const uint64_t last = o->trace_first + TRACED - 1;
     if (!o->trace_first || o->next <= last) return OK;
-    cut_trace(o->folder, o->cut, o->trace_first, last, &folder);
+    cut_trace(o->folder, o->trace_first, last, &folder);
     o->trace_first = 0;
     o->traces++;
     if (!folder) goto done;
@@ -222,14 +221,12 @@ status session_observe_step(session_observer *o, const event_step *s, const even
     return look(o, sinks, e);
 }
 
-status session_observer_open(const char *folder, session_trace_fn *cut, session_observer **out,
-                             err *e)
+status session_observer_open(const char *folder, session_observer **out, err *e)
 {
     status result = OK;
     session_observer *o = NULL;
     TRY(alloc_zeroed(&o, 1, sizeof *o, "the observer of a run", e));
     TRY(text_copy(folder, &o->folder, e));
-    o->cut = cut;
     *out = o;
     o = NULL;
 done:
@@ -247,13 +244,13 @@ void session_observer_close(session_observer *o)
 
 // ---- The end
 
-static void trace_failure(const char *folder, const run_view *v, session_trace_fn *cut)
+static void trace_failure(const char *folder, const run_view *v)
 {
     uint64_t first, last;
     char *trace = NULL;
     if (!run_view_common_steps(v, &first, &last)) return;
     if (last >= first + TRACED) first = last - TRACED + 1;
-    cut_trace(folder, cut, first, last, &trace);
+    cut_trace(folder, first, last, &trace);
     free(trace);
 }
 
@@ -270,14 +267,13 @@ done:
     return result;
 }
 
-void session_observe_end(const char *folder, bool failed, session_trace_fn *cut,
-                         session_verdict *out)
+void session_observe_end(const char *folder, bool failed, session_verdict *out)
 {
     run_view *v = NULL;
     report *r = NULL;
     *out = (session_verdict){.rank = -1};
     if (run_view_open(folder, &v, NULL) != OK || !v->recorded) goto done;
-    if (failed && cut) trace_failure(folder, v, cut);
+    if (failed) trace_failure(folder, v);
     if (report_make(v, &r, NULL) != OK || !r->measures->steps) goto done;
     (void)report_write(r, NULL);
     (void)page_write(v, r, NULL);

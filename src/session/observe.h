@@ -4,21 +4,15 @@
 #ifndef TRIREME_SESSION_OBSERVE_H
 #define TRIREME_SESSION_OBSERVE_H
 
+#include "base/err.h"
 #include "base/event.h"
-#include "base/text.h"
-#include "monitor/run_view.h"
-
-// Cuts steps first…last of a run's records into a folder of its own; the caller frees *folder (monitor/trace/).
-typedef status session_trace_fn(const run_view *v, uint64_t first, uint64_t last, char **folder,
-                                err *e);
 
 enum { SESSION_TRACES = 3 }; // that a run cuts by itself
 
 typedef struct session_observer session_observer;
 
-// `folder` is the run's, and `cut` may be NULL: no traces. The caller closes *out.
-status session_observer_open(const char *folder, session_trace_fn *cut, session_observer **out,
-                             err *e);
+// `folder` is the run's. The caller closes *out.
+status session_observer_open(const char *folder, session_observer **out, err *e);
 void session_observer_close(session_observer *o); // NULL allowed
 // Rank 0 calls it after each step. At most ten times a second it looks at the steps that all ranks have finished since, and
 // at the run's last step. It gives events of stragglers and notes of traces to the sinks, whose failures alone it returns.
@@ -33,9 +27,8 @@ typedef struct session_verdict {
 } session_verdict;
 
 // Writes report.json and report.html into the run's folder where any rank has a record. A run that failed has its last
-// steps traced (`cut` may be NULL). The owner calls session_verdict_clear. It cannot fail: a run must not end because nobody sees it.
-void session_observe_end(const char *folder, bool failed, session_trace_fn *cut,
-                         session_verdict *out);
+// steps traced. The owner calls session_verdict_clear. It cannot fail: a run must not end because nobody sees it.
+void session_observe_end(const char *folder, bool failed, session_verdict *out);
 void session_verdict_clear(session_verdict *v);
 // The event of a verdict, whose texts it borrows.
 event session_verdict_event(const session_verdict *v);

@@ -137,7 +137,7 @@ status session_rank_begin(session_rank *r, err *e)
     for (int i = 0; i < run->sinks.count; i++) event_sinks_add(&r->sinks, run->sinks.items[i]);
     TRY(report_start(r, e));
     if (run->trains && !r->observer)
-        TRY(session_observer_open(run->job->train.out, run->cut, &r->observer, e));
+        TRY(session_observer_open(run->job->train.out, &r->observer, e));
     if (r->has_eval) TRY(report_eval(r, r->eval_loss, e));
     r->has_eval = false;
 done:
@@ -344,7 +344,7 @@ static status report_verdict(const session_rank *r, err *e)
     status result = OK;
     session_verdict v = {.word = NULL};
     if (!r->observer) return OK;
-    session_observe_end(r->run->job->train.out, false, NULL, &v);
+    session_observe_end(r->run->job->train.out, false, &v);
     const event ev = session_verdict_event(&v);
     if (v.word) TRY(report(r, &ev, e));
 done:
@@ -488,7 +488,7 @@ static void log_failure(session_run *r, const err *why)
     const event failure = {.kind = EVENT_ERROR, .error = {r->join.first_rank, why->text}};
     const event end = end_of(r, -1, "failed");
     if (open_log(r, &l, NULL) != OK || log_event(l, &failure, NULL) != OK) goto done;
-    if (r->trains) session_observe_end(r->job->train.out, true, r->cut, &r->verdict);
+    if (r->trains) session_observe_end(r->job->train.out, true, &r->verdict);
     const event verdict = session_verdict_event(&r->verdict);
     if (!r->verdict.word || log_event(l, &verdict, NULL) == OK) (void)log_event(l, &end, NULL);
 done:

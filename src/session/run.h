@@ -49,7 +49,6 @@ typedef struct session_run {
 
     // The id of the start of rank 0's machine (proc_boot_id); empty: this is that machine.
     char boot[40];
-    session_trace_fn *cut; // of traces that the run makes by itself; NULL: none
 
     // Of session_run_claim; zero where rank 0 claims the folder with its first step or checkpoint.
     session_checkpoint resume; // the run resumes from it

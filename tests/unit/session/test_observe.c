@@ -1,6 +1,7 @@
 // Tests what rank 0 sees of its run: stragglers told once, traces cut behind them and behind a spike of the loss, at most
 // three; the verdict at the end; and silence where there are no records.
 #include "made_run.h"
+#include "monitor/run_view.h"
 #include "own_text.h"
 #include "session/observe.h"
 
@@ -58,7 +59,9 @@ static status take(void *arg, const event *ev, err *why)
     return OK;
 }
 
-static status cut(const run_view *v, uint64_t first, uint64_t last, char **out, err *why)
+// Stands for trace_cut (-Wl,--wrap).
+status __wrap_trace_cut(const run_view *v, uint64_t first, uint64_t last, char **out, err *why);
+status __wrap_trace_cut(const run_view *v, uint64_t first, uint64_t last, char **out, err *why)
 {
     assert_true(v->recorded > 0);
     seen.cuts++;
@@ -85,7 +88,7 @@ static void a_straggler_is_told_and_traced(void **state)
                      .slow_by = 0.3,
                      .slow_from = 15,
                      .goes_on = true});
-    assert_int_equal(session_observer_open(folder, cut, &o, &e), OK);
+    assert_int_equal(session_observer_open(folder, &o, &e), OK);
     observe(o, 40, 40, 1);
     assert_int_equal(seen.named, 1);
     assert_int_equal(seen.chronic, 1);
@@ -105,7 +108,7 @@ static void spikes_of_the_loss_are_traced_at_most_three_times(void **state)
     (void)state;
     session_observer *o;
     make(&(made_run){.ranks = 2, .steps = 1000, .goes_on = true});
-    assert_int_equal(session_observer_open(folder, cut, &o, &e), OK);
+    assert_int_equal(session_observer_open(folder, &o, &e), OK);
     for (int64_t step = 1; step <= 400; step++)
         observe(o, step, step % 10 == 0 ? step : 1000, step % 60 == 0 ? 4 : 2 + 0.01 * (step % 3));
     assert_int_equal(seen.cuts, SESSION_TRACES);
@@ -122,21 +125,21 @@ static void the_end_has_a_verdict(void **state)
     char *path = own_path(folder, "report.json");
     make(&(made_run){
         .ranks = 4, .hosts = 2, .steps = 40, .cause = MADE_INPUT, .slow_rank = 3, .slow_by = 0.3});
-    session_observe_end(folder, false, cut, &v);
+    session_observe_end(folder, false, &v);
     assert_string_equal(v.word, "INPUT STRAGGLER");
     assert_string_equal(v.host, "b");
     assert_int_equal(session_verdict_event(&v).verdict.rank, 3);
     assert_true(file_exists(path));
     assert_int_equal(seen.cuts, 0);
     session_verdict_clear(&v);
-    session_observe_end(folder, true, cut, &v);
+    session_observe_end(folder, true, &v);
     assert_int_equal(seen.cuts, 1);
     assert_int_equal(seen.first, 38);
     assert_int_equal(seen.last, 40);
     session_verdict_clear(&v);
     // A short run has a report and no line.
     make(&(made_run){.ranks = 2, .steps = 5});
-    session_observe_end(folder, false, cut, &v);
+    session_observe_end(folder, false, &v);
     assert_null(v.word);
     assert_true(file_exists(path));
     free(path);
@@ -150,16 +153,16 @@ static void without_records_nothing_happens(void **state)
     char *records = own_path(folder, "spans"), *path = own_path(folder, "report.json");
     make(&(made_run){.ranks = 2, .steps = 40});
     assert_int_equal(file_remove_tree(records, &e), OK);
-    assert_int_equal(session_observer_open(folder, cut, &o, &e), OK);
+    assert_int_equal(session_observer_open(folder, &o, &e), OK);
     for (int64_t step = 1; step <= 40; step++) observe(o, step, step, step == 39 ? 9 : 1);
     session_observer_close(o);
-    session_observe_end(folder, true, cut, &v);
+    session_observe_end(folder, true, &v);
     assert_null(v.word);
     assert_false(file_exists(path));
     assert_int_equal(seen.cuts + seen.notes + seen.chronic, 0);
     // Nor with those of a run that has ended.
     make(&(made_run){.ranks = 2, .steps = 40, .cause = MADE_INPUT, .slow_by = 0.3});
-    assert_int_equal(session_observer_open(folder, cut, &o, &e), OK);
+    assert_int_equal(session_observer_open(folder, &o, &e), OK);
     observe(o, 40, 40, 1);
     session_observer_close(o);
     assert_int_equal(seen.cuts + seen.notes + seen.chronic, 0);
