@@ -279,6 +279,8 @@ status session_rank_resume(session_rank *r, const char *folder, err *e)
     r->found = found;
     found.folder = NULL;
     r->has_eval = r->owns_folder = false;
+    session_observer_close(r->observer);
+    r->observer = NULL;
     TRY(resume_from(r, &r->found, e));
 done:
     free(found.folder);

@@ -171,8 +171,18 @@ static void set_shares(run_measures *m, double *value)
     }
     m->waited = statistics_median(value, count);
     m->compute = m->phase[PHASE_FORWARD] + m->phase[PHASE_BACKWARD] + m->phase[PHASE_OPTIMIZER];
-    m->other = fmax(0, 1 - m->compute - m->phase[PHASE_INPUT] - m->phase[PHASE_COMM] -
-                           m->phase[PHASE_COPY] - m->phase[PHASE_EVAL] - m->phase[PHASE_SAVE]);
+    count = 0;
+    for (int r = 0; r < m->ranks; r++) {
+        if (!m->view->rank[r]) continue;
+        value[count] = 1;
+        for (int p = 0; p < SPANS_PHASES; p++)
+            if (p != PHASE_OTHER) value[count] -= share_of(m, r, (spans_phase)p);
+        count++;
+    }
+    // What remains of a difference of sums is no time.
+    const double least = 1e-6;
+    m->other = statistics_median(value, count);
+    if (m->other < least) m->other = 0;
 }
 
 static void compare_stages(run_measures *m, double *value)

@@ -47,7 +47,12 @@ double statistics_quantile(double *values, size_t count, double share)
 
 double statistics_median(double *values, size_t count)
 {
-    return statistics_quantile(values, count, 0.5);
+    const double low = statistics_quantile(values, count, 0.5);
+    if (count % 2) return low;
+    // Those behind the lower one are not smaller than it.
+    double high = INFINITY;
+    for (size_t i = count / 2; i < count; i++) high = fmin(high, values[i]);
+    return count ? (low + high) / 2 : 0;
 }
 
 double statistics_deviation(double *values, size_t count)

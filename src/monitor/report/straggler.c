@@ -10,14 +10,19 @@
 #include <string.h>
 
 enum {
-    RECENT = 10, // slow steps from which the cause follows, and steps of which
+    LAST = 10,   // steps, of which
     CHRONIC = 8, // so many are slow
-    LONG = 100,
-    LONG_CHRONIC = 80,
     NAMED = 3,
+    RECENT = 32, // late steps from which the cause follows, of the last CAUSE_STEPS
+    CAUSE_STEPS = 32,
     CHANGES = 50, // steps whose changes give the deviation
-    QUIET = 100,  // steps after which a slow rank is told again
+    QUIET = 100,  // steps after which a chronic rank is told again
+    SPANS_OF_STEPS = 5,
 };
+// In how many of so many last steps it is late by more than chance has it: were the last one drawn among the ranks of a
+// stage, one rank in ten million would be the last one as often.
+static const int STEPS_LOOKED_AT[SPANS_OF_STEPS] = {10, 20, 30, 50, 100};
+static const double CHANCE = 1e-7, LEAST_OFTEN = 0.8;
 static const double LEAST_SHARE = 0.03, NAMED_SHARE = 0.15, LEAST_EXPLAINED = 0.8,
                     UNEXPLAINED = 0.2;
 static const double DEVIATIONS = 5;
@@ -38,9 +43,13 @@ const char *straggler_cause_word(straggler_cause c)
 typedef struct straggler_subject {
     straggler s;
     uint64_t slow, late[2]; // late: by 3 %, whatever the deviation
+    uint64_t late_steps;
+    int64_t late_ns;
+    int needed[SPANS_OF_STEPS]; // late steps that are more than chance
     straggler_charge recent[RECENT];
-    uint64_t recents;
-    double share; // in the last step
+    uint64_t recent_step[RECENT], recents;
+    double share;        // in the last step
+    uint64_t named_last; // the last step in which it was named
     bool told_named, told_chronic, is_news;
 } straggler_subject;
 
@@ -56,40 +65,48 @@ struct straggler_watch {
 
 // ---- The cause
 
-static double sum_of(const straggler_subject *x, int cause)
+// Adds up the late steps of the last CAUSE_STEPS: element 0 is the wait. Returns how many there are.
+static size_t add_up(const straggler_subject *x, uint64_t step, double sum[STRAGGLER_CAUSES],
+                     double shares[RECENT])
 {
-    const size_t count = x->recents < RECENT ? (size_t)x->recents : RECENT;
-    double sum = 0;
-    for (size_t i = 0; i < count; i++)
-        sum += cause ? (double)x->recent[i].excess_ns[cause] : (double)x->recent[i].wait_ns;
-    return sum;
-}
-
-// The cause that explains the wait of the last slow steps; unclear where none explains enough of it.
-static void set_cause(straggler_subject *x)
-{
-    const double wait = sum_of(x, STRAGGLER_UNCLEAR);
-    double share[STRAGGLER_CAUSES] = {0};
-    straggler_cause most = STRAGGLER_COMPUTE;
-    for (int c = STRAGGLER_COMPUTE; c < STRAGGLER_CAUSES; c++) {
-        share[c] = wait > 0 ? fmin(sum_of(x, c) / wait, 1) : 0;
-        if (share[c] > share[most]) most = (straggler_cause)c;
+    const size_t kept = x->recents < RECENT ? (size_t)x->recents : RECENT;
+    size_t count = 0;
+    memset(sum, 0, STRAGGLER_CAUSES * sizeof *sum);
+    for (size_t i = 0; i < kept; i++) {
+        const straggler_charge *c = &x->recent[i];
+        if (x->recent_step[i] + CAUSE_STEPS <= step) continue;
+        shares[count++] = c->share;
+        sum[0] += (double)c->wait_ns;
+        for (int cause = STRAGGLER_COMPUTE; cause < STRAGGLER_CAUSES; cause++)
+            sum[cause] += (double)c->excess_ns[cause];
     }
-    x->s.cause = share[most] >= LEAST_EXPLAINED ? most : STRAGGLER_UNCLEAR;
-    x->s.explained = share[most];
-    // It came in time as far as its own work goes, so what it sent came late.
-    const double own = share[STRAGGLER_COMPUTE] + share[STRAGGLER_INPUT];
-    if (x->s.cause != STRAGGLER_UNCLEAR || own > UNEXPLAINED || wait <= 0) return;
-    x->s.cause = STRAGGLER_LINK;
-    x->s.explained = 1 - own;
+    return count;
 }
 
-static void set_share(straggler_subject *x)
+// Sets the cause that explains the wait of the last late steps. Returns whether one explains enough of it; else the cause
+// stays as it is.
+static bool set_cause(straggler_subject *x, uint64_t step)
 {
-    double shares[RECENT];
-    const size_t count = x->recents < RECENT ? (size_t)x->recents : RECENT;
-    for (size_t i = 0; i < count; i++) shares[i] = x->recent[i].share;
+    double sum[STRAGGLER_CAUSES], shares[RECENT];
+    straggler_cause most = STRAGGLER_COMPUTE;
+    const size_t count = add_up(x, step, sum, shares);
+    if (sum[0] <= 0) return false;
+    for (int c = STRAGGLER_COMPUTE; c < STRAGGLER_CAUSES; c++) {
+        sum[c] = fmin(fmax(sum[c] / sum[0], 0), 1);
+        if (sum[c] > sum[most]) most = (straggler_cause)c;
+    }
+    double explained = sum[most];
+    const double own = sum[STRAGGLER_COMPUTE] + sum[STRAGGLER_INPUT];
+    if (explained < LEAST_EXPLAINED && own <= UNEXPLAINED) {
+        // It came in time as far as its own work goes, so what it sent came late.
+        most = STRAGGLER_LINK;
+        explained = 1 - own;
+    }
+    if (explained < LEAST_EXPLAINED) return false;
+    x->s.cause = most;
+    x->s.explained = explained;
     x->s.share = statistics_median(shares, count);
+    return true;
 }
 
 // ---- A step
@@ -123,23 +140,32 @@ static bool is_named(const straggler_subject *x, double threshold)
     return true;
 }
 
+// In how many of the last `steps` steps it was late, at most 128.
+static int late_in(const straggler_subject *x, int steps)
+{
+    const uint64_t all = ~UINT64_C(0);
+    const uint64_t first = steps >= 64 ? all : all >> (64 - steps);
+    const uint64_t second = steps <= 64 ? 0 : all >> (128 - steps);
+    return __builtin_popcountll(x->late[0] & first) + __builtin_popcountll(x->late[1] & second);
+}
+
 static bool is_chronic(const straggler_subject *x)
 {
-    const uint64_t last = (1u << RECENT) - 1, rest = (UINT64_C(1) << (LONG - 64)) - 1;
-    const int slow = __builtin_popcountll(x->slow & last);
-    const int late = __builtin_popcountll(x->late[0] & last);
-    const int late_long =
-        __builtin_popcountll(x->late[0]) + __builtin_popcountll(x->late[1] & rest);
-    return slow >= CHRONIC || late_long >= LONG_CHRONIC || (x->s.is_chronic && late >= CHRONIC);
+    if (__builtin_popcountll(x->slow & ((1u << LAST) - 1)) >= CHRONIC) return true;
+    if (x->s.is_chronic && late_in(x, LAST) >= CHRONIC) return true;
+    for (int i = 0; i < SPANS_OF_STEPS; i++)
+        if (late_in(x, STEPS_LOOKED_AT[i]) >= x->needed[i]) return true;
+    return false;
 }
 
 static void judge(straggler_subject *x, double threshold, uint64_t step)
 {
     const bool chronic = is_chronic(x), named = chronic || is_named(x, threshold);
+    const bool was_chronic = x->s.is_chronic;
     x->s.is_chronic = false;
-    if (!named) return;
-    set_cause(x);
-    if (x->s.cause == STRAGGLER_UNCLEAR) return;
+    if (!named || (!set_cause(x, step) && !was_chronic)) return;
+    if (step > x->named_last + QUIET) x->told_named = x->told_chronic = false;
+    x->named_last = step;
     x->s.is_chronic = chronic;
     if (!x->s.named_step) x->s.named_step = step;
     if (chronic && !x->s.chronic_step) x->s.chronic_step = step;
@@ -156,18 +182,23 @@ static void add_to(straggler_subject *x, const straggler_charge *c, double thres
     x->late[1] = x->late[1] << 1 | x->late[0] >> 63;
     x->late[0] = x->late[0] << 1 | late;
     x->slow = x->slow << 1 | slow;
-    if (late) x->recent[x->recents++ % RECENT] = *c;
+    if (late) {
+        x->recent_step[x->recents % RECENT] = step;
+        x->recent[x->recents++ % RECENT] = *c;
+        x->late_steps++;
+        x->late_ns += c->wait_ns;
+    }
     if (slow || (late && x->s.is_chronic)) {
-        if (step > x->s.last_step + QUIET) x->told_named = x->told_chronic = false;
         if (!x->s.first_step) x->s.first_step = step;
         x->s.last_step = step;
         x->s.slow_steps++;
         x->s.lost_ns += c->wait_ns;
     }
-    if (late || x->s.is_chronic) {
-        set_share(x);
-        judge(x, threshold, step);
-    }
+    if (late || x->s.is_chronic) judge(x, threshold, step);
+    // Of a chronic one every late step counts, also those before it was seen.
+    if (!x->s.chronic_step) return;
+    x->s.slow_steps = x->late_steps;
+    x->s.lost_ns = x->late_ns;
 }
 
 void straggler_watch_add(straggler_watch *w, const spans_step *step)
@@ -185,6 +216,28 @@ void straggler_watch_add(straggler_watch *w, const spans_step *step)
 
 // ---- The watch
 
+// The smallest number of late steps, of so many, that has a chance below `level`, where each has the chance `p`.
+static int needed_of(int steps, double p, double level)
+{
+    double tail = 0, ways = 1;
+    int k = steps;
+    for (; k > 0; k--) {
+        tail += ways * pow(p, k) * pow(1 - p, steps - k);
+        if (tail > level) break;
+        ways *= (double)k / (steps - k + 1);
+    }
+    const int often = (int)ceil(LEAST_OFTEN * steps);
+    return k + 1 > often ? k + 1 : often;
+}
+
+// `among`: of how many the last one is drawn.
+static void set_needed(straggler_subject *x, int among)
+{
+    const double p = among > 1 ? 1.0 / among : 0.5;
+    for (int i = 0; i < SPANS_OF_STEPS; i++)
+        x->needed[i] = needed_of(STEPS_LOOKED_AT[i], p, CHANCE * p);
+}
+
 status straggler_watch_open(const straggler_location *locations, int ranks, straggler_watch **out,
                             err *e)
 {
@@ -200,6 +253,9 @@ status straggler_watch_open(const straggler_location *locations, int ranks, stra
     for (int i = 0; i < w->subjects; i++) {
         w->subject[i].s.rank = i < ranks ? i : -1;
         w->subject[i].s.host = i < ranks ? locations[i].host : i - ranks;
+        set_needed(&w->subject[i], i < ranks
+                                       ? straggler_charger_members(w->charger, locations[i].stage)
+                                       : w->subjects - ranks);
     }
     *out = w;
     w = NULL;

@@ -6,10 +6,11 @@
 // the ranks of other hosts wait for its ranks and all of these are late. A rank that is alone in its stage is compared
 // with its own earlier steps. So stages of unequal length are no stragglers.
 //
-// In a step it is slow where the wait is at least 3 % of the step, and at least 5 deviations. The deviation is that of the
-// largest change of any rank's wait from step to step, so waits that move between ranks raise it. It is named when it was
-// slow in each of the last 3 steps by 15 %, and it is chronic when it was slow in 8 of the last 10, or for at least 3 % in
-// 80 of the last 100. Neither happens before one cause explains 80 % of the wait.
+// In a step it is late where the wait is at least 3 % of the step, and slow where it is also at least 5 deviations. The
+// deviation is that of the largest change of any rank's wait from step to step, so waits that move between ranks raise it.
+// A rank is named when it was slow in each of the last 3 steps by 15 %. It is chronic when it was slow in 8 of the last 10,
+// or late in 80 % of the last 10, 20, 30, 50 or 100 and more often than chance has it. Neither happens before one cause
+// explains 80 % of the wait in the late steps of the last 32.
 #ifndef TRIREME_MONITOR_REPORT_STRAGGLER_H
 #define TRIREME_MONITOR_REPORT_STRAGGLER_H
 
@@ -37,9 +38,9 @@ typedef struct straggler {
     uint64_t named_step;   // 0: not named
     uint64_t chronic_step; // in which it became chronic; 0: it did not
     bool is_chronic;       // now
-    uint64_t slow_steps;   // how many
+    uint64_t slow_steps;   // how many; of a chronic one, late steps
     int64_t lost_ns;       // that the others waited in them
-    double share;          // of a step, median of the last ten steps in which it was slow
+    double share;          // of a step, median of these late steps
     straggler_cause cause; // of these steps
     double explained;      // share of their wait that the cause explains
 } straggler;

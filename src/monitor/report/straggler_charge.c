@@ -104,15 +104,14 @@ static bool typical(straggler_charger *c, int stage, int rank, int host, straggl
     return count > 0;
 }
 
-// Sets the excess of a rank, and returns the sum.
+// Sets the excess of a rank, and returns the sum of those parts that take longer.
 static int64_t set_excess(straggler_charge *x, const spans_step *s, const straggler_parts *others)
 {
     const straggler_parts own = parts_of(s);
     int64_t sum = 0;
     for (int cause = STRAGGLER_COMPUTE; cause < STRAGGLER_CAUSES; cause++) {
-        const double more = own.ns[cause] - others->ns[cause];
-        x->excess_ns[cause] = more > 0 ? (int64_t)more : 0;
-        sum += x->excess_ns[cause];
+        x->excess_ns[cause] = (int64_t)(own.ns[cause] - others->ns[cause]);
+        sum += x->excess_ns[cause] > 0 ? x->excess_ns[cause] : 0;
     }
     return sum;
 }
@@ -323,6 +322,11 @@ void straggler_charger_close(straggler_charger *c)
     free(c->value);
     free(c->history);
     free(c);
+}
+
+int straggler_charger_members(const straggler_charger *c, int stage)
+{
+    return c->first[stage + 1] - c->first[stage];
 }
 
 int straggler_charger_hosts(const straggler_charger *c)

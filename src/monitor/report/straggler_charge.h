@@ -9,7 +9,7 @@
 typedef struct straggler_charge {
     int64_t wait_ns; // of the others
     double share;    // of the step
-    // By how much each part of its own work takes longer than that of the others.
+    // By how much each part of its own work takes longer than that of the others; negative where it takes less.
     int64_t excess_ns[STRAGGLER_CAUSES];
 } straggler_charge;
 
@@ -18,6 +18,7 @@ status straggler_charger_open(const straggler_location *locations, int ranks,
                               straggler_charger **out, err *e);
 void straggler_charger_close(straggler_charger *c); // NULL allowed
 int straggler_charger_hosts(const straggler_charger *c);
+int straggler_charger_members(const straggler_charger *c, int stage); // recorded ranks of a stage
 // Fills `charge` [ranks + hosts]. *number is the step's. False where no rank has a record of it.
 bool straggler_charge_step(straggler_charger *c, const spans_step *step, straggler_charge *charge,
                            uint64_t *number);
