@@ -58,10 +58,8 @@ done:
 
 // ---- Stragglers
 
-static double own_of(const run_rank *rank)
-{
-    return rank->step_ns - rank->waited_ns;
-}
+enum { LEAST_COMPARED = 8 };                        // steps
+static const double SLOWER = 1.1, SLOW_SHARE = 0.8; // than the median; of the compared steps
 
 static int by_value(const void *a, const void *b)
 {
@@ -69,40 +67,75 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool is_of_stage(const run_view *v, const run_rank *rank, int r, int stage)
+static double median_of(double *list, size_t count)
 {
-    return rank[r].recorded && v->rank[r]->head->stage == stage;
+    qsort(list, count, sizeof *list, by_value);
+    return list[(count - 1) / 2];
 }
 
-static void compare_stage(const run_view *v, run_rank *rank, int stage, double *own)
+typedef struct run_stage {
+    const run_view *v;
+    run_rank *rank;
+    int *member; // [members] ranks of the stage
+    int members;
+    double *own, *sorted; // [members] of one step, without waits
+} run_stage;
+
+static void compare_step(run_stage *x, uint64_t step)
 {
-    size_t count = 0;
-    for (int r = 0; r < v->ranks; r++)
-        if (is_of_stage(v, rank, r, stage)) own[count++] = own_of(&rank[r]);
-    qsort(own, count, sizeof *own, by_value);
-    const double median = own[(count - 1) / 2];
-    for (int r = 0; r < v->ranks; r++)
-        if (is_of_stage(v, rank, r, stage))
-            rank[r].slower = median > 0 ? own_of(&rank[r]) / median - 1 : 0;
+    int count = 0;
+    for (int i = 0; i < x->members; i++) {
+        spans_step s;
+        x->own[i] = NAN;
+        if (!run_view_step_of(x->v, x->member[i], step, &s)) continue;
+        x->own[i] = (double)(s.duration_ns - s.waited_ns);
+        x->sorted[count++] = x->own[i];
+    }
+    if (count < 2) return;
+    const double median = median_of(x->sorted, (size_t)count);
+    for (int i = 0; i < x->members; i++) {
+        run_rank *rank = &x->rank[x->member[i]];
+        if (isnan(x->own[i])) continue;
+        rank->compared++;
+        rank->slow += x->own[i] > SLOWER * median;
+    }
 }
 
-static status compare(const run_view *v, run_rank *rank, err *e)
+static void find_members(run_stage *x, int stage)
+{
+    x->members = 0;
+    for (int r = 0; r < x->v->ranks; r++)
+        if (x->rank[r].recorded && x->v->rank[r]->head->stage == stage) x->member[x->members++] = r;
+}
+
+static status compare(const run_view *v, run_rank *rank, uint64_t last, err *e)
 {
     status result = OK;
-    double *own = NULL;
-    TRY(alloc_array(&own, (size_t)v->ranks, sizeof *own, "the ranks of a run", e));
-    for (int r = 0; r < v->ranks; r++) rank[r].slower = NAN;
-    for (int r = 0; r < v->ranks; r++)
-        if (rank[r].recorded && isnan(rank[r].slower))
-            compare_stage(v, rank, v->rank[r]->head->stage, own);
+    run_stage x = {.v = v, .rank = rank};
+    bool *seen = NULL;
+    const size_t n = (size_t)v->ranks;
+    TRY(alloc_array(&x.member, n, sizeof *x.member, "the ranks of a run", e));
+    TRY(alloc_array(&x.own, n, sizeof *x.own, "the ranks of a run", e));
+    TRY(alloc_array(&x.sorted, n, sizeof *x.sorted, "the ranks of a run", e));
+    TRY(alloc_zeroed(&seen, n, sizeof *seen, "the ranks of a run", e));
+    for (int r = 0; r < v->ranks; r++) {
+        if (!rank[r].recorded || seen[r]) continue;
+        find_members(&x, v->rank[r]->head->stage);
+        for (int i = 0; i < x.members; i++) seen[x.member[i]] = true;
+        for (uint64_t k = 0; k < RUN_RECENT_STEPS && k < last; k++) compare_step(&x, last - k);
+    }
 done:
-    free(own);
+    free(seen);
+    free(x.sorted);
+    free(x.own);
+    free(x.member);
     return result;
 }
 
 bool run_recent_is_straggler(const run_rank *rank)
 {
-    return rank->recorded && rank->slower > 0.1 && rank->caused_ns > 0.02 * rank->step_ns;
+    return rank->compared >= LEAST_COMPARED && rank->slow >= SLOW_SHARE * rank->compared &&
+           rank->caused_ns > 0;
 }
 
 status run_recent_read(const run_view *v, run_rank *rank, uint64_t *last, err *e)
@@ -117,7 +150,7 @@ status run_recent_read(const run_view *v, run_rank *rank, uint64_t *last, err *e
         read_steps(s, &rank[r], last);
         TRY(charge_waits(v, s, share < s->ring_count ? share : s->ring_count, rank, e));
     }
-    TRY(compare(v, rank, e));
+    TRY(compare(v, rank, *last, e));
 done:
     return result;
 }

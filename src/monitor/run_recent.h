@@ -15,13 +15,15 @@ typedef struct run_rank {
     int steps;     // that were read
     double phase_ns[SPANS_PHASES], step_ns, waited_ns;
     double caused_ns; // that all others waited for it
-    double slower;    // by this share its own time is above the median of its stage
+    int compared,
+        slow; // steps, and those in which its own time was a tenth above the median of its stage
 } run_rank;
 
 // Fills rank[v->ranks]. *last is the last step that all recorded ranks have finished; 0: none.
 status run_recent_read(const run_view *v, run_rank *rank, uint64_t *last, err *e);
 
-// Returns whether a rank keeps the others waiting by its own time: a tenth above the median of its stage.
+// Returns whether a rank keeps the others waiting by its own time: it was a tenth above the median of its stage in four of
+// five of the last steps.
 bool run_recent_is_straggler(const run_rank *rank);
 
 #endif

@@ -130,7 +130,7 @@ static void add_help(text *out)
         "",
         "input … other are shares of a step, means of the last 32 steps.",
         "\"others wait\" is how long all other ranks together waited for the rank in a step.",
-        "A rank with ! takes a tenth longer by itself than the median of its pipeline stage.",
+        "!: by itself a tenth slower than the median of its stage, in four of five steps.",
     };
     text_add(out, "\n");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) text_addf(out, "  %s\n", lines[i]);
