@@ -9,12 +9,13 @@
 
 // Files are renamed in this order, which may be interrupted. A run without checkpoints starts again
 // and keeps its log; a run with checkpoints and without a log would resume without it.
-enum { CHECKPOINTS, LOG, JOB, PARTS };
+enum { CHECKPOINTS, LOG, JOB, TRACES, PARTS };
 static const struct {
     const char *name, *stem, *extension;
 } PART[PARTS] = {{"checkpoints", "checkpoints", ""},
                  {"log.jsonl", "log", ".jsonl"},
-                 {"job.yaml", "job", ".yaml"}};
+                 {"job.yaml", "job", ".yaml"},
+                 {"traces", "traces", ""}};
 
 // "OUT/log-3.jsonl"; the caller owns it.
 static status beside(const char *out, int part, int number, char **path, err *e)
