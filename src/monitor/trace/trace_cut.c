@@ -73,12 +73,6 @@ done:
     return result;
 }
 
-static bool is_lost(const trace_copy *c)
-{
-    // The rank may be about to write the span behind its last one.
-    return atomic_load(&c->from->head->spans) + 1 > c->begin + c->from->ring_count;
-}
-
 // A step's numbers of spans become those of the copy.
 static void renumber(trace_copy *c, const uint64_t *number)
 {
@@ -96,25 +90,23 @@ static void renumber(trace_copy *c, const uint64_t *number)
 static status read_spans(trace_copy *c, err *e)
 {
     status result = OK;
-    uint64_t *number = NULL; // [count] of a span in the run's record
-    const int rank = c->from->head->rank;
+    uint64_t *number = NULL, next = c->begin; // [count] of a span in the run's record
     const size_t most = c->end > c->begin ? (size_t)(c->end - c->begin) : 0;
-    if (is_lost(c) || most > c->from->ring_count)
-        FAIL(E_USAGE, "rank %d no longer has the spans of step %" PRIu64, rank, c->first);
+    if (most > c->from->ring_count)
+        FAIL(E_USAGE, "rank %d no longer has the spans of step %" PRIu64, c->from->head->rank,
+             c->first);
     TRY(alloc_array(&c->span, most, sizeof *c->span, "the spans of a trace", e));
     TRY(alloc_array(&number, most, sizeof *number, "the spans of a trace", e));
-    for (uint64_t n = c->begin; n < c->end; n++) {
-        const span x = c->from->ring[n & (c->from->ring_count - 1)];
-        if (x.row >= c->from->row_count || x.step - (uint32_t)c->first > c->last - c->first)
-            continue;
-        number[c->count] = n;
+    const size_t count = spans_read(c->from, &next, c->span, most);
+    if (count < most)
+        FAIL(E_USAGE, "rank %d no longer has the spans of step %" PRIu64, c->from->head->rank,
+             c->first);
+    for (size_t i = 0; i < count; i++) {
+        const span x = c->span[i];
+        if (x.step - (uint32_t)c->first > c->last - c->first) continue;
+        number[c->count] = c->begin + i;
         c->span[c->count++] = x;
     }
-    atomic_thread_fence(memory_order_acquire);
-    if (is_lost(c))
-        FAIL(E_USAGE,
-             "rank %d wrote over the spans of step %" PRIu64 " meanwhile; trace fewer steps", rank,
-             c->first);
     renumber(c, number);
 done:
     free(number);
