@@ -62,7 +62,10 @@ static status ask(replay_report *r, const replay_job *j, const char *word, err *
     replay_change c = {.kind = CHANGE_NOTHING};
     if (bytes == 0 || bytes >= sizeof name) return refuse(word, e);
     (void)snprintf(name, sizeof name, "%.*s", (int)bytes, word);
-    if (value && strcmp(name, "schedule") == 0) return ask_schedule(r, j, value, e);
+    if (value && strcmp(name, "schedule") == 0) {
+        TRY(ask_schedule(r, j, value, e));
+        goto done;
+    }
     if (!value && strcmp(name, "communication") == 0) {
         c.kind = CHANGE_COMM;
     } else if (!value && strcmp(name, "input") == 0) {

@@ -178,27 +178,27 @@ void replay_ranks_unlink(replay_ranks *x)
 
 // ---- The replay
 
-typedef struct replay_meeting {
+typedef struct replay_collective {
     int due;   // members that have not come
     int last;  // the piece of the last one
     int first; // of those that have come and wait; -1: none
-} replay_meeting;
+} replay_collective;
 
 typedef struct replay_run {
     const replay_ranks *x;
-    replay_time *time;
-    int *due;                // [pieces] what it still waits for
-    int *ready, count;       // pieces that begin: a stack
-    int *next;               // [pieces] of those that wait in one meeting
-    bool *begun;             // [pieces]
-    replay_meeting *meeting; // [meetings]
+    replay_span *time;
+    int *due;                   // [pieces] what it still waits for
+    int *ready, count;          // pieces that begin: a stack
+    int *next;                  // [pieces] of those that wait in one meeting
+    bool *begun;                // [pieces]
+    replay_collective *meeting; // [meetings]
     int ended;
 } replay_run;
 
 static void end(replay_run *r, int i, double met, int last)
 {
     const replay_links *l = &r->x->links;
-    replay_time *t = &r->time[i];
+    replay_span *t = &r->time[i];
     t->met = met;
     t->last = last;
     t->end = met + r->x->piece[i].seconds;
@@ -208,7 +208,7 @@ static void end(replay_run *r, int i, double met, int last)
 }
 
 // Ends those that have waited for the last member.
-static void meet(replay_run *r, replay_meeting *m)
+static void meet(replay_run *r, replay_collective *m)
 {
     const double met = r->time[m->last].begin;
     for (int p = m->first, next; p >= 0; p = next) {
@@ -219,7 +219,7 @@ static void meet(replay_run *r, replay_meeting *m)
 
 static void come(replay_run *r, int i)
 {
-    replay_meeting *m = &r->meeting[r->x->links.meeting[i]];
+    replay_collective *m = &r->meeting[r->x->links.meeting[i]];
     if (m->last < 0 || r->time[i].begin > r->time[m->last].begin) m->last = i;
     m->due--;
     if (r->x->piece[i].leaves) {
@@ -250,8 +250,8 @@ static void begin(replay_run *r, int i, const double *start)
 {
     const replay_ranks *x = r->x;
     const int other = x->links.other[i];
-    replay_time *t = &r->time[i];
-    *t = (replay_time){.begin = start[x->piece[i].rank], .cause = -1, .last = -1};
+    replay_span *t = &r->time[i];
+    *t = (replay_span){.begin = start[x->piece[i].rank], .cause = -1, .last = -1};
     for (int k = 0; k < waits_of(x, i); k++) {
         const double until = until_of(r, i, k);
         if (until < t->begin) continue;
@@ -282,7 +282,7 @@ static status open_run(replay_run *r, err *e)
     TRY(alloc_zeroed(&r->begun, n, sizeof *r->begun, WHAT, e));
     TRY(alloc_array(&r->meeting, (size_t)x->links.meetings, sizeof *r->meeting, WHAT, e));
     for (int i = 0; i < x->links.meetings; i++)
-        r->meeting[i] = (replay_meeting){x->links.members[i], -1, -1};
+        r->meeting[i] = (replay_collective){x->links.members[i], -1, -1};
     for (int i = x->pieces; i-- > 0;) {
         r->due[i] = waits_of(x, i);
         if (r->due[i] == 0) r->ready[r->count++] = i;
@@ -302,7 +302,7 @@ static int stuck_piece(const replay_run *r)
     return stuck;
 }
 
-status replay_ranks_run(const replay_ranks *x, const double *start, replay_time *out, int *piece,
+status replay_ranks_run(const replay_ranks *x, const double *start, replay_span *out, int *piece,
                         err *e)
 {
     status result = OK;
@@ -321,7 +321,7 @@ done:
     return result;
 }
 
-void replay_ranks_ends(const replay_ranks *x, const double *start, const replay_time *time,
+void replay_ranks_ends(const replay_ranks *x, const double *start, const replay_span *time,
                        double *end)
 {
     for (int r = 0; r < x->ranks; r++) end[r] = start[r];
@@ -350,7 +350,7 @@ static double shortest(const replay_ranks *x, const double *start, const double 
     return least;
 }
 
-status replay_ranks_period(const replay_ranks *x, const double *gap, replay_time *time,
+status replay_ranks_period(const replay_ranks *x, const double *gap, replay_span *time,
                            double *seconds, err *e)
 {
     status result = OK;

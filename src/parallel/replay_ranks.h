@@ -53,12 +53,12 @@ typedef struct replay_ranks {
     replay_links links;
 } replay_ranks;
 
-typedef struct replay_time {
+typedef struct replay_span {
     double begin, end; // seconds
     double met;        // from when it takes its seconds: `begin` where it waited for nobody
     int cause; // the piece whose end it began after; -1: it is the first one of its thread, and waits for none
     int last; // the piece that it then waited for: of the last member, or the send; -1: none
-} replay_time;
+} replay_span;
 
 // Finds what each piece waits for. E_USAGE where the members of a collective make it a different number of times, or a
 // message lacks an end; *piece (NULL allowed) is then one of them, else -1. E_MEMORY.
@@ -67,14 +67,14 @@ status replay_ranks_link(replay_ranks *x, int *piece, err *e);
 void replay_ranks_unlink(replay_ranks *x);
 // Fills out[pieces]. start[r] is when rank r begins. E_USAGE where pieces wait for each other in a circle: *piece (NULL
 // allowed) is one of them.
-status replay_ranks_run(const replay_ranks *x, const double *start, replay_time *out, int *piece,
+status replay_ranks_run(const replay_ranks *x, const double *start, replay_span *out, int *piece,
                         err *e);
 // The end of each rank's last piece, or its start: end[ranks].
-void replay_ranks_ends(const replay_ranks *x, const double *start, const replay_time *time,
+void replay_ranks_ends(const replay_ranks *x, const double *start, const replay_span *time,
                        double *end);
 // The seconds from step to step where this step is repeated, each rank beginning gap[r] seconds after its end. They do
 // not depend on how the first one began. `time` is [pieces], overwritten.
-status replay_ranks_period(const replay_ranks *x, const double *gap, replay_time *time,
+status replay_ranks_period(const replay_ranks *x, const double *gap, replay_span *time,
                            double *seconds, err *e);
 
 #endif

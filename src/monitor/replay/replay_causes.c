@@ -29,7 +29,7 @@ static int last_rank(const double *end, int ranks)
     return last;
 }
 
-static int last_piece(const replay_record *r, const replay_time *time, int rank)
+static int last_piece(const replay_record *r, const replay_span *time, int rank)
 {
     int last = -1;
     for (int i = 0; i < r->x.pieces; i++)
@@ -38,11 +38,11 @@ static int last_piece(const replay_record *r, const replay_time *time, int rank)
 }
 
 // Adds what piece i did before `until`, and the lag before it. *next is the piece before it on the path; -1: none.
-static status add_piece(const replay_record *r, const replay_time *time, int i, replay_segments *p,
+static status add_piece(const replay_record *r, const replay_span *time, int i, replay_segments *p,
                         int *next, err *e)
 {
     status result = OK;
-    const replay_time *t = &time[i];
+    const replay_span *t = &time[i];
     TRY(add_segment(p, (replay_segment){r->x.piece[i].rank, i, t->met, t->end - t->met}, e));
     // What it waited for began when this one's time of its own did.
     const int began = t->last >= 0 ? t->last : i, rank = r->x.piece[began].rank;
@@ -63,7 +63,7 @@ static void turn_around(replay_segments *p)
     }
 }
 
-status replay_path_find(const replay_record *r, const replay_time *time, replay_segments *out,
+status replay_path_find(const replay_record *r, const replay_span *time, replay_segments *out,
                         err *e)
 {
     status result = OK;
@@ -116,7 +116,7 @@ typedef struct replay_thread {
 
 typedef struct replay_walk {
     const replay_record *r;
-    const replay_time *time;
+    const replay_span *time;
     int rank;
     replay_thread at[REPLAY_THREADS];
 } replay_walk;
@@ -216,7 +216,7 @@ static void walk(replay_walk *w, int first, double *waits, replay_rank_uses *out
     note_most(waits + ranks, stages, &out->stage, &out->stage_seconds);
 }
 
-status replay_uses_find(const replay_record *r, const replay_time *time, replay_rank_uses *out,
+status replay_uses_find(const replay_record *r, const replay_span *time, replay_rank_uses *out,
                         err *e)
 {
     status result = OK;

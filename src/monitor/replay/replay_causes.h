@@ -39,11 +39,11 @@ typedef struct replay_rank_uses {
 } replay_rank_uses;
 
 // The caller clears *out. E_MEMORY.
-status replay_path_find(const replay_record *r, const replay_time *time, replay_segments *out,
+status replay_path_find(const replay_record *r, const replay_span *time, replay_segments *out,
                         err *e);
 void replay_path_clear(replay_segments *p);
 // Fills out[ranks]. E_MEMORY.
-status replay_uses_find(const replay_record *r, const replay_time *time, replay_rank_uses *out,
+status replay_uses_find(const replay_record *r, const replay_span *time, replay_rank_uses *out,
                         err *e);
 
 #endif

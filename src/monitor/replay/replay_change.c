@@ -157,7 +157,7 @@ static status apply(replay_record *r, const replay_change *c, err *e)
 static status period_of(const replay_record *r, double *seconds, err *e)
 {
     status result = OK;
-    replay_time *time = NULL;
+    replay_span *time = NULL;
     double *gap = NULL;
     TRY(alloc_array(&time, (size_t)r->x.pieces, sizeof *time, WHAT, e));
     TRY(alloc_array(&gap, (size_t)r->x.ranks, sizeof *gap, WHAT, e));

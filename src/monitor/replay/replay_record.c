@@ -43,14 +43,14 @@ static double duration_of(const run_view *v, uint64_t step)
     return sum / v->ranks;
 }
 
-typedef struct replay_duration {
+typedef struct replay_sample {
     double seconds;
     uint64_t step;
-} replay_duration;
+} replay_sample;
 
 static int compare_durations(const void *a, const void *b)
 {
-    const replay_duration *x = a, *y = b;
+    const replay_sample *x = a, *y = b;
     if (x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
     return x->step < y->step ? -1 : x->step > y->step;
 }
@@ -59,7 +59,7 @@ status replay_record_median_step(const run_view *v, uint64_t *step, err *e)
 {
     status result = OK;
     uint64_t first, last;
-    replay_duration *item = NULL;
+    replay_sample *item = NULL;
     size_t count = 0;
     if (!run_view_common_steps(v, &first, &last))
         FAIL(E_USAGE, "%s: its ranks have recorded no step in common", v->folder);
@@ -67,7 +67,7 @@ status replay_record_median_step(const run_view *v, uint64_t *step, err *e)
     for (uint64_t s = first; s <= last; s++) {
         const double seconds = duration_of(v, s);
         // The first step of a run also does what is done once.
-        if (seconds >= 0 && (s > 1 || last == first)) item[count++] = (replay_duration){seconds, s};
+        if (seconds >= 0 && (s > 1 || last == first)) item[count++] = (replay_sample){seconds, s};
     }
     if (!count)
         FAIL(E_USAGE,
@@ -452,7 +452,7 @@ double replay_record_seconds(const replay_record *r)
     return sum / r->view->ranks;
 }
 
-void replay_record_ends(const replay_record *r, const replay_time *time, double *end)
+void replay_record_ends(const replay_record *r, const replay_span *time, double *end)
 {
     replay_ranks_ends(&r->x, r->start, time, end);
     for (int k = 0; k < r->view->ranks; k++) end[k] += r->tail[k];

@@ -83,7 +83,7 @@ int replay_record_stage(const replay_record *r, int rank);
 // The measured time of the step: the mean of its duration over ranks, in seconds.
 double replay_record_seconds(const replay_record *r);
 // When each rank ends the step in a replay that began at r->start: end[ranks].
-void replay_record_ends(const replay_record *r, const replay_time *time, double *end);
+void replay_record_ends(const replay_record *r, const replay_span *time, double *end);
 
 // ---- For the files that make pieces
 

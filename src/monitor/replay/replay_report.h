@@ -20,7 +20,7 @@ typedef struct replay_report {
     const char *note;          // why the lists are not known; NULL: they are. Borrowed
     double measured, replayed; // seconds of the step
     double period;             // seconds from step to step, where it is repeated unchanged
-    replay_time *time;
+    replay_span *time;
     replay_segments path;
     replay_rank_uses *uses; // [ranks]
     replay_answer answer[REPLAY_ANSWERS];

@@ -19,7 +19,7 @@ typedef struct made_step {
     int wait[MOST];
     double lead[MOST];
     replay_ranks x;
-    replay_time time[MOST];
+    replay_span time[MOST];
 } made_step;
 
 static void begin_step(made_step *m, int ranks)
