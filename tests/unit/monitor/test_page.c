@@ -163,6 +163,42 @@ static void the_timeline_is_of_one_step(void **state)
     run_view_close(v);
 }
 
+// Writes the clock of a rank into its record.
+static void set_clock(const char *run, int rank, int64_t offset_ns, int64_t error_ns)
+{
+    char *path = NULL;
+    const int64_t clock[] = {offset_ns, error_ns};
+    assert_int_equal(run_view_spans_path(run, rank, &path, NULL), OK);
+    FILE *f = fopen(path, "r+");
+    assert_non_null(f);
+    assert_int_equal(
+        fseek(f, offsetof(spans_head, clock) + offsetof(spans_clock, offset_ns), SEEK_SET), 0);
+    assert_int_equal(fwrite(clock, sizeof clock, 1, f), 1);
+    fclose(f);
+    free(path);
+}
+
+static void ranks_without_a_clock_begin_at_0(void **state)
+{
+    (void)state;
+    run_view *v = open_made("clocks", &SLOW);
+    json_t *d = data_of(v, NULL);
+    const double unit = number_at(d, "timeline.unit_ns");
+    const double before = number_at(d, "timeline.ranks.2.begin");
+    json_decref(d);
+    set_clock(v->folder, 2, 7000000, 3000); // 7 ms later than its own host says
+    set_clock(v->folder, 3, 0, -1);
+    d = data_of(v, NULL);
+    assert_true(number_at(d, "timeline.unit_ns") == unit);
+    assert_true(number_at(d, "timeline.clock_error_ns") == 3000);
+    assert_true(json_is_true(value_at(d, "timeline.ranks.2.aligned")));
+    assert_true(fabs((number_at(d, "timeline.ranks.2.begin") - before) * unit - 7e6) <= unit);
+    assert_true(json_is_false(value_at(d, "timeline.ranks.3.aligned")));
+    assert_true(number_at(d, "timeline.ranks.3.begin") == 0);
+    json_decref(d);
+    run_view_close(v);
+}
+
 static void names_end_no_script_and_nothing_outside_is_named(void **state)
 {
     (void)state;
@@ -264,6 +300,7 @@ int main(void)
         cmocka_unit_test(the_data_says_what_the_run_did),
         cmocka_unit_test(phases_of_a_step_add_up),
         cmocka_unit_test(the_timeline_is_of_one_step),
+        cmocka_unit_test(ranks_without_a_clock_begin_at_0),
         cmocka_unit_test(names_end_no_script_and_nothing_outside_is_named),
         cmocka_unit_test(runs_of_many_ranks_are_thinned),
         cmocka_unit_test(a_log_alone_is_enough),
