@@ -7,7 +7,6 @@
 #include "infer/evaluate.h"
 #include "session/run_spans.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,46 +145,20 @@ done:
 
 // ---- Steps
 
-// Returns whether the matmul peak is measured after this step: first after step 3, so that the first steps are shown
-// soon, then at growing intervals, because the machine may have been busy at the earlier measurements.
-static bool is_time_to_measure(const session_rank *r)
-{
-    enum { FIRST = 3, TIMES = 4 };
-    const uint64_t step = (uint64_t)steps_done(r) - (r->resumed ? r->resumed->step : 0);
-    uint64_t next = FIRST;
-    while (next < step) next *= TIMES;
-    return r->run->measures_mfu && next == step;
-}
-
 static status measure(session_rank *r, err *e)
 {
-    char note[160];
-    device *d = r->session.device;
-    if (!is_time_to_measure(r)) return OK;
-    r->matmul_rate = fmax(r->matmul_rate, device_matmul_rate(d, job_dtype(r->run->job), 0.05));
-    if (r->matmul_rate <= 0 || r->explained_mfu) return OK;
-    r->explained_mfu = true;
-    snprintf(note, sizeof note,
-             "mfu: a step's FLOP/s as a share of the matmul peak of %s, which is "
-             "measured during the run; where a step was faster, of the fastest step",
-             d->is_host_memory ? "these cores" : "this device");
-    return report(r, &(event){.kind = EVENT_NOTE, .note = note}, e);
-}
-
-// The mfu: FLOP/s of the step as a share of the matmul peak, which is the larger of the measured rate and the fastest step
-// of this run.
-static double mfu_of(session_rank *r, const trainer_step_result *s)
-{
-    const double rate = trainer_flops(r->session.trainer) / s->seconds;
-    if (r->matmul_rate <= 0) return NAN;
-    r->matmul_rate = fmax(r->matmul_rate, rate);
-    return rate / r->matmul_rate;
+    const uint64_t steps = (uint64_t)steps_done(r) - (r->resumed ? r->resumed->step : 0);
+    if (!r->run->measures_mfu) return OK;
+    const char *note =
+        session_mfu_measure(&r->mfu, steps, r->session.device, job_dtype(r->run->job));
+    return note ? report(r, &(event){.kind = EVENT_NOTE, .note = note}, e) : OK;
 }
 
 static status report_step(session_rank *r, const trainer_step_result *s, err *e)
 {
     status result = OK;
     const session_run *run = r->run;
+    const double flops = trainer_flops(r->session.trainer);
     const event_step step = {.step = (int64_t)s->step,
                              .steps = run->job->train.steps,
                              .loss = s->loss,
@@ -194,7 +167,7 @@ static status report_step(session_rank *r, const trainer_step_result *s, err *e)
                              .tokens = (int64_t)s->tokens,
                              .seconds = (float)s->seconds,
                              .tokens_per_s = (float)(s->tokens / s->seconds),
-                             .mfu = (float)mfu_of(r, s),
+                             .mfu = (float)session_mfu_of(&r->mfu, flops / s->seconds),
                              .loss_scale = s->loss_scale,
                              .skipped = s->skipped,
                              .unit = run->inputs.train->shape.input_type == I32 ? NULL : "samples"};

@@ -9,6 +9,7 @@
 #include "monitor/log.h"
 #include "session/exporter.h"
 #include "session/join.h"
+#include "session/mfu.h"
 #include "session/observe.h"
 #include "session/trace.h"
 
@@ -117,8 +118,7 @@ typedef struct session_rank {
     spans *record;   // of what this rank does (run_spans.h); NULL: none
     int spans_steps; // steps since session_spans_begin
 
-    double matmul_rate; // FLOP/s of this rank's device, the largest measured; 0: not measured yet
-    bool explained_mfu;
+    session_mfu mfu;
 } session_rank;
 
 // All are collective over all ranks, and report what they have done.
