@@ -192,7 +192,8 @@ static float *kept_of(const summer *s, int bucket)
 static status summer_move(summer *s, const plan_redistribution *m, int b, float *array,
                           uint64_t step, err *e)
 {
-    const calls_run r = {s->along, s->compressor, s->on, b, step};
+    const calls_run r = {
+        .groups = s->along, .compressor = s->compressor, .on = s->on, .bucket = b, .step = step};
     const calls_use use = {.type = F32, .array = array == kept_of(s, b) ? IN_SHARDS : IN_BUCKET};
     schedule_call c[CALLS_MOST];
     return calls_issue(&r, c, calls_reduce(s->plan, m, b, use, c), array, NULL, e);
