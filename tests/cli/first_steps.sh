@@ -63,7 +63,8 @@ expect_line '^\{"version":"[0-9.]+"\}$' stdout
 rm -rf out
 ok "$trireme" train job.yaml --quiet --json --lr_schedule.name constant
 expect_same stdout out/log.jsonl
-expect_lines 22 stdout
+grep -v '^{"event":"verdict",' stdout >lines # a run whose rank has a record has one
+expect_lines 22 lines
 rm -rf out
 run "$trireme" train job.yaml --quiet --json --lr_schedule.name constant --optimizer.lr 1e38 --train.clip_grad_norm 0
 expect_exit 1

@@ -91,13 +91,14 @@ static bool set_cause(straggler_subject *x, uint64_t step)
     straggler_cause most = STRAGGLER_COMPUTE;
     const size_t count = add_up(x, step, sum, shares);
     if (sum[0] <= 0) return false;
-    for (int c = STRAGGLER_COMPUTE; c < STRAGGLER_CAUSES; c++) {
+    for (int c = STRAGGLER_COMPUTE; c < STRAGGLER_CAUSES; c++)
         sum[c] = fmin(fmax(sum[c] / sum[0], 0), 1);
-        if (sum[c] > sum[most]) most = (straggler_cause)c;
-    }
+    if (sum[STRAGGLER_INPUT] > sum[most]) most = STRAGGLER_INPUT;
     double explained = sum[most];
+    // A rank that computes slowly also communicates slowly: both take its cores.
+    if (most == STRAGGLER_COMPUTE) explained = fmin(explained + sum[STRAGGLER_LINK], 1);
     const double own = sum[STRAGGLER_COMPUTE] + sum[STRAGGLER_INPUT];
-    if (explained < LEAST_EXPLAINED && own <= UNEXPLAINED) {
+    if (own <= UNEXPLAINED) {
         // It came in time as far as its own work goes, so what it sent came late.
         most = STRAGGLER_LINK;
         explained = 1 - own;
