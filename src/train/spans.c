@@ -12,17 +12,31 @@
 
 // ---- The instructions of the list
 
+static status note_update(void *given, const instr_use *use, err *e)
+{
+    bool *updates = given;
+    (void)e;
+    *updates = *updates || (use->resource == RES_UPDATED && use->access == ACCESS_WRITE);
+    return OK;
+}
+
+static bool updates(const trainer *t, const schedule_instr *x)
+{
+    bool found = false;
+    return instr_each_use(t->plan, &t->schedule, x, note_update, &found, NULL) == OK && found;
+}
+
 // A norm that one rank alone sums is a part of its update.
-static spans_phase phase_of(const schedule_instr *x)
+static spans_phase phase_of(const trainer *t, const schedule_instr *x)
 {
     const instr_row *row = instr_row_of(x->kind);
     const bool sums = row->payload == PAYLOAD_GRADIENTS || row->payload == PAYLOAD_SUMS;
     if (row->computes & COMPUTES_FORWARD) return PHASE_FORWARD;
     if (row->computes) return PHASE_BACKWARD;
-    if (x->kind == OPTIMIZER_STEP || (sums && x->calls == 0)) return PHASE_OPTIMIZER;
+    if ((sums && x->calls == 0) || updates(t, x)) return PHASE_OPTIMIZER;
     if (x->calls > 0) return PHASE_COMM;
-    if (x->kind == LOAD_BATCH) return PHASE_INPUT;
-    return x->kind == SWAP_IN || x->kind == SWAP_OUT ? PHASE_COPY : PHASE_OTHER;
+    if (row->stream != STREAM_COPY) return PHASE_OTHER;
+    return row->subject == ABOUT_MICRO ? PHASE_INPUT : PHASE_COPY;
 }
 
 static bool is_same_way(const schedule_instr *x, const schedule_instr *y)
@@ -50,7 +64,7 @@ static void fill_instrs(const trainer *t)
     for (int i = 0; i < t->schedule.count; i++) {
         const schedule_instr *x = &t->schedule.instr[i];
         const int place = x->on_host ? PLACE_HOST : (int)instr_row_of(x->kind)->stream;
-        s->instr[i] = (spans_instr){.place = place, .phase = phase_of(x), .first_call = calls};
+        s->instr[i] = (spans_instr){.place = place, .phase = phase_of(t, x), .first_call = calls};
         number_message(t, i);
         s->order[place][s->ordered[place]++] = i;
         calls += x->calls;

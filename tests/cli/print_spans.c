@@ -57,8 +57,8 @@ static void print_spans(int rank, const spans *s)
     uint64_t from = 0;
     const size_t count = spans_read(s, &from, got, sizeof got / sizeof *got);
     for (size_t i = 0; i < count; i++)
-        printf("%d span row=%u step=%u pair=%u last=%d begin_us=%" PRId64 " us=%" PRId64 "\n", rank, got[i].row,
-               got[i].step, got[i].peer_span, got[i].last, got[i].begin_ns / 1000,
+        printf("%d span row=%u step=%u pair=%u last=%d begin_us=%" PRId64 " us=%" PRId64 "\n", rank,
+               got[i].row, got[i].step, got[i].peer_span, got[i].last, got[i].begin_ns / 1000,
                got[i].duration_ns / 1000);
 }
 

@@ -160,9 +160,11 @@ static void test_every_strategy_is_recorded(void **state)
     record_run("own threads", (scenario){.shard = 2, .inner = "zero3", .distant = true});
     record_run("files", (scenario){.global = 2, .optimizer = TIER_FILE});
     record_run("late", (scenario){.replicate = 2, .unkind = true, .global = 4});
-    record_run(
-        "host",
-        (scenario){.global = 2, .unkind = true, .optimizer = TIER_HOST, .host_updates = true});
+    record_run("host", (scenario){.global = 2,
+                                  .unkind = true,
+                                  .optimizer = TIER_HOST,
+                                  .gradients = TIER_HOST,
+                                  .host_updates = true});
 }
 
 static void expect_same(const messages_of *sent, const messages_of *received)
