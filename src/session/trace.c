@@ -2,6 +2,7 @@
 #include "session/trace.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "monitor/trace/trace.h"
 
@@ -69,7 +70,8 @@ static void *thread_main(void *arg)
     char *folder = NULL;
     uint64_t last;
     if (cut(t, &folder, &last, &error) == OK)
-        text_addf(&note, "traced steps %" PRIu64 " to %" PRIu64 ": %s", t->first, last, folder);
+        text_addf(&note, "traced steps %" PRIu64 " to %" PRIu64 ": %s", t->first, last,
+                  file_shown(folder));
     else
         text_addf(&note, "steps %" PRIu64 " to %" PRIu64 " were not traced: %s", t->first, t->last,
                   error.text);

@@ -56,7 +56,8 @@ def check_archive(path):
             trace = perfetto_trace_pb2.Trace.FromString(data)
             sequences = collections.defaultdict(list)
             for p in trace.packet:
-                sequences[p.trusted_packet_sequence_id].append(p)
+                if p.trusted_packet_sequence_id:
+                    sequences[p.trusted_packet_sequence_id].append(p)
             for number, packets in sequences.items():
                 for _, _, _, flows in check_sequence(packets, f"{name}, sequence {number}"):
                     events += 1

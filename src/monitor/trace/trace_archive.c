@@ -2,6 +2,7 @@
 // calls (trace_perfetto.h). The manifest's format is docs/reference/perfetto-manifest.md of Perfetto, version 1.
 #include "base/file.h"
 #include "monitor/trace/trace.h"
+#include "monitor/trace/trace_packets.h"
 #include "monitor/trace/trace_perfetto.h"
 #include "monitor/trace/trace_tar.h"
 
@@ -76,17 +77,22 @@ static void make_manifest(text *t, const run_view *v, const trace_clocks *c)
 
 // ---- The archive
 
-static status add_rank(file_writer *w, const spans *record, const trace_machine *m, text *calls,
+static status add_rank(file_writer *w, const spans *record, const trace_clocks *c, text *calls,
                        text *file, int64_t seconds, err *e)
 {
     status result = OK;
     trace_rank r = {0};
     char name[NAME_BYTES];
+    const int rank = record->head->rank;
+    const trace_machine *m = &c->machine[c->of[rank]];
     file->bytes = 0;
     TRY(trace_rank_read(record, &r, e));
+    // One machine's time of day is enough: those of two machines differ.
+    if (rank == c->machine[0].first && r.steps)
+        packets_describe_clock(file, r.step[0].begin_ns, record->head->clock.realtime_ns);
     TRY(trace_perfetto_rank(&r, m, file, e));
     TRY(trace_perfetto_calls(&r, m, calls, e));
-    name_file(record->head->rank, name);
+    name_file(rank, name);
     TRY(trace_tar_add(w, name, file->chars, file->bytes, seconds, e));
 done:
     trace_rank_clear(&r);
@@ -107,8 +113,7 @@ status trace_write_perfetto(const run_view *cut, const char *path, err *e)
     TRY(trace_tar_add(w, "perfetto_manifest.json", manifest.chars, manifest.bytes, now, e));
     trace_perfetto_calls_begin(cut->ranks, &calls);
     for (int r = 0; r < cut->ranks; r++)
-        if (cut->rank[r])
-            TRY(add_rank(w, cut->rank[r], &c.machine[c.of[r]], &calls, &file, now, e));
+        if (cut->rank[r]) TRY(add_rank(w, cut->rank[r], &c, &calls, &file, now, e));
     TRY(trace_tar_add(w, "calls.pftrace", calls.chars, calls.bytes, now, e));
     TRY(trace_tar_end(w, e));
     result = file_finish(w, e);

@@ -7,6 +7,7 @@
 
 enum {
     TRACE_PACKET = 1,
+    PACKET_CLOCK_SNAPSHOT = 6,
     PACKET_TRACK = 60,
     PACKET_ATTRIBUTES = 126,
     // TrackDescriptor
@@ -27,6 +28,13 @@ enum {
     COUNTER_UNIT = 3,
     COUNTER_AXIS = 7,
     UNIT_BYTES = 3,
+    // ClockSnapshot
+    SNAPSHOT_CLOCK = 1,
+    SNAPSHOT_PRIMARY = 2,
+    CLOCK_ID = 1,
+    CLOCK_TIMESTAMP = 2,
+    REALTIME = 1,
+    MONOTONIC = 3,
     // TraceAttributes
     ATTRIBUTE = 1,
     ATTRIBUTE_KEY = 1,
@@ -44,6 +52,25 @@ static void add_packet(text *out, int field, const text *message)
 static void add_string(text *t, int field, const char *chars)
 {
     protobuf_add_bytes(t, field, chars, strlen(chars));
+}
+
+static void add_clock(text *snapshot, uint64_t id, int64_t ns)
+{
+    text clock = {0};
+    protobuf_add_uint(&clock, CLOCK_ID, id);
+    protobuf_add_uint(&clock, CLOCK_TIMESTAMP, (uint64_t)ns);
+    protobuf_add_message(snapshot, SNAPSHOT_CLOCK, &clock);
+    text_clear(&clock);
+}
+
+void packets_describe_clock(text *out, int64_t ns, int64_t realtime_ns)
+{
+    text snapshot = {0};
+    add_clock(&snapshot, MONOTONIC, ns);
+    add_clock(&snapshot, REALTIME, ns + realtime_ns);
+    protobuf_add_uint(&snapshot, SNAPSHOT_PRIMARY, MONOTONIC);
+    add_packet(out, PACKET_CLOCK_SNAPSHOT, &snapshot);
+    text_clear(&snapshot);
 }
 
 void packets_describe_process(text *out, const packet_process *p)

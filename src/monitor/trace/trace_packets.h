@@ -65,6 +65,9 @@ void packets_counter(packets *p, uint64_t track, int64_t ns, uint64_t value);
 
 // ---- Descriptions
 
+// How CLOCK_MONOTONIC of the file lies beside the time of day: `realtime_ns` is added to it.
+void packets_describe_clock(text *out, int64_t ns, int64_t realtime_ns);
+
 typedef struct packet_process {
     uint64_t track;
     int32_t id;       // unique in the archive

@@ -275,6 +275,7 @@ typedef struct decoded {
     bool begun[SEQUENCES], named[SEQUENCES][NAMES];
     uint64_t clock[SEQUENCES], base[SEQUENCES], flow[FLOWS];
     int deepest;
+    bool realtime; // the time of day stands beside the clock
 } decoded;
 
 static void decode_names(decoded *d, uint64_t sequence, const field *interned)
@@ -313,7 +314,9 @@ static void decode(const member *m, decoded *d)
         field f;
         assert_int_equal(packet.number, 1);
         assert_true(sequence < SEQUENCES);
-        if (find(&packet, 6, &f)) { // a snapshot: the clock of the sequence, and CLOCK_MONOTONIC
+        if (!sequence && find(&packet, 6, &f)) d->realtime = true;
+        if (sequence &&
+            find(&packet, 6, &f)) { // a snapshot: the clock of the sequence, and CLOCK_MONOTONIC
             const uint8_t *c = f.data;
             field clock;
             assert_true(next_field(&c, f.data + f.value, &clock));
@@ -398,6 +401,7 @@ static void the_archive_has_every_span_and_joins_calls(void **state)
         assert_int_equal(d.counters, SPANS_MEMORIES + 3);
         assert_int_equal(d.deepest, 2);
         assert_int_equal(d.flows, 0);
+        assert_int_equal(d.realtime, r == 0);
         assert_true(d.facts > d.slices);
     }
     assert_string_equal(m[5].name, "calls.pftrace");
