@@ -231,7 +231,7 @@ static void print_text(const replay_report *r, text *out)
               x->view->ranks, x->view->ranks == 1 ? "" : "s", r->measured * MS, r->replayed * MS,
               error_of(r));
     if (r->note && x->apart) {
-        text_add(out, "the order between streams is not known: ");
+        text_add(out, "what streams wait for is not known, so that such waits count as work: ");
         text_add_printable(out, r->note, strlen(r->note), "");
         text_add(out, "\n");
     }
