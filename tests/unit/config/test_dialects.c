@@ -91,11 +91,25 @@ static void a_default_batch_names_the_key_that_it_does_not_fit(void **state)
             "--launch.ranks: found 2, not a multiple of tp 3; nearest valid: 3");
 }
 
+static void items_of_a_list_read_back(void **state)
+{
+    (void)state;
+    refused("torch", "optimizer: {type: AdamW, betas: [!!int , 0.95]}", "",
+            "theirs:1: optimizer.betas: optimizer.betas: found [null, 0.95]; valid: two numbers "
+            "from 0 to "
+            "below 1, as [0.9, 0.95]");
+    refused("torch", "optimizer: {type: AdamW, betas: ['a, b', {x: 1, x: 3}]}", "",
+            "theirs:1: optimizer.betas: optimizer.betas: found [\"a, b\", {x: 1, x: 3}]; valid: "
+            "two numbers from 0 to "
+            "below 1, as [0.9, 0.95]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_of_sizes_do_not_overflow),
         cmocka_unit_test(arguments_of_megatron_do_not_overflow),
+        cmocka_unit_test(items_of_a_list_read_back),
         cmocka_unit_test(a_default_batch_names_the_key_that_it_does_not_fit),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);

@@ -254,6 +254,7 @@ static void refusals_name_file_line_and_argument(void **state)
         {"t p.py --seed \"4", ":1: found no \" at the end of a text"},
         {"A=(1", ":1: found no ) at the end of a list"},
         {"t p.py --seed 1\nt q.py --seed 2", ":2: found a second command, q.py; valid: one"},
+        {"t p.py --seed 1 'a\nb'", ":1: found argument a\\nb; valid: --option value"},
         {"t p.py --seed 1 2", ":1: found argument 2; valid: --option value"},
         {"echo hello", ": found no option; valid: a command with a program PROGRAM.py"},
     };
