@@ -403,7 +403,11 @@ status settings_take_dialects(job_values *v, bool defaults, err *e)
         setting *s = NULL;
         if (x->is_default != defaults) continue;
         // A key that stands twice in a value is refused with the value.
-        TRY(yaml_node_parse_repeats(x->from, x->value, strlen(x->value), &n, e));
+        result = yaml_node_parse_repeats(x->from, x->value, strlen(x->value), &n, e);
+        if (result == E_USAGE) // such as a map with a key of thousands of characters
+            FAIL(E_USAGE, "%s: found %.*s, which is no value of %s", x->from,
+                 TEXT_CUT(x->value, 200), x->key);
+        TRY(result);
         TRY(keep_tree(v, n, e));
         TRY(take(v, x->key, n, ORIGIN_DIALECT, e));
         TRY(find_setting(v, x->key, &s, e));

@@ -86,6 +86,7 @@ static status set_paths(const dialect_reader *r, const char *key, const char *th
         if (share && text_to_double(share, &weight) && weight == 0) continue;
         add_part(c->scalar, share, from, to, &list);
     }
+    if (!list.bytes) return dialect_refuse(r, theirs, e, "found no weight above 0");
     text_add(&list, "]");
     TRY(text_check(&list, e));
     TRY(dialect_set(r, key, list.chars, theirs, NULL, e));

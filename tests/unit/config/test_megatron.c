@@ -239,6 +239,7 @@ static void refusals_name_file_line_and_argument(void **state)
         {GPT "--eod-mask-loss", "--eod-mask-loss: found true; all tokens"},
         {GPT "--reset-position-ids", "--reset-position-ids: found true; a sample's documents see"},
         {GPT "--data-path a b c", "--data-path: found 3 words; valid: one prefix"},
+        {GPT "--data-path 0 a 0 b", "--data-path: found no weight above 0"},
         {GPT "--data-path a --split 0,1,0", "--split: found 0,1,0; valid: a share of training"},
         {GPT "--dataloader-type cyclic", "--dataloader-type: found cyclic, which has no equal"},
         {"--lr 1 --train-samples 5", "--train-samples: found 5 without --global-batch-size"},
