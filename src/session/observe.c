@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "monitor/page/page.h"
 #include "monitor/report/report.h"
 #include "monitor/report/statistics.h"
@@ -126,7 +127,7 @@ static status finish_trace(session_observer *o, const event_sinks *sinks, err *e
     o->traces++;
     if (!folder) goto done;
     text_addf(&note, "traced steps %llu to %llu: %s", (unsigned long long)(last - TRACED + 1),
-              (unsigned long long)last, folder);
+              (unsigned long long)last, file_shown(folder));
     TRY(event_emit(sinks, &(event){.kind = EVENT_NOTE, .note = note.chars}, e));
 done:
     text_clear(&note);

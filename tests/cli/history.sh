@@ -7,7 +7,7 @@ train --train.save_every 2 --train.keep 0 --train.out whole
 checkpoint=whole/checkpoints/step-0000000
 
 entries() { # FOLDER: its names on one line
-    ls -A "$1" | tr '\n' ' ' | sed 's/ $//'
+    ls -A "$1" | grep -v '^report.*\.json$' | tr '\n' ' ' | sed 's/ $//'
 }
 expect_entries() { # FOLDER NAMES
     [ "$(entries "$1")" = "$2" ] || fail "$1 holds '$(entries "$1")', expected '$2'"
