@@ -105,6 +105,11 @@ typedef struct device_ops {
     // then it measures for some microseconds. NULL: stamps are times of clock_ns.
     int64_t (*clock_offset)(device *d);
 
+    // What this thread issues between the two calls has a name, which tools that watch the device show. They nest.
+    // `name` is a literal. Both are NULL on a device that no tool watches.
+    void (*range_begin)(device *d, const char *name, int64_t number);
+    void (*range_end)(device *d);
+
     // Recordings, as CUDA's stream capture makes graphs. All four are NULL on a device without them.
     //
     // Work that is issued to s after capture_begin is recorded and does not run. A stream that waits

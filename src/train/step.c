@@ -20,9 +20,12 @@ _Static_assert(sizeof RUN / sizeof *RUN == INSTRS, "every kind of instruction ha
 
 static status run_instr(trainer *t, const schedule_instr *x, err *e)
 {
+    const device_ops *ops = trainer_ops(t);
+    if (ops->range_begin) ops->range_begin(t->o.device, instr_name(x->kind), x->index);
     trainer_span_arrive(t, x);
     const status result = RUN[x->kind](t, x, e);
     trainer_span_end(t, x);
+    if (ops->range_end) ops->range_end(t->o.device);
     return result;
 }
 

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "device/device.h"
 #include "device/kernel_needs.h"
+#include "nvtx3/nvToolsExt.h"
 #include "runtime.h"
 #include "unit/device/harness.h"
 
@@ -187,6 +188,27 @@ static void test_stamps_become_times_of_the_host(void **state)
     rig_close(&r);
 }
 
+// ---- Ranges
+
+static void test_ranges_have_names_and_nest(void **state)
+{
+    (void)state;
+    rig r = rig_open(0);
+    int64_t number = 0;
+    const uint64_t before = stand_in_nvtx_ranges();
+    r.d->ops->range_begin(r.d, "FORWARD", 3);
+    assert_string_equal(stand_in_nvtx_name(&number), "FORWARD");
+    assert_int_equal(number, 3);
+    r.d->ops->range_begin(r.d, "REDUCE_GRAD", 0);
+    assert_int_equal(stand_in_nvtx_depth(), 2);
+    r.d->ops->range_end(r.d);
+    assert_string_equal(stand_in_nvtx_name(&number), "FORWARD");
+    r.d->ops->range_end(r.d);
+    assert_int_equal(stand_in_nvtx_depth(), 0);
+    assert_int_equal(stand_in_nvtx_ranges() - before, 2);
+    rig_close(&r);
+}
+
 // ---- Recordings
 
 static void *allocate(void *arg)
@@ -310,6 +332,7 @@ int main(void)
         cmocka_unit_test(test_a_failure_is_kept_until_sync),
         cmocka_unit_test(test_one_thread_uses_two_devices),
         cmocka_unit_test(test_stamps_become_times_of_the_host),
+        cmocka_unit_test(test_ranges_have_names_and_nest),
         cmocka_unit_test(test_a_recording_runs_when_it_is_replayed),
         cmocka_unit_test(test_recorded_work_keeps_its_priority),
         cmocka_unit_test(test_what_a_recording_may_not_hold_is_refused),

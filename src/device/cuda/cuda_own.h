@@ -72,6 +72,9 @@ void cuda_wait(device_stream *s, device_event *v);
 void cuda_event_sync(device_event *v);
 status cuda_sync(device_stream *s, err *e);
 void cuda_stamp(device_stream *s, int64_t *slot);
+// cuda_range.c
+void cuda_range_begin(device *d, const char *name, int64_t number);
+void cuda_range_end(device *d);
 int64_t cuda_clock_offset(device *d);
 void cuda_copy(device_stream *s, void *dst, const void *src, size_t bytes);
 status cuda_capture_begin(device_stream *s, err *e);
