@@ -77,7 +77,7 @@ expect_steps out 3
 ok "$trireme" train job.yaml --resume "${checkpoint}6" --train.save_every 8
 expect_line 'kept in .*/out: checkpoints-2, log-2.jsonl, job-2.yaml$'
 expect_entries out/checkpoints 'latest step-00000008'
-expect_entries out '.writer checkpoints checkpoints-1 checkpoints-2 job-1.yaml job-2.yaml job.yaml log-1.jsonl log-2.jsonl log.jsonl tokenizer'
+expect_entries out '.writer checkpoints checkpoints-1 checkpoints-2 job-1.yaml job-2.yaml job.yaml log-1.jsonl log-2.jsonl log.jsonl spans tokenizer'
 expect_steps out 2
 
 # ---- Parameter groups stay as they are, but for their layout
@@ -114,12 +114,12 @@ keeps '--overwrite: takes no value' --overwrite=yes
 rm -rf elsewhere
 train --optimizer.lr 2e-2 --resume whole --train.steps 9 --train.save_every 9 --train.out elsewhere
 expect_line '"resumed_from":8' elsewhere/log.jsonl
-expect_entries elsewhere '.writer checkpoints job.yaml log.jsonl tokenizer'
+expect_entries elsewhere '.writer checkpoints job.yaml log.jsonl spans tokenizer'
 fresh
 touch out/notes
 cp out/log.jsonl out/log-1.jsonl
 train --optimizer.lr 2e-2 --overwrite --train.save_every 8
-expect_entries out '.writer checkpoints job.yaml log-1.jsonl log.jsonl notes tokenizer'
+expect_entries out '.writer checkpoints job.yaml log-1.jsonl log.jsonl notes spans tokenizer'
 expect_entries out/checkpoints 'latest step-00000008'
 expect_no_line resumed_from out/log.jsonl
 expect_steps out 8
