@@ -1,8 +1,10 @@
-// replay_delay.c -- a program for replay.py: trains a job in parts. Every rank sleeps BASE ms in each micro-batch, and
-// rank SLOW sleeps MORE ms longer, so that what a removed delay saves can be measured also on a busy machine.
+// replay_delay.c -- a program for replay.py: trains a job in parts. Every rank sleeps BASE ms in each micro-batch, and in
+// the steps of odd numbers rank SLOW sleeps MORE ms longer. So one run has steps with the delay and steps without it, on
+// which other load of the machine weighs alike.
 //   replay_delay JOB.yaml BASE SLOW MORE [--key value ...]
 #include <trireme.h>
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -20,7 +22,8 @@ static void sleep_ms(int ms)
 static trm_status micro_batch(trm_trainer *t, const delays *d, trm_step *s, trm_error *error)
 {
     trm_status result = trm_engine_forward(t, NULL, error);
-    sleep_ms(d->base + (trm_trainer_rank(t) == d->slow ? d->more : 0));
+    const bool slow = trm_trainer_rank(t) == d->slow && s->step % 2 == 0; // the steps that are done
+    sleep_ms(d->base + (slow ? d->more : 0));
     if (result == TRM_OK) result = trm_engine_backward(t, error);
     return result == TRM_OK ? trm_engine_step(t, s, error) : result;
 }

@@ -41,11 +41,11 @@ static status refuse(const char *word, err *e)
 static status ask_schedule(replay_report *r, const replay_job *j, const char *name, err *e)
 {
     status result = OK;
-    double seconds;
+    double ratio;
     char what[64];
-    TRY(replay_job_schedule(j, r->record, name, &seconds, e));
+    TRY(replay_job_schedule(j, r->record, name, &ratio, e));
     (void)snprintf(what, sizeof what, "the pipeline's schedule were %s", name);
-    replay_report_answer(r, what, seconds);
+    replay_report_answer(r, what, r->period * ratio);
 done:
     return result;
 }

@@ -23,10 +23,10 @@ typedef struct replay_job {
 status replay_job_open(const run_view *v, replay_job *out, err *e);
 void replay_job_close(replay_job *j);
 
-// The seconds from step to step of a recorded step whose passes run in the order of another pipeline schedule. A pass
-// takes as long as it took, or as one of the same block did. E_USAGE where the lists are not known, or the schedule
-// does not fit the job.
+// How long a step takes whose passes run in the order of another pipeline schedule, divided by how long it takes in the
+// run's own. In both a pass takes as long as the median of the same block's passes in the recorded step. E_USAGE where
+// the lists are not known, or the schedule does not fit the job.
 status replay_job_schedule(const replay_job *j, const replay_record *r, const char *name,
-                           double *seconds, err *e);
+                           double *ratio, err *e);
 
 #endif

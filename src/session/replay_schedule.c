@@ -12,6 +12,12 @@
 
 static const char WHAT[] = "a step of another schedule";
 
+// A recorded instruction that is like another one.
+typedef struct other_instr {
+    replay_position at;
+    double seconds;
+} other_instr;
+
 // A recorded step, and one that is made of its pieces.
 typedef struct other_step {
     const replay_job *job;
@@ -21,6 +27,7 @@ typedef struct other_step {
     replay_record to;
     int **first; // [ranks][instructions] the first recorded piece of an instruction; -1: none
     int *next;   // [pieces] the next piece of the same instruction; -1: none
+    other_instr *alike; // [recorded instructions of all stages] scratch
 } other_step;
 
 // ---- The pieces of recorded instructions
@@ -35,6 +42,9 @@ static status find_pieces(other_step *o, err *e)
     status result = OK;
     const replay_record *r = o->from;
     int *last = NULL, rank = -1;
+    size_t instrs = 0;
+    for (int i = 0; i < o->job->stages.count; i++) instrs += (size_t)recorded_list(o, i)->count;
+    TRY(alloc_array(&o->alike, instrs, sizeof *o->alike, WHAT, e));
     TRY(alloc_zeroed(&o->first, (size_t)r->x.ranks, sizeof *o->first, WHAT, e));
     TRY(alloc_array(&o->next, (size_t)r->x.pieces, sizeof *o->next, WHAT, e));
     for (int k = 0; k < r->x.ranks; k++) {
@@ -70,21 +80,55 @@ static int rank_in_stage(const replay_record *r, int rank, int stage)
     return mesh_rank(&r->mesh, coord);
 }
 
-// The recorded instruction of this kind that is most like *x: of the same block, micro-batch and stage.
-static bool find_alike(const other_step *o, const schedule_instr *x, schedule_instr_kind kind,
-                       int stage, replay_position *out)
+// How much a recorded instruction is like *x, whatever its micro-batch; -1: it is of another kind.
+static int likeness(const schedule_instr *x, schedule_instr_kind kind, int stage,
+                    const schedule_instr *y, int recorded_stage)
 {
+    if (y->kind != kind) return -1;
+    return 4 * (y->index == x->index) + 2 * (recorded_stage == stage) +
+           (y->last == x->last && y->what == x->what);
+}
+
+static double seconds_of(const other_step *o, int rank, replay_position at)
+{
+    double sum = 0;
+    const int recorded = rank_in_stage(o->from, rank, at.stage);
+    for (int i = o->first[recorded][at.number]; i >= 0; i = o->next[i])
+        sum += o->from->x.piece[i].lag + o->from->x.piece[i].seconds;
+    return sum;
+}
+
+static int compare_alike(const void *a, const void *b)
+{
+    const other_instr *x = a, *y = b;
+    if (x->seconds != y->seconds) return x->seconds < y->seconds ? -1 : 1;
+    return x->at.stage != y->at.stage ? x->at.stage - y->at.stage : x->at.number - y->at.number;
+}
+
+// The recorded instruction of this kind that is most like *x: of those of all micro-batches, the one of median duration.
+// A thread that a busy machine did not schedule for a while would count in another schedule, where it may be waited for.
+static bool find_alike(const other_step *o, const schedule_instr *x, schedule_instr_kind kind,
+                       int rank, replay_position *out)
+{
+    const int stage = replay_record_stage(o->from, rank);
     int best = -1;
+    size_t count = 0;
     for (int s = 0; s < o->job->stages.count; s++)
         for (int i = 0; i < recorded_list(o, s)->count; i++) {
             const schedule_instr *y = &recorded_list(o, s)->instr[i];
-            const int alike = 8 * (y->index == x->index) + 4 * (y->micro == x->micro) +
-                              2 * (s == stage) + (y->last == x->last && y->what == x->what);
-            if (y->kind != kind || alike <= best) continue;
+            const int alike = likeness(x, kind, stage, y, s);
+            if (alike < best || alike < 0) continue;
+            if (alike > best) count = 0;
             best = alike;
-            *out = (replay_position){s, i};
+            o->alike[count++] = (other_instr){.at = {s, i}};
         }
-    return best >= 0;
+    if (best < 0) return false;
+    for (size_t i = 0; i < count; i++) {
+        o->alike[i].seconds = seconds_of(o, rank, o->alike[i].at);
+    }
+    qsort(o->alike, count, sizeof *o->alike, compare_alike);
+    *out = o->alike[count / 2].at;
+    return true;
 }
 
 // ---- The other step
@@ -128,15 +172,14 @@ static status add_instr(other_step *o, int rank, int number, const schedule_inst
     status result = OK;
     const unsigned both = COMPUTES_DGRAD | COMPUTES_WGRAD;
     const unsigned computes = instr_row_of(x->kind)->computes;
-    const int stage = replay_record_stage(o->from, rank);
     replay_position a, b;
-    if (find_alike(o, x, x->kind, stage, &a)) {
+    if (find_alike(o, x, x->kind, rank, &a)) {
         TRY(add_alike(o, rank, number, x, a, 1, e));
-    } else if (computes == both && find_alike(o, x, instr_computing(COMPUTES_DGRAD), stage, &a) &&
-               find_alike(o, x, instr_computing(COMPUTES_WGRAD), stage, &b)) {
+    } else if (computes == both && find_alike(o, x, instr_computing(COMPUTES_DGRAD), rank, &a) &&
+               find_alike(o, x, instr_computing(COMPUTES_WGRAD), rank, &b)) {
         TRY(add_alike(o, rank, number, x, a, 1, e));
         TRY(add_alike(o, rank, number, x, b, 1, e));
-    } else if ((computes & both) && find_alike(o, x, instr_computing(both), stage, &a)) {
+    } else if ((computes & both) && find_alike(o, x, instr_computing(both), rank, &a)) {
         // They are products of the same sizes.
         TRY(add_alike(o, rank, number, x, a, 0.5, e));
     } else {
@@ -163,12 +206,12 @@ static status make_lists(other_step *o, pipeline_schedule which, err *e)
     status result = OK;
     trainer_options options = o->job->options;
     strategy_pipeline *p = &options.strategy.pipeline;
-    const int chunks = which != PIPE_INTERLEAVED ? 1
-                       : p->virtual_stages > 1   ? p->virtual_stages
-                                                 : 2;
-    if (chunks != p->virtual_stages) p->chunk_blocks = NULL;
+    const bool several = which == PIPE_INTERLEAVED, had = p->virtual_stages > 1;
+    if (several != had) {
+        p->virtual_stages = several ? 2 : 1;
+        p->chunk_blocks = NULL;
+    }
     p->schedule = which;
-    p->virtual_stages = chunks;
     TRY(session_stages_open(&options, &o->stages, e));
     TRY(alloc_zeroed(&o->order, (size_t)o->stages.count, sizeof *o->order, WHAT, e));
     for (int i = 0; i < o->stages.count; i++)
@@ -207,6 +250,7 @@ static void close_step(other_step *o)
     free(o->order);
     free(o->first);
     free(o->next);
+    free(o->alike);
     session_stages_close(&o->stages);
     replay_record_clear_made(&o->to);
 }
@@ -221,19 +265,32 @@ static status find_schedule(const char *name, pipeline_schedule *out, err *e)
                    name);
 }
 
-status replay_job_schedule(const replay_job *j, const replay_record *r, const char *name,
-                           double *seconds, err *e)
+// The seconds from step to step where the passes run in the order of this schedule.
+static status find_period(const replay_job *j, const replay_record *r, pipeline_schedule which,
+                          double *seconds, err *e)
 {
     status result = OK;
     other_step o = {.job = j, .from = r};
-    pipeline_schedule which;
-    TRY(find_schedule(name, &which, e));
-    if (!j->known.order) FAIL(E_USAGE, "the lists of the run are not known: %s", j->why);
-    if (j->stages.count == 1) FAIL(E_USAGE, "the run has one stage, so no pipeline");
     TRY(make_lists(&o, which, e));
     TRY(make_step(&o, e));
     TRY(replay_change_period(&o.to, &(replay_change){.kind = CHANGE_NOTHING}, seconds, e));
 done:
     close_step(&o);
+    return result;
+}
+
+status replay_job_schedule(const replay_job *j, const replay_record *r, const char *name,
+                           double *ratio, err *e)
+{
+    status result = OK;
+    pipeline_schedule which;
+    double own, other;
+    TRY(find_schedule(name, &which, e));
+    if (!j->known.order) FAIL(E_USAGE, "the lists of the run are not known: %s", j->why);
+    if (j->stages.count == 1) FAIL(E_USAGE, "the run has one stage, so no pipeline");
+    TRY(find_period(j, r, j->options.strategy.pipeline.schedule, &own, e));
+    TRY(find_period(j, r, which, &other, e));
+    *ratio = own > 0 ? other / own : 1;
+done:
     return result;
 }

@@ -7,7 +7,7 @@ make_job
 expect_replay() { # the report of `out` in stdout: lists are known, and the replay is off by less than 2 %
     expect_json_lines stdout
     expect_line '"lists":true' stdout
-    awk 'match($0, /"error_percent":[-0-9.e]+/) { off = substr($0, RSTART + 16, RLENGTH - 16); found = 1 }
+    awk 'match($0, /"error_percent":[-0-9.e]+/) { off = substr($0, RSTART + 16, RLENGTH - 16) + 0; found = 1 }
          END { exit !(found && off < 2 && off > -2) }' stdout || fail "the replay is off: $(head -c 200 stdout)"
 }
 
