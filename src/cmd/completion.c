@@ -34,7 +34,7 @@ static const char zsh_script[] =
     "fi\n";
 
 // Prints `before` and `word` if together they begin with the typed text.
-static void offer(const char *typed, const char *before, const char *word)
+static void complete_word(const char *typed, const char *before, const char *word)
 {
     text whole = {0};
     text_addf(&whole, "%s%s", before, word);
@@ -43,57 +43,61 @@ static void offer(const char *typed, const char *before, const char *word)
 }
 
 // Offers the words of "auto|never|DIR". Names in capitals stand for values of the user.
-static void offer_choices(const char *typed, const char *before, const char *choices)
+static void complete_choices(const char *typed, const char *before, const char *choices)
 {
     for (const char *choice = choices; *choice;) {
         const size_t bytes = strcspn(choice, "|");
         char word[64];
         snprintf(word, sizeof word, "%.*s", (int)bytes, choice);
-        if (strchr(choices, '|') && !isupper((unsigned char)word[0])) offer(typed, before, word);
+        if (strchr(choices, '|') && !isupper((unsigned char)word[0]))
+            complete_word(typed, before, word);
         choice += bytes + (choice[bytes] == '|');
     }
 }
 
-// The visit of all keys offers keys, or the values of one key.
+// The visit of all keys completes keys, or the values of one key.
 typedef struct completion_visit {
     const char *typed, *before, *key;
 } completion_visit;
 
-static void offer_key(const key_help *k, void *arg)
+static void complete_key(const key_help *k, void *arg)
 {
     const completion_visit *l = arg;
-    if (!k->of_entry || !*l->before) offer(l->typed, l->before, k->path);
+    if (!k->of_entry || !*l->before) complete_word(l->typed, l->before, k->path);
 }
 
-static void offer_value(const key_help *k, void *arg)
+static void complete_value(const key_help *k, void *arg)
 {
     const completion_visit *l = arg;
     if (strcmp(k->path, l->key) != 0) return;
-    if (k->special) offer(l->typed, l->before, k->special);
-    for (int i = 0; k->words && k->words[i]; i++) offer(l->typed, l->before, k->words[i]);
+    if (k->special) complete_word(l->typed, l->before, k->special);
+    for (int i = 0; k->words && k->words[i]; i++) complete_word(l->typed, l->before, k->words[i]);
 }
 
 // Offers the values of "--name", each with `before` in front.
-static void offer_values(const command *c, const char *name, const char *typed, const char *before)
+static void complete_values(const command *c, const char *name, const char *typed,
+                            const char *before)
 {
     const flag *f = flag_find(c->flags, c->flag_count, name);
-    if (f && f->value) offer_choices(typed, before, f->value);
+    if (f && f->value) complete_choices(typed, before, f->value);
     if (!f && c->takes_job)
-        job_help_each(offer_value,
+        job_help_each(complete_value,
                       &(completion_visit){.typed = typed, .before = before, .key = name + 2});
 }
 
-static void offer_subcommands(const command *c, const char *typed)
+static void complete_subcommands(const command *c, const char *typed)
 {
     for (size_t i = 0; c->subcommands && c->subcommands[i]; i++)
-        if (!c->subcommands[i]->planned) offer(typed, "", c->subcommands[i]->name);
+        if (!c->subcommands[i]->planned) complete_word(typed, "", c->subcommands[i]->name);
 }
 
-static void offer_flags(const command *c, const char *typed)
+static void complete_flags(const command *c, const char *typed)
 {
-    for (size_t i = 0; i < c->flag_count; i++) offer(typed, "", flag_long_name(&c->flags[i]));
-    offer(typed, "", "--help");
-    if (c->takes_job) job_help_each(offer_key, &(completion_visit){.typed = typed, .before = "--"});
+    for (size_t i = 0; i < c->flag_count; i++)
+        complete_word(typed, "", flag_long_name(&c->flags[i]));
+    complete_word(typed, "", "--help");
+    if (c->takes_job)
+        job_help_each(complete_key, &(completion_visit){.typed = typed, .before = "--"});
 }
 
 // Returns whether the word after `before` is its value.
@@ -117,19 +121,19 @@ static void complete_argument(const command *c, int count, char **words)
         text name = {0}, prefix = {0};
         text_add_bytes(&name, typed, (size_t)(equals - typed));
         text_addf(&prefix, "%s=", name.chars);
-        offer_values(c, name.chars, typed, prefix.chars);
+        complete_values(c, name.chars, typed, prefix.chars);
         text_clear(&name);
         text_clear(&prefix);
         return;
     }
     if (strcmp(before, "--help") == 0)
-        job_help_each(offer_key, &(completion_visit){.typed = typed, .before = ""});
+        job_help_each(complete_key, &(completion_visit){.typed = typed, .before = ""});
     else if (takes_value(c, before))
-        offer_values(c, before, typed, "");
+        complete_values(c, before, typed, "");
     else if (typed[0] == '-')
-        offer_flags(c, typed);
+        complete_flags(c, typed);
     else if (c->usage && !strchr(c->usage, ' '))
-        offer_choices(typed, "", c->usage);
+        complete_choices(typed, "", c->usage);
 }
 
 static void complete(int count, char **words)
@@ -141,12 +145,12 @@ static void complete(int count, char **words)
     while (used < count - 1 && c->subcommands && command_find_sub(c, words[used]))
         c = command_find_sub(c, words[used++]);
     if (c->subcommands && used == count - 1) {
-        offer_subcommands(c, words[used]);
-        offer(words[used], "", "--help");
-        if (c == &command_trireme) offer(words[used], "", "--version");
+        complete_subcommands(c, words[used]);
+        complete_word(words[used], "", "--help");
+        if (c == &command_trireme) complete_word(words[used], "", "--version");
     }
     if (help && c == &command_trireme)
-        job_help_each(offer_key, &(completion_visit){.typed = words[count - 1], .before = ""});
+        job_help_each(complete_key, &(completion_visit){.typed = words[count - 1], .before = ""});
     if (!c->subcommands && !help) complete_argument(c, count - used, words + used);
 }
 
@@ -173,5 +177,5 @@ const command command_completion = {
     .usage = "bash|zsh",
     .help = "Prints a script that lets a shell complete commands, flags, keys and their values.",
     .about = "In bash: source <(trireme completion bash). The script asks the installed "
-             "program for the words, so it always offers those of that version.",
+             "program for the words, so it always completes those of that version.",
 };

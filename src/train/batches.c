@@ -273,6 +273,28 @@ done:
     return result;
 }
 
+status batches_name_samples(const trainer *t, int micro, text *out, err *e)
+{
+    enum { SHOWN = 8 };
+    status result = OK;
+    const mesh *m = &t->plan->o.mesh;
+    const int64_t count = t->o.micro_batch;
+    sampler *own = NULL; // the loader's thread uses the other one
+    if (!t->o.train || t->o.train->read_own) return OK;
+    TRY(sampler_open(t->o.order, t->o.train->samples, t->o.seed, mesh_data_rank(m, t->plan->o.rank),
+                     mesh_data_ranks(m), &own, e));
+    text_add(out, count > 1 ? " (samples " : " (sample ");
+    for (int64_t i = 0; i < count && i < SHOWN; i++)
+        text_addf(out, "%s%llu", i ? ", " : "",
+                  (unsigned long long)sampler_step_sample(own, results_steps_done(t),
+                                                          (uint64_t)t->o.global_batch,
+                                                          (uint64_t)(micro * count + i)));
+    text_addf(out, "%s)", count > SHOWN ? ", …" : "");
+done:
+    sampler_close(own);
+    return result;
+}
+
 trainer_batch batches_get(const trainer *t, int micro)
 {
     const trainer_batches *x = t->batches;

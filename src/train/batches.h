@@ -3,6 +3,7 @@
 #ifndef TRIREME_TRAIN_BATCHES_H
 #define TRIREME_TRAIN_BATCHES_H
 
+#include "base/text.h"
 #include "parallel/schedule.h"
 #include "train/trainer.h"
 
@@ -39,6 +40,9 @@ status run_load_batch(trainer *t, const schedule_instr *x, err *e);
 // rank that reads no batches.
 void batches_upload(trainer *t, device_stream_kind on, int micro, const void *inputs,
                     const void *labels, int64_t samples);
+// Appends " (samples 12, 40)": the numbers, in the data set, of this rank's samples of a micro-batch of the step that
+// runs. Appends nothing where the data set determines their order itself.
+status batches_name_samples(const trainer *t, int micro, text *out, err *e);
 // A micro-batch of the step; NULLs on a rank that reads no batches.
 trainer_batch batches_get(const trainer *t, int micro);
 

@@ -23,4 +23,13 @@ status run_send_act(trainer *t, const schedule_instr *x, err *e);
 status run_recv_grad(trainer *t, const schedule_instr *x, err *e);
 status run_send_grad(trainer *t, const schedule_instr *x, err *e);
 
+// The values that instruction x has just written for another block: the output of a forward, the input gradient of a
+// backward, or what came from another stage. ptr NULL: it wrote none.
+typedef struct blocks_values {
+    const void *ptr;
+    dtype type;
+    int64_t count;
+} blocks_values;
+blocks_values blocks_written(const trainer *t, const schedule_instr *x);
+
 #endif

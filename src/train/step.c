@@ -50,6 +50,7 @@ status trainer_run_to(trainer *t, int end, err *e)
         trainer_show_activity(t, x);
         if (captures_begins_at(t, s, *i)) TRY(captures_begin(t, &issues, e));
         if (issues) TRY(run_instr(t, x, e));
+        if (t->pass.inspects) TRY(trainer_inspect_values(t, x, e));
         results_add_seconds(t, x->kind, clock_seconds() - start);
     }
 done:

@@ -4,6 +4,7 @@
 //
 // messages.c sends and receives. Before a slot is written again, its last message must have been read.
 #include "base/size.h"
+#include "parallel/instructions.h"
 #include "train/blocks.h"
 #include "train/messages.h"
 #include "train/trainer_private.h"
@@ -462,4 +463,29 @@ status run_send_grad(trainer *t, const schedule_instr *x, err *e)
 {
     blocks_act_grad *g = &t->blocks->act_grad[x->grad_in];
     return messages_send(t, &t->blocks->messages, x, GROUP_PASSES + AXIS_PP, g->ptr, &g->sent, e);
+}
+
+// ---- What an instruction has written
+
+static blocks_values values_of(const graph_value *v, const void *ptr)
+{
+    if (!v || !ptr) return (blocks_values){NULL, F32, 0};
+    return (blocks_values){ptr, v->type, graph_value_rows(v) * graph_value_cols(v)};
+}
+
+blocks_values blocks_written(const trainer *t, const schedule_instr *x)
+{
+    const instr_row *row = instr_row_of(x->kind);
+    const unsigned computes = row->computes;
+    const bool received = row->peers.waits_for == WAITS_FOR_SENDER;
+    if (row->subject != ABOUT_BLOCK) return values_of(NULL, NULL);
+    const graph *g = t->model->block[x->index].g;
+    const blocks_offsets *offsets = &t->blocks->offsets[x->index];
+    if (computes & COMPUTES_FORWARD) return values_of(g->output, act_ptr(t, x, offsets->output));
+    if (received && row->peers.channel == CHANNEL_ACTIVATIONS)
+        return values_of(g->input, act_ptr(t, x, offsets->input));
+    if (received) return values_of(g->output, t->blocks->output_grad);
+    if (!(computes & COMPUTES_DGRAD) || g->input_grad.unused) return values_of(NULL, NULL);
+    const bool split = !(computes & COMPUTES_WGRAD);
+    return values_of(g->input, split ? t->blocks->output_grad : act_grad_ptr(t, x->grad_out));
 }

@@ -34,6 +34,8 @@ typedef struct trainer_pass {
     // of the plan that has one; -1: none.
     bool inspects;
     int bad_row;
+    const schedule_instr *bad_pass;   // the first one whose values are not finite; NULL: none
+    bool received_bad;                // they came from another stage
     const graph_run_outputs *outputs; // receives predictions instead of the loss; NULL: the loss
 } trainer_pass;
 
@@ -180,6 +182,8 @@ bool trainer_has_state(const trainer *t, trainer_state_kind part, int p);
 
 // nonfinite.c
 status trainer_inspect(trainer *t, int bucket, const float *gradients, err *e);
+// Looks at the values that instruction x has written, in a step that is repeated.
+status trainer_inspect_values(trainer *t, const schedule_instr *x, err *e);
 // Returns E_NUMERIC with the name of the tensor. Collective over all ranks.
 status trainer_name_nonfinite(trainer *t, err *e);
 

@@ -58,3 +58,9 @@ void workspace_launch_squares(trainer *t, device_stream *on, const kernel_sum_sq
                            .workspace_bytes = t->workspace->bytes};
     device_launch(on, &c);
 }
+
+int64_t workspace_most_squares(const trainer *t, int64_t count)
+{
+    while (count > 1 && need(t, count, NULL, 0) > t->workspace->bytes) count /= 2;
+    return count;
+}

@@ -16,4 +16,7 @@ void workspace_close(trainer *t);
 // Launches K_SUM_SQUARES with the workspace.
 void workspace_launch_squares(trainer *t, device_stream *on, const kernel_sum_squares_args *a);
 
+// The most elements, up to `count`, whose squares one launch can sum.
+int64_t workspace_most_squares(const trainer *t, int64_t count);
+
 #endif

@@ -27,7 +27,7 @@ for as in processes threads; do
     run "$trireme" train folder.yaml --quiet --launch.as $as
     expect_exit 1
     expect_lines 1 stderr
-    expect_line '^trireme: rank [01]: step 1: the loss is -?nan; first gradient that is not finite: transformer\.'
+    expect_line '^trireme: rank [01]: step 1: the loss is -?nan; first gradient that is not finite: transformer\.[a-z0-9_.]*; first in FORWARD micro 0 block [0-9]+ [^(]*\(samples? [0-9, …]+\)$'
     expect_steps out 0
 done
 
@@ -40,7 +40,13 @@ sed -i 's/^data:.*/data: {train: points.safetensors, order: sequential}/' job.ya
 rm -rf out
 run "$trireme" train job.yaml --quiet
 expect_exit 1
-expect_line '^trireme: rank 1: step 1: .*layers\.0\.'
+expect_line '^trireme: rank 1: step 1: .*layers\.0\..*; first in FORWARD micro 1 block 0 .*\(sample 3\)$'
+
+# ---- … and in a pipeline the stage that computed the first such value, not the one that received it
+rm -rf out
+run "$trireme" train job.yaml --quiet --parallel.pp 2 --model.layers 3
+expect_exit 1
+expect_line '^trireme: rank 0: step 1: .*; first in FORWARD micro 3 block 0 .*\(sample 3\)$'
 
 # ---- Skipped steps are logged, and the run ends with the weights of the finite steps
 rm -rf out

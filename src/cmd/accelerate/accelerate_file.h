@@ -12,7 +12,7 @@
 // Returns the path that Accelerate uses without --config_file: accelerate/default_config.yaml in $HF_HOME, in
 // $XDG_CACHE_HOME/huggingface or in ~/.cache/huggingface. The caller frees *out.
 status accelerate_default_path(char **out, err *e);
-// The file at that path, or its twin default_config.json where that alone exists. *out is NULL where there is none; the
+// The file at that path, or beside it default_config.json where that alone exists. *out is NULL where there is none; the
 // caller frees it.
 status accelerate_find_config(char **out, err *e);
 // Replaces a leading "~" by $HOME. The caller frees *out.

@@ -262,15 +262,15 @@ static bool is_usable(const struct cuda_blas *b, const cublasLtMatmulHeuristicRe
 static status choose_algorithm(const struct cuda_blas *b, blas_product *q, err *e)
 {
     status result = OK;
-    cublasLtMatmulPreference_t wish = NULL;
+    cublasLtMatmulPreference_t preference = NULL;
     cublasLtMatmulHeuristicResult_t proposed[PROPOSALS];
     const blas_key *k = &q->key;
     int count = 0, i = 0;
-    TRY(LT(b, cublasLtMatmulPreferenceCreate, &wish));
-    TRY(set_preference(b, wish, k, e));
+    TRY(LT(b, cublasLtMatmulPreferenceCreate, &preference));
+    TRY(set_preference(b, preference, k, e));
     memset(proposed, 0, sizeof proposed);
     const cublasStatus_t s = b->f.cublasLtMatmulAlgoGetHeuristic(
-        b->handle, q->op, q->a, q->b, q->c, q->c, wish, PROPOSALS, proposed, &count);
+        b->handle, q->op, q->a, q->b, q->c, q->c, preference, PROPOSALS, proposed, &count);
     while (s == CUBLAS_STATUS_SUCCESS && i < count && !is_usable(b, &proposed[i], k)) i++;
     const bool found = s == CUBLAS_STATUS_SUCCESS && i < count;
     q->is_refused = !found && has_activation(k);
@@ -284,7 +284,7 @@ static status choose_algorithm(const struct cuda_blas *b, blas_product *q, err *
              b->f.cublasLtGetStatusString(s), count);
     if (found) q->algo = proposed[i].algo;
 done:
-    if (wish) b->f.cublasLtMatmulPreferenceDestroy(wish);
+    if (preference) b->f.cublasLtMatmulPreferenceDestroy(preference);
     return result;
 }
 
