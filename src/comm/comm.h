@@ -57,7 +57,7 @@ typedef struct comm_ops {
     // Issues a call that comm_issue has checked. `on` NULL: carries it out before it returns, beside the calls of
     // streams. It gets CALL_BARRIER and CALL_SHARE; the collectives that no row composes, over segments where
     // shards are not packed (packed.h); messages where `group` is NULL; and CALL_COMPARE where ranks are on several
-    // machines.
+    // machines. Where call->visit is set, it adds to it.
     status (*issue)(comm *c, const comm_call *call, device_stream *on, err *e);
     // Issues messages that start together. Their communicators were split from the same one. NULL: sends do not
     // wait, so messages need no groups.

@@ -30,7 +30,7 @@ typedef struct comm_post {
     void *buffer; // that others may read (and write, in an all-reduce); NULL: not visible to all
     int64_t arrived_ns; // when the member came to the call (clock_ns); 0: not known
     int32_t arrived_by; // comm_arrival.by
-    uint8_t data[POST_DATA_BYTES];
+    _Alignas(8) uint8_t data[POST_DATA_BYTES]; // of elements of any type
 } comm_post;
 _Static_assert(sizeof(comm_post) == 64, "a post is one cache line");
 

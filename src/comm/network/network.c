@@ -177,6 +177,7 @@ static void rank_leave(network_rank *own)
     pthread_mutex_destroy(&own->lock);
     pthread_cond_destroy(&own->changed);
     free(own->lost);
+    free(own->transit);
     free(own);
 }
 
@@ -242,6 +243,7 @@ static status rank_open(const network_transport *transport, const comm_options *
     pthread_cond_init(&own->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     TRY(alloc_zeroed(&own->lost, (size_t)o->size, sizeof *own->lost, "a communicator", e));
+    TRY(alloc_zeroed(&own->transit, (size_t)o->size, sizeof *own->transit, "a communicator", e));
     TRY(transport->open(own, o, e));
     *out = own;
 done:
@@ -262,7 +264,6 @@ status network_open(const network_transport *transport, const comm_options *o, c
     const comm_rendezvous rendezvous = {
         .store = o->store, .failure = o->world->failure, .rank = o->rank, .size = o->size};
     TRY(rank_open(transport, o, algorithm, &own, e));
-    TRY(comm_store_clock(o->store, &own->clock, e));
     TRY(member_open(own, &rendezvous, NULL, out, e));
     // A rank answers the connections of the others only while it waits here. The second turn is for answers that
     // are still queued: UCX aborts when it ends a worker with one.

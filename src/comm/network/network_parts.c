@@ -34,6 +34,7 @@ static status send_part(const network_call *x, int peer, const void *data, size_
         sequence->sent[peer] = true;
         header->signature = x->signature;
         header->last = sequence->last;
+        if (header->last.arrived_ns) header->last.sent_ns = clock_ns();
         if (few) memcpy(header->data, data, few);
         TRY(post(x, peer, false, header, offsetof(network_header, data) + few, e));
         if (few == bytes) return OK;
@@ -116,8 +117,9 @@ static status run_body(const network_call *x, status (*body)(const network_call 
     network_sequence *sequence = sequence_of(x);
     comm_arrival alone = {.by = x->comm->base.rank, .last = -1};
     comm_arrival *arrival = x->arrival ? x->arrival : x->call.visit ? &alone : NULL;
-    const int64_t arrived_ns = arrival ? clock_ns() + x->comm->own->clock.offset_ns : NETWORK_NEVER;
-    sequence->last = (network_last){.arrived_ns = arrived_ns, .by = arrival ? arrival->by : -1};
+    const int64_t arrived_ns = arrival ? clock_ns() : 0;
+    sequence->by = arrival ? arrival->by : -1;
+    sequence->last = (network_last){.arrived_ns = arrived_ns, .by = sequence->by};
     const status result = body(x, e);
     if (!arrival || sequence->last.arrived_ns <= arrived_ns) return result;
     arrival->waited_ns = sequence->last.arrived_ns - arrived_ns;

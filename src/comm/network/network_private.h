@@ -21,14 +21,20 @@ typedef struct network_signature {
     uint64_t algorithm;  // of an all_reduce
 } network_signature;
 
-// The latest rank that has come to the call, as far as the sender knows.
+// The latest rank that has come to the call, as far as the sender knows, by the sender's clock.
 typedef struct network_last {
-    int64_t arrived_ns; // by the clock of rank 0's host; NETWORK_NEVER: not known
-    int32_t by;         // comm_arrival.by
+    int64_t sent_ns; // 0: nobody asks
+    int64_t arrived_ns;
+    int32_t by; // comm_arrival.by
     int32_t zero;
 } network_last;
 
-#define NETWORK_NEVER INT64_MIN
+// What the clocks of this rank and another one show of headers that come: the time at which one is seen here, less that
+// at which it was sent there. The least one stands for the difference of the clocks, to within the time of the shortest
+// way. It may grow, because clocks drift.
+typedef struct network_transit {
+    int64_t least_ns, seen_ns; // seen_ns 0: none has come
+} network_transit;
 
 typedef struct network_header {
     network_signature signature;
@@ -113,11 +119,11 @@ struct network_rank {
     int algorithm;                          // of every all_reduce; -1: by size
     pthread_mutex_t lock;                   // of the transport and all below
     pthread_cond_t changed;
-    bool sleeps;       // a thread waits for events
-    bool open_ports;   // the transport's (comm_capabilities)
-    store_clock clock; // of this host
-    bool has_reported; // the others know of the failure
-    const char **lost; // [size]: why the rank cannot be reached; NULL: it can
+    bool sleeps;              // a thread waits for events
+    bool open_ports;          // the transport's (comm_capabilities)
+    network_transit *transit; // [size] from each rank
+    bool has_reported;        // the others know of the failure
+    const char **lost;        // [size]: why the rank cannot be reached; NULL: it can
 };
 
 // The calls of one side, one after the other in the order of issue.
@@ -127,6 +133,7 @@ typedef struct network_sequence {
         *received; // [size] has the running call sent its signature to the rank, and received it?
     network_header *to, *from; // [size]
     network_last last;         // of the running call
+    int32_t by;                // comm_arrival.by of this rank in it
     // Parts that were begun since the last network_parts_turn (`turn`), and before it (1 - turn).
     network_request *request[2]; // [4 * size]
     int requests[2], turn;

@@ -18,7 +18,8 @@ enum {
     SLICE_MS = 20,
     COUNTED_NS = 100000000,
     TEXT = CALL_TEXT_BYTES + 32,
-    FAR_TRIES = 5
+    FAR_TRIES = 5,
+    DRIFT_SHARE = 10000, // two clocks drift apart by less than this share of the time
 };
 
 static const char *name_of(comm_call_kind k)
@@ -144,9 +145,20 @@ status network_post(const network_call *x, int peer, bool receives, void *data, 
     return OK;
 }
 
-static void note_last(network_sequence *s, const network_last *theirs)
+// A header that was there when this rank came is seen late: then the rank that sent it seems to have come with this one,
+// and not after it. So nobody is charged with a wait that was none.
+static void note_last(const network_call *x, int peer, const network_last *theirs)
 {
-    if (theirs->arrived_ns > s->last.arrived_ns) s->last = *theirs;
+    network_sequence *s = &x->comm->sequence[x->side];
+    network_transit *t = &x->comm->own->transit[x->comm->ranks[peer]];
+    if (!s->last.arrived_ns || !theirs->sent_ns) return;
+    const int64_t now = clock_ns(), transit = now - theirs->sent_ns,
+                  drifted = t->least_ns + (now - t->seen_ns) / DRIFT_SHARE;
+    t->least_ns = t->seen_ns && drifted < transit ? drifted : transit;
+    t->seen_ns = now;
+    const int64_t arrived_ns = theirs->arrived_ns + t->least_ns;
+    if (arrived_ns > s->last.arrived_ns && theirs->by != s->by) // this rank's own comes back, too
+        s->last = (network_last){.arrived_ns = arrived_ns, .by = theirs->by};
 }
 
 // Looks at a request once. A part that came is compared, and given away.
@@ -164,7 +176,7 @@ static status settle(network_rank *own, const network_call *x, network_request *
     if (!r->header) return OK;
     if (memcmp(&r->header->signature, &x->signature, sizeof x->signature) != 0)
         return differ_error(own, x, r, e);
-    if (x->side != NETWORK_BETWEEN) note_last(&x->comm->sequence[x->side], &r->header->last);
+    if (x->side != NETWORK_BETWEEN) note_last(x, r->peer, &r->header->last);
     if (r->out && r->bytes) memcpy(r->out, r->header->data, r->bytes);
     r->header = NULL;
     return OK;
