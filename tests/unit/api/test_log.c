@@ -1,6 +1,8 @@
 // test_log.c -- log.jsonl of a program's run has the events and fields of `trireme train`.
 #include "unit/api/fixture.h"
 
+#include "base/spans.h"
+
 #include <stdio.h>
 
 // The calls of a rank. `only`: no steps.
@@ -61,6 +63,18 @@ static void expect(char **lines, const char *event, const char *const *words)
 
 #define EXPECT(lines, event, ...) expect(&lines, event, (const char *[]){__VA_ARGS__, NULL})
 
+// Rank 1 has recorded both steps, also the first one, in which rank 0 claimed the folder.
+static void expect_record(const char *out)
+{
+    char path[64];
+    spans *s = NULL;
+    snprintf(path, sizeof path, "%s/spans/rank-00001.spans", out);
+    assert_int_equal(spans_open(path, &s, NULL), OK);
+    assert_int_equal(atomic_load(&s->head->steps), 2);
+    assert_int_equal(atomic_load(&s->head->ended), 1);
+    spans_close(s);
+}
+
 static void events_are_those_of_the_program(void **state)
 {
     (void)state;
@@ -79,6 +93,7 @@ static void events_are_those_of_the_program(void **state)
         EXPECT(lines, "save", "\"step\":2,", "checkpoints/step-00000002", "\"bytes\":");
         EXPECT(lines, "end", "\"step\":2,", "\"reason\":\"done\"");
         assert_string_equal(lines, "");
+        expect_record(as[i]);
         free(log);
     }
 }
