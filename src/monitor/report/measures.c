@@ -113,7 +113,8 @@ static status add_steps(run_measures *m, double *middle, err *e)
             if (s->waited_for >= 0 && s->waited_for < m->ranks)
                 m->rank[s->waited_for].charged_ns += s->waited_for_ns;
         }
-        middle[read++] = statistics_median(value, count);
+        middle[read] = statistics_median(value, count);
+        m->steps_ns += middle[read++];
     }
     m->steps = read;
     m->step_ns = statistics_median(middle, (size_t)read);

@@ -51,6 +51,7 @@ typedef struct straggler_subject {
     double share;        // in the last step
     uint64_t named_last; // the last step in which it was named
     bool told_named, told_chronic, is_news;
+    bool has_links; // the run has several hosts
 } straggler_subject;
 
 struct straggler_watch {
@@ -65,19 +66,20 @@ struct straggler_watch {
 
 // ---- The cause
 
-// Adds up the late steps of the last CAUSE_STEPS: element 0 is the wait. Returns how many there are.
+// Adds up the excesses and the waits of the late steps of the last CAUSE_STEPS. Returns how many there are.
 static size_t add_up(const straggler_subject *x, uint64_t step, double sum[STRAGGLER_CAUSES],
-                     double shares[RECENT])
+                     double *wait, double shares[RECENT])
 {
     const size_t kept = x->recents < RECENT ? (size_t)x->recents : RECENT;
     size_t count = 0;
     memset(sum, 0, STRAGGLER_CAUSES * sizeof *sum);
+    *wait = 0;
     for (size_t i = 0; i < kept; i++) {
         const straggler_charge *c = &x->recent[i];
         if (x->recent_step[i] + CAUSE_STEPS <= step) continue;
         shares[count++] = c->share;
-        sum[0] += (double)c->wait_ns;
-        for (int cause = STRAGGLER_COMPUTE; cause < STRAGGLER_CAUSES; cause++)
+        *wait += (double)c->wait_ns;
+        for (int cause = 0; cause < STRAGGLER_CAUSES; cause++)
             sum[cause] += (double)c->excess_ns[cause];
     }
     return count;
@@ -87,21 +89,21 @@ static size_t add_up(const straggler_subject *x, uint64_t step, double sum[STRAG
 // stays as it is.
 static bool set_cause(straggler_subject *x, uint64_t step)
 {
-    double sum[STRAGGLER_CAUSES], shares[RECENT];
+    double sum[STRAGGLER_CAUSES], wait, shares[RECENT];
     straggler_cause most = STRAGGLER_COMPUTE;
-    const size_t count = add_up(x, step, sum, shares);
-    if (sum[0] <= 0) return false;
-    for (int c = STRAGGLER_COMPUTE; c < STRAGGLER_CAUSES; c++)
-        sum[c] = fmin(fmax(sum[c] / sum[0], 0), 1);
+    const size_t count = add_up(x, step, sum, &wait, shares);
+    if (wait <= 0) return false;
+    for (int c = 0; c < STRAGGLER_CAUSES; c++) sum[c] = fmin(fmax(sum[c] / wait, 0), 1);
     if (sum[STRAGGLER_INPUT] > sum[most]) most = STRAGGLER_INPUT;
     double explained = sum[most];
     // A rank that computes slowly also communicates slowly: both take its cores.
     if (most == STRAGGLER_COMPUTE) explained = fmin(explained + sum[STRAGGLER_LINK], 1);
-    const double own = sum[STRAGGLER_COMPUTE] + sum[STRAGGLER_INPUT];
+    const double own = sum[STRAGGLER_COMPUTE] + sum[STRAGGLER_INPUT] + sum[STRAGGLER_UNCLEAR];
     if (own <= UNEXPLAINED) {
-        // It came in time as far as its own work goes, so what it sent came late.
+        // Neither its passes nor its loader. Between hosts it came in time as far as its own work goes, so what it sent
+        // came late.
         most = STRAGGLER_LINK;
-        explained = 1 - own;
+        explained = x->has_links ? 1 - own : sum[STRAGGLER_LINK];
     }
     if (explained < LEAST_EXPLAINED) return false;
     x->s.cause = most;
@@ -253,6 +255,7 @@ status straggler_watch_open(const straggler_location *locations, int ranks, stra
     TRY(alloc_zeroed(&w->charge, (size_t)w->subjects, sizeof *w->charge, what, e));
     for (int i = 0; i < w->subjects; i++) {
         w->subject[i].s.rank = i < ranks ? i : -1;
+        w->subject[i].has_links = w->subjects > ranks + 1;
         w->subject[i].s.host = i < ranks ? locations[i].host : i - ranks;
         set_needed(&w->subject[i], i < ranks
                                        ? straggler_charger_members(w->charger, locations[i].stage)

@@ -20,7 +20,7 @@ typedef enum straggler_cause {
     STRAGGLER_UNCLEAR,
     STRAGGLER_COMPUTE, // its passes and updates take longer than those of the others, and perhaps its communication
     STRAGGLER_INPUT, // its loader has batches later
-    STRAGGLER_LINK,  // neither, but its communication takes longer, or its messages come late
+    STRAGGLER_LINK,  // neither, but its communication does, or between hosts its messages come late
     STRAGGLER_CAUSES
 } straggler_cause;
 const char *straggler_cause_word(straggler_cause c); // "compute"
