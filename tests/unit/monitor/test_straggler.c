@@ -66,7 +66,7 @@ static void every_cause_is_named_with_its_rank(void **state)
     static const double sizes[] = {0.05, 0.1, 0.3};
     static const struct {
         int ranks, hosts, stages, rank;
-    } runs[] = {{2, 1, 1, 1}, {4, 1, 1, 0}, {8, 2, 1, 5}, {8, 2, 2, 6}};
+    } runs[] = {{2, 2, 1, 1}, {4, 4, 1, 0}, {8, 2, 1, 5}, {8, 2, 2, 6}};
     for (size_t run = 0; run < 4; run++)
         for (size_t c = 0; c < 3; c++)
             for (size_t size = 0; size < 3; size++) {
