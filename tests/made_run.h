@@ -382,7 +382,8 @@ static inline status made_open_rank(made *m, const char *folder, int rank, err *
     const uint32_t kept = (uint32_t)(m->o.steps < SPANS_STEPS ? m->o.steps + 1 : SPANS_STEPS);
     made_set_rows(m, rank);
     head.local_rank = rank - host * ((m->o.ranks + m->o.hosts - 1) / m->o.hosts);
-    (void)snprintf(head.host, sizeof head.host, "%c", 'a' + host % 26);
+    (void)snprintf(head.host, sizeof head.host, host < 26 ? "%c" : "%c%d", 'a' + host % 26,
+                   host / 26);
     (void)snprintf(head.boot, sizeof head.boot, "made-%d", host);
     (void)snprintf(head.place, sizeof head.place, "pp %d dp_shard %d", head.stage, rank % apart);
     for (int i = 0; i < SPANS_MEMORIES; i++) head.plan_bytes[i] = (uint64_t)(1 + i) << 20;

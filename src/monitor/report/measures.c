@@ -47,7 +47,10 @@ status run_measures_locate(const run_view *v, straggler_location **location, con
     for (int r = 0; r < v->ranks; r++) {
         if (!v->rank[r]) continue;
         const spans_head *h = v->rank[r]->head;
-        l[r] = (straggler_location){stage_of(v, h), number_of(names, hosts, h->host), true};
+        l[r] = (straggler_location){.stage = stage_of(v, h),
+                                    .host = number_of(names, hosts, h->host),
+                                    .is_recorded = true,
+                                    .has_device = strncmp(h->device, "NVIDIA", 6) == 0};
     }
     if (!*hosts) *hosts = 1;
     *location = l;
@@ -113,7 +116,8 @@ static status add_steps(run_measures *m, double *middle, err *e)
             if (s->waited_for >= 0 && s->waited_for < m->ranks)
                 m->rank[s->waited_for].charged_ns += s->waited_for_ns;
         }
-        middle[read++] = statistics_median(value, count);
+        middle[read] = statistics_median(value, count);
+        m->steps_ns += middle[read++];
     }
     m->steps = read;
     m->step_ns = statistics_median(middle, (size_t)read);

@@ -26,7 +26,8 @@ typedef struct run_measures {
         steps;           // steps that were measured; the run's first one is not; steps 0: none
     rank_measures *rank; // [ranks]
     straggler_watch *watch;
-    double step_ns; // median over steps and ranks
+    double step_ns;  // median over steps and ranks
+    double steps_ns; // of all steps, medians over ranks
     double phase[SPANS_PHASES];
     double waited;       // part of the exposed communication
     double compute;      // forward, backward, optimizer

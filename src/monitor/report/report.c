@@ -140,7 +140,7 @@ static json_t *json_of_stragglers(const run_measures *m)
         const straggler *s = straggler_watch_get(m->watch, i);
         if (!s->slow_steps) continue;
         json_t *x = json_object();
-        const double steps_ns = m->step_ns * (double)m->steps;
+        const double steps_ns = m->steps_ns;
         json_object_set_new(x, "rank", s->rank < 0 ? json_null() : json_integer(s->rank));
         json_object_set_new(x, "host", json_of_text(m->host[s->host]));
         json_object_set_new(x, "cause", json_string(straggler_cause_word(s->cause)));

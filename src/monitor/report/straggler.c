@@ -15,6 +15,7 @@ enum {
     NAMED = 3,
     RECENT = 32, // late steps from which the cause follows, of the last CAUSE_STEPS
     CAUSE_STEPS = 32,
+    OTHERS = 100, // steps in which all others are late less often
     CHANGES = 50, // steps whose changes give the deviation
     QUIET = 100,  // steps after which a chronic rank is told again
     SPANS_OF_STEPS = 5,
@@ -51,6 +52,8 @@ typedef struct straggler_subject {
     double share;        // in the last step
     uint64_t named_last; // the last step in which it was named
     bool told_named, told_chronic, is_news;
+    bool has_links; // the run has several hosts, or the rank a device
+    int stage;      // of a rank
 } straggler_subject;
 
 struct straggler_watch {
@@ -65,19 +68,20 @@ struct straggler_watch {
 
 // ---- The cause
 
-// Adds up the late steps of the last CAUSE_STEPS: element 0 is the wait. Returns how many there are.
+// Adds up the excesses and the waits of the late steps of the last CAUSE_STEPS. Returns how many there are.
 static size_t add_up(const straggler_subject *x, uint64_t step, double sum[STRAGGLER_CAUSES],
-                     double shares[RECENT])
+                     double *wait, double shares[RECENT])
 {
     const size_t kept = x->recents < RECENT ? (size_t)x->recents : RECENT;
     size_t count = 0;
     memset(sum, 0, STRAGGLER_CAUSES * sizeof *sum);
+    *wait = 0;
     for (size_t i = 0; i < kept; i++) {
         const straggler_charge *c = &x->recent[i];
         if (x->recent_step[i] + CAUSE_STEPS <= step) continue;
         shares[count++] = c->share;
-        sum[0] += (double)c->wait_ns;
-        for (int cause = STRAGGLER_COMPUTE; cause < STRAGGLER_CAUSES; cause++)
+        *wait += (double)c->wait_ns;
+        for (int cause = 0; cause < STRAGGLER_CAUSES; cause++)
             sum[cause] += (double)c->excess_ns[cause];
     }
     return count;
@@ -87,21 +91,20 @@ static size_t add_up(const straggler_subject *x, uint64_t step, double sum[STRAG
 // stays as it is.
 static bool set_cause(straggler_subject *x, uint64_t step)
 {
-    double sum[STRAGGLER_CAUSES], shares[RECENT];
+    double sum[STRAGGLER_CAUSES], wait, shares[RECENT];
     straggler_cause most = STRAGGLER_COMPUTE;
-    const size_t count = add_up(x, step, sum, shares);
-    if (sum[0] <= 0) return false;
-    for (int c = STRAGGLER_COMPUTE; c < STRAGGLER_CAUSES; c++)
-        sum[c] = fmin(fmax(sum[c] / sum[0], 0), 1);
+    const size_t count = add_up(x, step, sum, &wait, shares);
+    if (wait <= 0) return false;
+    for (int c = 0; c < STRAGGLER_CAUSES; c++) sum[c] = fmin(fmax(sum[c] / wait, 0), 1);
     if (sum[STRAGGLER_INPUT] > sum[most]) most = STRAGGLER_INPUT;
     double explained = sum[most];
     // A rank that computes slowly also communicates slowly: both take its cores.
     if (most == STRAGGLER_COMPUTE) explained = fmin(explained + sum[STRAGGLER_LINK], 1);
-    const double own = sum[STRAGGLER_COMPUTE] + sum[STRAGGLER_INPUT];
+    const double own = sum[STRAGGLER_COMPUTE] + sum[STRAGGLER_INPUT] + sum[STRAGGLER_UNCLEAR];
     if (own <= UNEXPLAINED) {
         // It came in time as far as its own work goes, so what it sent came late.
         most = STRAGGLER_LINK;
-        explained = 1 - own;
+        explained = x->has_links ? 1 - own : 0;
     }
     if (explained < LEAST_EXPLAINED) return false;
     x->s.cause = most;
@@ -159,10 +162,26 @@ static bool is_chronic(const straggler_subject *x)
     return false;
 }
 
-static void judge(straggler_subject *x, double threshold, uint64_t step)
+// Returns whether it was late in more of the last steps than all others of its stage together: on a busy machine one rank
+// is late for a while, and then another. Of a host, the others are all ranks of other hosts.
+static bool stands_out(const straggler_watch *w, const straggler_subject *x)
 {
-    const bool chronic = is_chronic(x), named = chronic || is_named(x, threshold);
+    int others = 0;
+    const int own = late_in(x, OTHERS);
+    for (int r = 0; r < w->ranks && others <= own; r++) {
+        const straggler_subject *other = &w->subject[r];
+        const bool competes =
+            x->s.rank < 0 ? other->s.host != x->s.host : other != x && other->stage == x->stage;
+        if (competes) others += late_in(other, OTHERS);
+    }
+    return own > others;
+}
+
+static void judge(const straggler_watch *w, straggler_subject *x, double threshold, uint64_t step)
+{
     const bool was_chronic = x->s.is_chronic;
+    const bool chronic = is_chronic(x) && (was_chronic || stands_out(w, x));
+    const bool named = chronic || (is_named(x, threshold) && stands_out(w, x));
     x->s.is_chronic = false;
     if (!named || (!set_cause(x, step) && !was_chronic)) return;
     if (step > x->named_last + QUIET) x->told_named = x->told_chronic = false;
@@ -175,7 +194,8 @@ static void judge(straggler_subject *x, double threshold, uint64_t step)
     x->told_chronic |= chronic;
 }
 
-static void add_to(straggler_subject *x, const straggler_charge *c, double threshold, uint64_t step)
+static void add_to(const straggler_watch *w, straggler_subject *x, const straggler_charge *c,
+                   double threshold, uint64_t step)
 {
     const bool late = c->share >= LEAST_SHARE, slow = c->share >= threshold;
     x->share = c->share;
@@ -195,7 +215,7 @@ static void add_to(straggler_subject *x, const straggler_charge *c, double thres
         x->s.slow_steps++;
         x->s.lost_ns += c->wait_ns;
     }
-    if (late || x->s.is_chronic) judge(x, threshold, step);
+    if (late || x->s.is_chronic) judge(w, x, threshold, step);
     // Of a chronic one every late step counts, also those before it was seen.
     if (!x->s.chronic_step) return;
     x->s.slow_steps = x->late_steps;
@@ -212,7 +232,8 @@ void straggler_watch_add(straggler_watch *w, const spans_step *step)
     if (w->steps > 2) add_change(w);
     // The second one has no change yet, and nothing is slow.
     const double threshold = w->steps > 2 ? threshold_of(w) : INFINITY;
-    for (int i = 0; i < w->subjects; i++) add_to(&w->subject[i], &w->charge[i], threshold, number);
+    for (int i = 0; i < w->subjects; i++)
+        add_to(w, &w->subject[i], &w->charge[i], threshold, number);
 }
 
 // ---- The watch
@@ -253,6 +274,8 @@ status straggler_watch_open(const straggler_location *locations, int ranks, stra
     TRY(alloc_zeroed(&w->charge, (size_t)w->subjects, sizeof *w->charge, what, e));
     for (int i = 0; i < w->subjects; i++) {
         w->subject[i].s.rank = i < ranks ? i : -1;
+        w->subject[i].stage = i < ranks ? locations[i].stage : -1;
+        w->subject[i].has_links = w->subjects > ranks + 1 || (i < ranks && locations[i].has_device);
         w->subject[i].s.host = i < ranks ? locations[i].host : i - ranks;
         set_needed(&w->subject[i], i < ranks
                                        ? straggler_charger_members(w->charger, locations[i].stage)

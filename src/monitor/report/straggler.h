@@ -10,7 +10,8 @@
 // deviation is that of the largest change of any rank's wait from step to step, so waits that move between ranks raise it.
 // A rank is named when it was slow in each of the last 3 steps by 15 %. It is chronic when it was slow in 8 of the last 10,
 // or late in 80 % of the last 10, 20, 30, 50 or 100 and more often than chance has it. Neither happens before one cause
-// explains 80 % of the wait in the late steps of the last 32.
+// explains 80 % of the wait in the late steps of the last 32, nor where all others of its stage together were late as often
+// in the last 100: then delays move between ranks.
 #ifndef TRIREME_MONITOR_REPORT_STRAGGLER_H
 #define TRIREME_MONITOR_REPORT_STRAGGLER_H
 
@@ -20,7 +21,7 @@ typedef enum straggler_cause {
     STRAGGLER_UNCLEAR,
     STRAGGLER_COMPUTE, // its passes and updates take longer than those of the others, and perhaps its communication
     STRAGGLER_INPUT, // its loader has batches later
-    STRAGGLER_LINK,  // neither, but its communication takes longer, or its messages come late
+    STRAGGLER_LINK,  // neither, but its communication or its messages, between hosts or devices
     STRAGGLER_CAUSES
 } straggler_cause;
 const char *straggler_cause_word(straggler_cause c); // "compute"
@@ -29,6 +30,7 @@ const char *straggler_cause_word(straggler_cause c); // "compute"
 typedef struct straggler_location {
     int stage, host; // numbers from 0
     bool is_recorded;
+    bool has_device; // of its own, so that ranks of one host have links, too
 } straggler_location;
 
 typedef struct straggler {

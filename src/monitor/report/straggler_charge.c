@@ -79,6 +79,7 @@ static straggler_parts parts_of(const spans_step *s)
 {
     const int64_t *ns = s->phase_ns;
     straggler_parts p = {{0}};
+    p.ns[STRAGGLER_UNCLEAR] = (double)s->gap_ns;
     p.ns[STRAGGLER_COMPUTE] = (double)(ns[PHASE_FORWARD] + ns[PHASE_BACKWARD] +
                                        ns[PHASE_OPTIMIZER] + ns[PHASE_COPY] + ns[PHASE_OTHER]);
     p.ns[STRAGGLER_INPUT] = (double)ns[PHASE_INPUT];
@@ -92,7 +93,7 @@ static straggler_parts parts_of(const spans_step *s)
 static bool typical(straggler_charger *c, int stage, int rank, int host, straggler_parts *out)
 {
     size_t count = 0;
-    for (int cause = STRAGGLER_COMPUTE; cause < STRAGGLER_CAUSES; cause++) {
+    for (int cause = 0; cause < STRAGGLER_CAUSES; cause++) {
         count = 0;
         for (int i = c->first[stage]; i < c->first[stage + 1]; i++) {
             const int r = c->member[i];
@@ -104,14 +105,14 @@ static bool typical(straggler_charger *c, int stage, int rank, int host, straggl
     return count > 0;
 }
 
-// Sets the excess of a rank, and returns the sum of those parts that take longer.
+// Sets the excess of a rank, and returns the sum of those parts of the step that take longer.
 static int64_t set_excess(straggler_charge *x, const spans_step *s, const straggler_parts *others)
 {
     const straggler_parts own = parts_of(s);
     int64_t sum = 0;
-    for (int cause = STRAGGLER_COMPUTE; cause < STRAGGLER_CAUSES; cause++) {
+    for (int cause = 0; cause < STRAGGLER_CAUSES; cause++) {
         x->excess_ns[cause] = (int64_t)(own.ns[cause] - others->ns[cause]);
-        sum += x->excess_ns[cause] > 0 ? x->excess_ns[cause] : 0;
+        sum += cause && x->excess_ns[cause] > 0 ? x->excess_ns[cause] : 0;
     }
     return sum;
 }
@@ -176,7 +177,7 @@ static void charge_alone(straggler_charger *c, int stage, straggler_charge *char
         if (c->cause_of[c->member[i]] == rank && c->wait_ns[c->member[i]] > waited)
             waited = c->wait_ns[c->member[i]];
     const size_t count = h->count < HISTORY ? (size_t)h->count : HISTORY;
-    for (int cause = STRAGGLER_COMPUTE; cause < STRAGGLER_CAUSES; cause++) {
+    for (int cause = 0; cause < STRAGGLER_CAUSES; cause++) {
         for (size_t i = 0; i < count; i++) c->value[i] = h->step[i].ns[cause];
         before.ns[cause] = statistics_median(c->value, count);
     }

@@ -9,7 +9,8 @@
 typedef struct straggler_charge {
     int64_t wait_ns; // of the others
     double share;    // of the step
-    // By how much each part of its own work takes longer than that of the others; negative where it takes less.
+    // By how much each part of its own work takes longer than that of the others; negative where it takes less. The one
+    // that is unclear is its time between the steps.
     int64_t excess_ns[STRAGGLER_CAUSES];
 } straggler_charge;
 

@@ -49,7 +49,7 @@ static void choose_straggler(const run_measures *m, verdict *v)
     double most = 0;
     for (int i = 0; i < straggler_watch_count(m->watch); i++) {
         const straggler *s = straggler_watch_get(m->watch, i);
-        const double share = (double)s->lost_ns / (m->step_ns * (double)m->steps);
+        const double share = (double)s->lost_ns / m->steps_ns;
         const verdict_kind kind = kind_of(s);
         if (!s->chronic_step || s->cause == STRAGGLER_UNCLEAR || share <= most) continue;
         if (share < KINDS[kind].least && !s->is_chronic) continue;

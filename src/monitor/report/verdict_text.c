@@ -95,7 +95,7 @@ static void add_straggler(const run_measures *m, const straggler *s, text *out)
     add_subject(m, s, out);
     text_addf(out, " in %llu of %llu steps, for %.1f %% of a step (median); of all steps %.1f %%\n",
               (unsigned long long)s->slow_steps, (unsigned long long)m->steps, 100 * s->share,
-              100 * (double)s->lost_ns / (m->step_ns * (double)m->steps));
+              100 * (double)s->lost_ns / m->steps_ns);
     text_addf(out, "its %s explains %.0f %% of the wait; chronic since step %llu%s\n",
               straggler_cause_word(s->cause), 100 * s->explained,
               (unsigned long long)s->chronic_step, s->is_chronic ? "" : ", and not any more");
@@ -118,7 +118,7 @@ static void add_others(const run_measures *m, const verdict *v, text *out)
     }
     if (steps)
         text_addf(out, "one-off delays: %llu slow steps, %.1f %% of the time of all steps\n",
-                  (unsigned long long)steps, 100 * lost / (m->step_ns * (double)m->steps));
+                  (unsigned long long)steps, 100 * lost / m->steps_ns);
 }
 
 static void add_memory(const run_measures *m, text *out)
