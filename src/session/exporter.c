@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,8 +30,8 @@ typedef struct exporter_report {
 
 // ---- The exporter's process
 
-// Keeps only the two pipes open: locks and connections of the starting process must not outlive it here.
-static void keep_pipes(int *alive, int *report)
+// Keeps only the two descriptors open: locks and connections of the starting process must not outlive it here.
+static void keep_two(int *alive, int *report)
 {
     const int a = fcntl(*alive, F_DUPFD_CLOEXEC, 8), r = fcntl(*report, F_DUPFD_CLOEXEC, 8);
     dup2(a, 0);
@@ -66,7 +67,7 @@ static _Noreturn void export_metrics(const job *j, bool of_run, int alive, int r
     setsid();
     signal(SIGPIPE, SIG_IGN);
     prctl(PR_SET_NAME, "trireme metrics");
-    keep_pipes(&alive, &report);
+    keep_two(&alive, &report);
     read_boot(boot);
     const exporter_options o = {.metrics = {.folder = j->train.out,
                                             .boot = *boot ? boot : NULL,
@@ -103,7 +104,8 @@ status session_exporter_start(const job *j, bool of_run, session_exporter *out, 
     int alive[2], report[2];
     *out = (session_exporter){.alive = -1};
     if (!j->observe.prometheus && !j->observe.textfile) return OK;
-    if (pipe2(alive, O_CLOEXEC) != 0) return err_errno(e, "cannot open a pipe");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, alive) != 0)
+        return err_errno(e, "cannot open a pair of sockets");
     if (pipe2(report, O_CLOEXEC) != 0) {
         close(alive[0]);
         close(alive[1]);
@@ -129,10 +131,9 @@ status session_exporter_start(const job *j, bool of_run, session_exporter *out, 
 void session_exporter_stop(session_exporter *x)
 {
     if (x->pid == 0) return;
-    // A rank that is being killed may still have the pipe open, so the byte tells the exporter.
+    // A rank that is being killed may still have the socket open, so a byte tells the exporter, unless it is gone.
     if (x->alive >= 0) {
-        const ssize_t written = write(x->alive, "", 1);
-        (void)written;
+        (void)send(x->alive, "", 1, MSG_NOSIGNAL);
         close(x->alive);
     }
     if (x->pid > 0)

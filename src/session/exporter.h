@@ -15,7 +15,7 @@ enum { SESSION_ADDRESS_BYTES = 64 };
 
 typedef struct session_exporter {
     pid_t pid;                           // 0: none runs
-    int alive;                           // a pipe, whose end the exporter sees
+    int alive;                           // a socket, whose end the exporter sees
     char address[SESSION_ADDRESS_BYTES]; // where it serves, "127.0.0.1:9400"; "": nowhere
 } session_exporter;
 

@@ -49,6 +49,29 @@ code=$?
 expect_exit 130
 ! ask GET /metrics >metrics 2>/dev/null || fail "the exporter goes on: $(head -n 1 metrics)"
 
+# ---- The exporter of a run that is killed ends by itself, and a run goes on whose exporter is killed
+"$trireme" train job.yaml --train.steps 1000000 --train.save_every 0 --train.out killed --observe.prometheus 0 \
+    >stdout 2>going </dev/null &
+pid=$!
+wait_for_line '"step":3,' killed/log.jsonl
+port=$(sed -n 's|^trireme: metrics at http://127.0.0.1:\([0-9]*\)/metrics$|\1|p' going)
+kill -KILL "$pid"
+wait "$pid" 2>/dev/null
+deadline=$(($(now_ms) + 60000))
+while ask GET /metrics >metrics 2>/dev/null && [ "$(now_ms)" -lt "$deadline" ]; do sleep 0.05; done
+! ask GET /metrics >metrics 2>/dev/null || fail "the exporter of a killed run goes on"
+"$trireme" train job.yaml --train.steps 2000 --train.save_every 0 --train.out alone --observe.prometheus 0 \
+    >stdout 2>going </dev/null &
+pid=$!
+wait_for_line '^trireme: metrics at' going
+for child in $(children_of "$pid"); do
+    ! grep -q metrics "/proc/$child/comm" || kill -KILL "$child"
+done
+wait "$pid"
+code=$?
+expect_exit 0
+expect_steps alone 2000
+
 # ---- What it leaves
 steps=$(grep -c '"event":"step"' out/log.jsonl)
 expect_line "^trireme_step\{run=\"$scratch/out\"\} $steps\$" run.prom
