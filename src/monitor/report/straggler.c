@@ -27,6 +27,8 @@ static const double CHANCE = 1e-7, LEAST_OFTEN = 0.8;
 static const double LEAST_SHARE = 0.03, NAMED_SHARE = 0.15, LEAST_EXPLAINED = 0.8,
                     UNEXPLAINED = 0.2;
 static const double DEVIATIONS = 5;
+static const double LEAST_NS =
+    1e7; // shorter steps are judged together: a process that takes a core for a moment takes many
 // A wait that is one rank's now and another's then changes in half of all steps of two ranks; one delay in twenty steps
 // changes two of them.
 static const double CHANGE_QUANTILE = 0.8, CHANGE_DEVIATIONS = 2;
@@ -44,13 +46,13 @@ const char *straggler_cause_word(straggler_cause c)
 typedef struct straggler_subject {
     straggler s;
     uint64_t slow, late[2]; // late: by 3 %, whatever the deviation
-    uint64_t late_steps;
+    uint64_t judged, late_steps;
     int64_t late_ns;
     int needed[SPANS_OF_STEPS]; // late steps that are more than chance
     straggler_charge recent[RECENT];
     uint64_t recent_step[RECENT], recents;
     double share;        // in the last step
-    uint64_t named_last; // the last step in which it was named
+    uint64_t named_last; // `judged` when it was named last
     bool told_named, told_chronic, is_news;
     bool has_links; // the run has several hosts, or the rank a device
     int stage;      // of a rank
@@ -61,6 +63,9 @@ struct straggler_watch {
     int ranks, subjects;
     straggler_subject *subject; // [subjects] ranks, then hosts
     straggler_charge *charge;   // [subjects] of the last step
+    straggler_charge *sum;      // [subjects] of the steps that are judged together
+    double gathered_ns;         // these steps
+    uint64_t gathered;
     double change[CHANGES];
     uint64_t steps; // that were judged, and one before them
     int news;       // the next subject to look at
@@ -69,8 +74,8 @@ struct straggler_watch {
 // ---- The cause
 
 // Adds up the excesses and the waits of the late steps of the last CAUSE_STEPS. Returns how many there are.
-static size_t add_up(const straggler_subject *x, uint64_t step, double sum[STRAGGLER_CAUSES],
-                     double *wait, double shares[RECENT])
+static size_t add_up(const straggler_subject *x, double sum[STRAGGLER_CAUSES], double *wait,
+                     double shares[RECENT])
 {
     const size_t kept = x->recents < RECENT ? (size_t)x->recents : RECENT;
     size_t count = 0;
@@ -78,7 +83,7 @@ static size_t add_up(const straggler_subject *x, uint64_t step, double sum[STRAG
     *wait = 0;
     for (size_t i = 0; i < kept; i++) {
         const straggler_charge *c = &x->recent[i];
-        if (x->recent_step[i] + CAUSE_STEPS <= step) continue;
+        if (x->recent_step[i] + CAUSE_STEPS <= x->judged) continue;
         shares[count++] = c->share;
         *wait += (double)c->wait_ns;
         for (int cause = 0; cause < STRAGGLER_CAUSES; cause++)
@@ -89,11 +94,11 @@ static size_t add_up(const straggler_subject *x, uint64_t step, double sum[STRAG
 
 // Sets the cause that explains the wait of the last late steps. Returns whether one explains enough of it; else the cause
 // stays as it is.
-static bool set_cause(straggler_subject *x, uint64_t step)
+static bool set_cause(straggler_subject *x)
 {
     double sum[STRAGGLER_CAUSES], wait, shares[RECENT];
     straggler_cause most = STRAGGLER_COMPUTE;
-    const size_t count = add_up(x, step, sum, &wait, shares);
+    const size_t count = add_up(x, sum, &wait, shares);
     if (wait <= 0) return false;
     for (int c = 0; c < STRAGGLER_CAUSES; c++) sum[c] = fmin(fmax(sum[c] / wait, 0), 1);
     if (sum[STRAGGLER_INPUT] > sum[most]) most = STRAGGLER_INPUT;
@@ -132,7 +137,7 @@ static void add_change(straggler_watch *w)
 {
     double most = 0;
     for (int i = 0; i < w->subjects; i++)
-        most = fmax(most, fabs(w->charge[i].share - w->subject[i].share));
+        most = fmax(most, fabs(w->sum[i].share - w->subject[i].share));
     w->change[(w->steps - 3) % CHANGES] = most;
 }
 
@@ -183,9 +188,9 @@ static void judge(const straggler_watch *w, straggler_subject *x, double thresho
     const bool chronic = is_chronic(x) && (was_chronic || stands_out(w, x));
     const bool named = chronic || (is_named(x, threshold) && stands_out(w, x));
     x->s.is_chronic = false;
-    if (!named || (!set_cause(x, step) && !was_chronic)) return;
-    if (step > x->named_last + QUIET) x->told_named = x->told_chronic = false;
-    x->named_last = step;
+    if (!named || (!set_cause(x) && !was_chronic)) return;
+    if (x->judged > x->named_last + QUIET) x->told_named = x->told_chronic = false;
+    x->named_last = x->judged;
     x->s.is_chronic = chronic;
     if (!x->s.named_step) x->s.named_step = step;
     if (chronic && !x->s.chronic_step) x->s.chronic_step = step;
@@ -200,19 +205,20 @@ static void add_to(const straggler_watch *w, straggler_subject *x, const straggl
     const bool late = c->share >= LEAST_SHARE, slow = c->share >= threshold;
     x->share = c->share;
     x->is_news = false;
+    x->judged++;
     x->late[1] = x->late[1] << 1 | x->late[0] >> 63;
     x->late[0] = x->late[0] << 1 | late;
     x->slow = x->slow << 1 | slow;
     if (late) {
-        x->recent_step[x->recents % RECENT] = step;
+        x->recent_step[x->recents % RECENT] = x->judged;
         x->recent[x->recents++ % RECENT] = *c;
-        x->late_steps++;
+        x->late_steps += w->gathered;
         x->late_ns += c->wait_ns;
     }
     if (slow || (late && x->s.is_chronic)) {
         if (!x->s.first_step) x->s.first_step = step;
         x->s.last_step = step;
-        x->s.slow_steps++;
+        x->s.slow_steps += w->gathered;
         x->s.lost_ns += c->wait_ns;
     }
     if (late || x->s.is_chronic) judge(w, x, threshold, step);
@@ -222,18 +228,42 @@ static void add_to(const straggler_watch *w, straggler_subject *x, const straggl
     x->s.lost_ns = x->late_ns;
 }
 
+static void judge_all(straggler_watch *w, uint64_t number)
+{
+    w->news = 0;
+    if (++w->steps > 2) add_change(w);
+    // The second one has no change yet, and nothing is slow.
+    const double threshold = w->steps > 2 ? threshold_of(w) : INFINITY;
+    for (int i = 0; i < w->subjects; i++) add_to(w, &w->subject[i], &w->sum[i], threshold, number);
+    w->gathered = 0;
+    w->gathered_ns = 0;
+}
+
+// Adds the charges of a step to those of the short steps before it. Returns whether they are long enough to be judged.
+static bool gather(straggler_watch *w)
+{
+    w->gathered_ns += straggler_charger_step_ns(w->charger);
+    w->gathered++;
+    for (int i = 0; i < w->subjects; i++) {
+        straggler_charge *sum = &w->sum[i];
+        if (w->gathered == 1) *sum = (straggler_charge){0};
+        sum->wait_ns += w->charge[i].wait_ns;
+        for (int c = 0; c < STRAGGLER_CAUSES; c++) sum->excess_ns[c] += w->charge[i].excess_ns[c];
+        sum->share = (double)sum->wait_ns / w->gathered_ns;
+    }
+    return w->gathered_ns >= LEAST_NS;
+}
+
 void straggler_watch_add(straggler_watch *w, const spans_step *step)
 {
     uint64_t number;
+    w->news = w->subjects;
     if (!straggler_charge_step(w->charger, step, w->charge, &number)) return;
-    w->news = 0;
     // The first step is not judged.
-    if (w->steps++ == 0) return;
-    if (w->steps > 2) add_change(w);
-    // The second one has no change yet, and nothing is slow.
-    const double threshold = w->steps > 2 ? threshold_of(w) : INFINITY;
-    for (int i = 0; i < w->subjects; i++)
-        add_to(w, &w->subject[i], &w->charge[i], threshold, number);
+    if (w->steps == 0)
+        w->steps = 1;
+    else if (gather(w))
+        judge_all(w, number);
 }
 
 // ---- The watch
@@ -272,6 +302,7 @@ status straggler_watch_open(const straggler_location *locations, int ranks, stra
     w->subjects = ranks + straggler_charger_hosts(w->charger);
     TRY(alloc_zeroed(&w->subject, (size_t)w->subjects, sizeof *w->subject, what, e));
     TRY(alloc_zeroed(&w->charge, (size_t)w->subjects, sizeof *w->charge, what, e));
+    TRY(alloc_zeroed(&w->sum, (size_t)w->subjects, sizeof *w->sum, what, e));
     for (int i = 0; i < w->subjects; i++) {
         w->subject[i].s.rank = i < ranks ? i : -1;
         w->subject[i].stage = i < ranks ? locations[i].stage : -1;
@@ -294,6 +325,7 @@ void straggler_watch_close(straggler_watch *w)
     straggler_charger_close(w->charger);
     free(w->subject);
     free(w->charge);
+    free(w->sum);
     free(w);
 }
 

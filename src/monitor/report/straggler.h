@@ -6,7 +6,7 @@
 // the ranks of other hosts wait for its ranks and all of these are late. A rank that is alone in its stage is compared
 // with its own earlier steps. So stages of unequal length are no stragglers.
 //
-// In a step it is late where the wait is at least 3 % of the step, and slow where it is also at least 5 deviations. The
+// Steps below 10 ms are judged several at a time. In a step it is late where the wait is at least 3 % of the step, and slow where it is also at least 5 deviations. The
 // deviation is that of the largest change of any rank's wait from step to step, so waits that move between ranks raise it.
 // A rank is named when it was slow in each of the last 3 steps by 15 %. It is chronic when it was slow in 8 of the last 10,
 // or late in 80 % of the last 10, 20, 30, 50 or 100 and more often than chance has it. Neither happens before one cause

@@ -325,6 +325,11 @@ void straggler_charger_close(straggler_charger *c)
     free(c);
 }
 
+double straggler_charger_step_ns(const straggler_charger *c)
+{
+    return c->step_ns;
+}
+
 int straggler_charger_members(const straggler_charger *c, int stage)
 {
     return c->first[stage + 1] - c->first[stage];

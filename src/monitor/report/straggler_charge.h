@@ -17,7 +17,8 @@ typedef struct straggler_charge {
 typedef struct straggler_charger straggler_charger;
 status straggler_charger_open(const straggler_location *locations, int ranks,
                               straggler_charger **out, err *e);
-void straggler_charger_close(straggler_charger *c); // NULL allowed
+void straggler_charger_close(straggler_charger *c);           // NULL allowed
+double straggler_charger_step_ns(const straggler_charger *c); // of the last step, median over ranks
 int straggler_charger_hosts(const straggler_charger *c);
 int straggler_charger_members(const straggler_charger *c, int stage); // recorded ranks of a stage
 // Fills `charge` [ranks + hosts]. *number is the step's. False where no rank has a record of it.

@@ -201,7 +201,7 @@ static void begin(stream *s, int ranks, uint64_t seed)
     assert_int_equal(straggler_watch_open(location, ranks, &s->watch, &e), OK);
 }
 
-// A step in which rank r comes after late[r] microseconds, and all wait for the last one.
+// A step in which rank r comes after late[r] times 10 microseconds, and all wait for the last one.
 static void take(stream *s, const double *late)
 {
     spans_step step[MOST];
@@ -211,11 +211,11 @@ static void take(stream *s, const double *late)
     for (int r = 1; r < s->ranks; r++)
         if (late[r] > late[last]) last = r;
     for (int r = 0; r < s->ranks; r++) {
-        const int64_t wait_ns = (int64_t)(1000 * (late[last] - late[r]));
+        const int64_t wait_ns = (int64_t)(10000 * (late[last] - late[r]));
         step[r] = (spans_step){.step = s->step, .waited_for = -1, .waited_ns = wait_ns};
-        step[r].phase_ns[PHASE_FORWARD] = (int64_t)(1000 * late[r]);
-        step[r].phase_ns[PHASE_COMM] = wait_ns + 100000;
-        step[r].duration_ns = (int64_t)(1000 * late[last]) + 100000;
+        step[r].phase_ns[PHASE_FORWARD] = (int64_t)(10000 * late[r]);
+        step[r].phase_ns[PHASE_COMM] = wait_ns + 1000000;
+        step[r].duration_ns = (int64_t)(10000 * late[last]) + 1000000;
         if (wait_ns > 0) step[r].waited_for = last;
         step[r].waited_for_ns = wait_ns;
     }
@@ -291,12 +291,12 @@ static void a_wait_is_charged_to_whom_the_last_one_waited_for(void **state)
         spans_step step[MOST];
         memset(step, 0, sizeof step);
         for (int r = 0; r < 4; r++) {
-            step[r] = (spans_step){.step = i, .duration_ns = 1000000, .waited_for = -1};
-            step[r].phase_ns[PHASE_FORWARD] = r == 1 ? 900000 : 700000;
+            step[r] = (spans_step){.step = i, .duration_ns = 10000000, .waited_for = -1};
+            step[r].phase_ns[PHASE_FORWARD] = r == 1 ? 9000000 : 7000000;
             if (r == 1) continue;
             step[r].waited_for = r == 3 ? 1 : 3;
-            step[r].waited_for_ns = step[r].waited_ns = 200000;
-            step[r].phase_ns[PHASE_COMM] = 200000;
+            step[r].waited_for_ns = step[r].waited_ns = 2000000;
+            step[r].phase_ns[PHASE_COMM] = 2000000;
         }
         straggler_watch_add(s.watch, step);
     }
@@ -315,12 +315,12 @@ static void a_wait_that_nothing_explains_names_nobody(void **state)
         spans_step step[MOST];
         memset(step, 0, sizeof step);
         for (int r = 0; r < 4; r++) {
-            step[r] = (spans_step){.step = i, .duration_ns = 1000000, .waited_for = -1};
-            step[r].phase_ns[PHASE_FORWARD] = r == 1 ? 800000 : 700000;
+            step[r] = (spans_step){.step = i, .duration_ns = 10000000, .waited_for = -1};
+            step[r].phase_ns[PHASE_FORWARD] = r == 1 ? 8000000 : 7000000;
             if (r == 1) continue;
             step[r].waited_for = 1;
-            step[r].waited_for_ns = step[r].waited_ns = 200000;
-            step[r].phase_ns[PHASE_COMM] = 200000;
+            step[r].waited_for_ns = step[r].waited_ns = 2000000;
+            step[r].phase_ns[PHASE_COMM] = 2000000;
         }
         straggler_watch_add(s.watch, step);
     }
@@ -339,13 +339,13 @@ static void what_a_rank_does_between_steps_is_not_blamed(void **state)
         spans_step step[MOST];
         memset(step, 0, sizeof step);
         for (int r = 0; r < 4; r++) {
-            step[r] = (spans_step){.step = i, .duration_ns = 1000000, .waited_for = -1};
-            step[r].phase_ns[PHASE_FORWARD] = 700000;
-            step[r].gap_ns = r == 0 ? 100000 : 1000;
+            step[r] = (spans_step){.step = i, .duration_ns = 10000000, .waited_for = -1};
+            step[r].phase_ns[PHASE_FORWARD] = 7000000;
+            step[r].gap_ns = r == 0 ? 1000000 : 10000;
             if (r == 0) continue;
             step[r].waited_for = 0;
-            step[r].waited_for_ns = step[r].waited_ns = 100000;
-            step[r].phase_ns[PHASE_COMM] = 100000;
+            step[r].waited_for_ns = step[r].waited_ns = 1000000;
+            step[r].phase_ns[PHASE_COMM] = 1000000;
         }
         straggler_watch_add(s.watch, step);
     }
