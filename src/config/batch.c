@@ -114,6 +114,10 @@ status batch_check(const job *j, const mesh *m, err *e)
     return result;
 }
 
+// The keys that give a step its sequences without train.global_batch.
+static const char *const STEP_KEYS[] = {"train.accumulation", "train.micro_batch", "launch.ranks",
+                                        NULL};
+
 status batch_take_accumulation(job *j, const mesh *m, err *e)
 {
     status result = OK;
@@ -132,9 +136,13 @@ status batch_take_accumulation(job *j, const mesh *m, err *e)
                       "found %lld without a batch; valid: with train.micro_batch, or with "
                       "train.global_batch",
                       (long long)j->train.accumulation);
-        if (unit > MOST_BATCH)
-            KEY_ERROR("train.accumulation", "found %lld: a step has more than %d sequences",
-                      (long long)j->train.accumulation, MOST_BATCH);
+        if (unit > MOST_BATCH) {
+            result = err_set(e, E_USAGE,
+                             "train.accumulation: found %lld: a step has more than %d sequences",
+                             (long long)j->train.accumulation, MOST_BATCH);
+            setting_place_first(j->values, STEP_KEYS, e);
+            goto done;
+        }
         j->train.global_batch = unit;
         global->note = "train.micro_batch x train.accumulation x data-parallel ranks";
     } else {
