@@ -7,7 +7,7 @@ train --train.save_every 2 --train.keep 0 --train.out whole
 checkpoint=whole/checkpoints/step-0000000
 
 entries() { # FOLDER: its names on one line
-    ls -A "$1" | grep -v '^report.*\.json$' | tr '\n' ' ' | sed 's/ $//'
+    ls -A "$1" | tr '\n' ' ' | sed 's/ $//'
 }
 expect_entries() { # FOLDER NAMES
     [ "$(entries "$1")" = "$2" ] || fail "$1 holds '$(entries "$1")', expected '$2'"
@@ -69,15 +69,15 @@ expect_same_checkpoint whole out
 # ---- --resume never, and a checkpoint of another folder: all files of the earlier run are moved away
 fresh
 ok "$trireme" train job.yaml --resume never --train.steps 3 --train.save_every 3
-expect_line '^trireme: kept in .*/out: checkpoints-1, log-1.jsonl, job-1.yaml(, report-1.json, report-1.html)?$'
+expect_line '^trireme: kept in .*/out: checkpoints-1, log-1.jsonl, job-1.yaml, report-1.json, report-1.html$'
 expect_same whole/log.jsonl out/log-1.jsonl
 expect_none 'other checkpoints' "$(diff -r whole/checkpoints out/checkpoints-1 2>&1)"
 expect_entries out/checkpoints 'latest step-00000003'
 expect_steps out 3
 ok "$trireme" train job.yaml --resume "${checkpoint}6" --train.save_every 8
-expect_line 'kept in .*/out: checkpoints-2, log-2.jsonl, job-2.yaml(, report-2.json, report-2.html)?$'
+expect_line 'kept in .*/out: checkpoints-2, log-2.jsonl, job-2.yaml, report-2.json, report-2.html$'
 expect_entries out/checkpoints 'latest step-00000008'
-expect_entries out '.writer checkpoints checkpoints-1 checkpoints-2 job-1.yaml job-2.yaml job.yaml log-1.jsonl log-2.jsonl log.jsonl spans tokenizer'
+expect_entries out '.writer checkpoints checkpoints-1 checkpoints-2 job-1.yaml job-2.yaml job.yaml log-1.jsonl log-2.jsonl log.jsonl report-1.html report-1.json report-2.html report-2.json report.html report.json spans tokenizer'
 expect_steps out 2
 
 # ---- Parameter groups stay as they are, but for their layout
@@ -91,7 +91,7 @@ rm -rf out
 train
 cp out/log.jsonl first.log
 ok "$trireme" train job.yaml
-expect_line 'kept in .*/out: log-1.jsonl, job-1.yaml(, report-1.json, report-1.html)?$'
+expect_line 'kept in .*/out: log-1.jsonl, job-1.yaml, report-1.json, report-1.html$'
 expect_same first.log out/log-1.jsonl
 expect_steps out 8
 
@@ -114,12 +114,12 @@ keeps '--overwrite: takes no value' --overwrite=yes
 rm -rf elsewhere
 train --optimizer.lr 2e-2 --resume whole --train.steps 9 --train.save_every 9 --train.out elsewhere
 expect_line '"resumed_from":8' elsewhere/log.jsonl
-expect_entries elsewhere '.writer checkpoints job.yaml log.jsonl spans tokenizer'
+expect_entries elsewhere '.writer checkpoints job.yaml log.jsonl report.html report.json spans tokenizer'
 fresh
 touch out/notes
 cp out/log.jsonl out/log-1.jsonl
 train --optimizer.lr 2e-2 --overwrite --train.save_every 8
-expect_entries out '.writer checkpoints job.yaml log-1.jsonl log.jsonl notes spans tokenizer'
+expect_entries out '.writer checkpoints job.yaml log-1.jsonl log.jsonl notes report.html report.json spans tokenizer'
 expect_entries out/checkpoints 'latest step-00000008'
 expect_no_line resumed_from out/log.jsonl
 expect_steps out 8

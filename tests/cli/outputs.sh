@@ -55,7 +55,7 @@ expect_line "^\{\"event\":\"end\",\"step\":8,\"reason\":\"done\",\"seconds\":$nu
 awk -F '[:,]' '/"event":"eval"/ { d = exp($6) / $8 - 1; if (d > 1e-9 || d < -1e-9) exit 1 }' $log || fail 'a perplexity is not exp(loss)'
 for f in config.json model.safetensors tokenizer.json trireme/manifest.json; do expect_file out/checkpoints/step-00000008/$f; done
 [ "$(readlink out/checkpoints/latest)" = step-00000008 ] || fail 'latest is not step-00000008'
-[ "$(ls -A out | tr '\n' ' ')" = '.writer checkpoints job.yaml log.jsonl spans tokenizer ' ] || fail "out holds $(ls -A out)"
+[ "$(ls -A out | tr '\n' ' ')" = '.writer checkpoints job.yaml log.jsonl report.html report.json spans tokenizer ' ] || fail "out holds $(ls -A out)"
 
 # ---- keep
 train --train.steps 6 --train.save_every 1 --train.out kept
