@@ -15,8 +15,8 @@
 // A message of MPI has at most PIECE bytes, because its counts are ints.
 enum { PIECE = 1 << 30, NAP_NS = 50000 };
 static const int64_t CANCEL_NS = 50000000;
-// Bits of a tag: the group, the side, and the number of the call, as much as tells apart those under way.
-enum { TAG_GROUP = 10, TAG_SIDE = 8, TAG_LEFT = 0, TAG_FIRST = 1 };
+// Bits of a tag: the group, the caller, and the number of the call, as much as tells apart those under way.
+enum { TAG_GROUP = 10, TAG_CALLER = 8, TAG_LEFT = 0, TAG_FIRST = 1 };
 
 // One message of a request.
 typedef struct mpi_part {
@@ -149,8 +149,8 @@ static status connect_mpi(network_rank *own, int64_t deadline_ms, err *e)
 
 static int tag_of(const network_call *x)
 {
-    const int64_t tag = x->comm->rendezvous.group << TAG_GROUP | (int64_t)x->side << TAG_SIDE |
-                        (int64_t)(x->ticket & ((1 << TAG_SIDE) - 1));
+    const int64_t tag = x->comm->rendezvous.group << TAG_GROUP | (int64_t)x->caller << TAG_CALLER |
+                        (int64_t)(x->ticket & ((1 << TAG_CALLER) - 1));
     return tag + TAG_FIRST <= mpi_of(x->comm->own)->tag_most ? (int)tag + TAG_FIRST : -1;
 }
 

@@ -17,12 +17,12 @@ const comm_capabilities NETWORK_CAPABILITIES = {.tree_order = true,
 
 // ---- Calls
 
-network_call network_call_of(network_comm *c, network_side side, const comm_call *call,
+network_call network_call_of(network_comm *c, network_caller caller, const comm_call *call,
                              const comm_signature *whole)
 {
     const network_rank *own = c->own;
-    network_call x = {.comm = c, .side = side, .call = *call, .signature.call = *whole};
-    if (side != NETWORK_BETWEEN) x.ticket = c->sequence[side].issued++;
+    network_call x = {.comm = c, .caller = caller, .call = *call, .signature.call = *whole};
+    if (caller != NETWORK_BETWEEN) x.ticket = c->sequence[caller].issued++;
     if (call->kind == CALL_ALL_REDUCE)
         x.signature.algorithm = (uint64_t)network_algorithm_choose(
             own->algorithm, c->base.size, call->type, comm_call_bytes(call));
@@ -80,7 +80,7 @@ static void network_abort(comm *c, const err *why)
 
 static void free_member(network_comm *c)
 {
-    for (int s = 0; s < NETWORK_SIDES; s++) {
+    for (int s = 0; s < NETWORK_CALLERS; s++) {
         network_sequence *sequence = &c->sequence[s];
         free(sequence->sent);
         free(sequence->received);
@@ -126,7 +126,7 @@ static status member_open(network_rank *own, const comm_rendezvous *rendezvous, 
     c->rendezvous = *rendezvous;
     TRY(alloc_array(&c->ranks, size, sizeof *c->ranks, what, e));
     for (size_t r = 0; r < size; r++) c->ranks[r] = ranks ? ranks[r] : (int)r;
-    for (int s = 0; s < NETWORK_SIDES; s++) TRY(open_sequence(&c->sequence[s], size, e));
+    for (int s = 0; s < NETWORK_CALLERS; s++) TRY(open_sequence(&c->sequence[s], size, e));
     TRY(alloc_zeroed(&c->sends, size, sizeof *c->sends, what, e));
     TRY(alloc_zeroed(&c->receives, size, sizeof *c->receives, what, e));
     TRY(alloc_zeroed(&c->passed, size, sizeof *c->passed, what, e));

@@ -10,7 +10,7 @@
 
 static network_sequence *sequence_of(const network_call *x)
 {
-    return &x->comm->sequence[x->side];
+    return &x->comm->sequence[x->caller];
 }
 
 // Room for one more request.

@@ -43,12 +43,12 @@ typedef struct network_header {
 } network_header;
 
 // Calls of streams, calls of hosts and messages meet apart, so that a barrier does not wait for a stream.
-typedef enum network_side {
+typedef enum network_caller {
     NETWORK_ON_STREAM,
     NETWORK_ON_HOST,
-    NETWORK_SIDES,
-    NETWORK_BETWEEN = NETWORK_SIDES
-} network_side;
+    NETWORK_CALLERS,
+    NETWORK_BETWEEN = NETWORK_CALLERS
+} network_caller;
 
 // Work of the transport. handle NULL: it is done.
 typedef struct network_request {
@@ -65,7 +65,7 @@ typedef struct network_comm network_comm;
 // One call on its way through a stream.
 typedef struct network_call {
     network_comm *comm;
-    network_side side;
+    network_caller caller;
     comm_call call;
     network_signature signature;
     uint64_t ticket, what; // `what`: this rank's activity when it issued the call
@@ -126,7 +126,7 @@ struct network_rank {
     const char **lost;        // [size]: why the rank cannot be reached; NULL: it can
 };
 
-// The calls of one side, one after the other in the order of issue.
+// The calls of one caller, one after the other in the order of issue.
 typedef struct network_sequence {
     uint64_t issued, finished;
     bool *sent,
@@ -152,7 +152,7 @@ struct network_comm {
     network_rank *own;
     int *ranks; // [size] among all ranks
     comm_rendezvous rendezvous;
-    network_sequence sequence[NETWORK_SIDES];
+    network_sequence sequence[NETWORK_CALLERS];
     uint64_t *sends, *receives,
         *passed;          // [size] messages that were issued, and sends that are done
     uint64_t sends_begun; // to all ranks
@@ -179,7 +179,7 @@ static inline network_comm *network_of(comm *c)
 // one by more than the pieces that are under way, NETWORK_WORK_BYTES at most.
 static inline bool network_exchanges(const network_call *x)
 {
-    return x->side == NETWORK_ON_STREAM && !comm_call_row_of(x->call.kind)->peer;
+    return x->caller == NETWORK_ON_STREAM && !comm_call_row_of(x->call.kind)->peer;
 }
 
 // ---- network.c
@@ -192,7 +192,7 @@ status network_open(const network_transport *transport, const comm_options *o, c
 
 // Under the lock. An error is the failure of the run; nothing is under way any more after it.
 status network_await(network_rank *own, const network_wait *w, err *e);
-// Under the lock: begins to send or to receive bytes of the call numbered `ticket` on its side.
+// Under the lock: begins to send or to receive bytes of the call numbered `ticket` of its caller.
 status network_post(const network_call *x, int peer, bool receives, void *data, size_t bytes,
                     network_request *out, err *e);
 // Not under the lock: makes a failure known to all ranks. `rank` is this one, or -1: no single rank failed.
@@ -201,7 +201,7 @@ void network_fail(network_rank *own, int rank, const err *why);
 status network_check(network_rank *own, err *e);
 // ---- network_parts.c: the parts of a call that ranks send each other
 
-// Runs `body` when the calls before it on its side are done.
+// Runs `body` when the calls before it of its caller are done.
 status network_run(const network_call *x, status (*body)(const network_call *x, err *e), err *e);
 // Inside of a body: bytes go to a rank, or come from one, when parts_end returns. The other end makes the
 // matching call with the same number of bytes, in the same order for each pair of ranks.
@@ -232,7 +232,7 @@ status network_send_wait(comm *c, int peer, uint64_t messages, device_stream *on
 // ---- network.c
 
 // What rank and stream say of a call that is issued now. `whole`: the call that it is a part of, or its own signature.
-network_call network_call_of(network_comm *c, network_side side, const comm_call *call,
+network_call network_call_of(network_comm *c, network_caller caller, const comm_call *call,
                              const comm_signature *whole);
 // E_PEER after a failure: nothing is issued any more.
 status network_enqueue(const network_call *x, device_stream_fn fn, device_stream *on, err *e);

@@ -113,7 +113,7 @@ static status differ_error(network_rank *own, const network_call *x, const netwo
     char mine[TEXT], theirs[TEXT];
     const network_signature *got = &r->header->signature;
     const int me = x->comm->ranks[x->comm->base.rank], peer = x->comm->ranks[r->peer];
-    if (x->side == NETWORK_BETWEEN) {
+    if (x->caller == NETWORK_BETWEEN) {
         err_set(&why, E_INTERNAL, "rank %d sends %llu bytes while rank %d receives %llu", peer,
                 (unsigned long long)got->call.count, me,
                 (unsigned long long)x->signature.call.count);
@@ -149,7 +149,7 @@ status network_post(const network_call *x, int peer, bool receives, void *data, 
 // and not after it. So nobody is charged with a wait that was none.
 static void note_last(const network_call *x, int peer, const network_last *theirs)
 {
-    network_sequence *s = &x->comm->sequence[x->side];
+    network_sequence *s = &x->comm->sequence[x->caller];
     network_transit *t = &x->comm->own->transit[x->comm->ranks[peer]];
     if (!s->last.arrived_ns || !theirs->sent_ns) return;
     const int64_t now = clock_ns(), transit = now - theirs->sent_ns,
@@ -176,7 +176,7 @@ static status settle(network_rank *own, const network_call *x, network_request *
     if (!r->header) return OK;
     if (memcmp(&r->header->signature, &x->signature, sizeof x->signature) != 0)
         return differ_error(own, x, r, e);
-    if (x->side != NETWORK_BETWEEN) note_last(x, r->peer, &r->header->last);
+    if (x->caller != NETWORK_BETWEEN) note_last(x, r->peer, &r->header->last);
     if (r->out && r->bytes) memcpy(r->out, r->header->data, r->bytes);
     r->header = NULL;
     return OK;

@@ -61,12 +61,12 @@ static void wake(network_rank *own)
 
 // ---- Parts
 
-enum { TAG_GROUP = 44, TAG_SIDE = 42 }; // bits below
+enum { TAG_GROUP = 44, TAG_CALLER = 42 }; // bits below
 
 static uint64_t tag_of(const network_call *x)
 {
-    const uint64_t ticket = x->ticket & ((UINT64_C(1) << TAG_SIDE) - 1);
-    return (uint64_t)x->comm->rendezvous.group << TAG_GROUP | (uint64_t)x->side << TAG_SIDE |
+    const uint64_t ticket = x->ticket & ((UINT64_C(1) << TAG_CALLER) - 1);
+    return (uint64_t)x->comm->rendezvous.group << TAG_GROUP | (uint64_t)x->caller << TAG_CALLER |
            ticket;
 }
 

@@ -10,7 +10,7 @@
 // END_NS bounds what follows a failure, TELL_NS the part of it that tells the other ranks, NEAR_NS the wait for a send
 // on this machine.
 static const int64_t END_NS = 2000000000, TELL_NS = 300000000, NEAR_NS = 50000000;
-enum { TAG_GROUP = 44, TAG_SIDE = 42, TAG_TICKET = 14 }; // bits below; the rank has the last 14
+enum { TAG_GROUP = 44, TAG_CALLER = 42, TAG_TICKET = 14 }; // bits below; the rank has the last 14
 
 // ---- Failures
 
@@ -79,8 +79,8 @@ static void cancel(network_rank *own, const network_request *r, int rank, int64_
 
 static uint64_t tag_of(const network_call *x, int sender)
 {
-    const uint64_t ticket = x->ticket & ((UINT64_C(1) << (TAG_SIDE - TAG_TICKET)) - 1);
-    return (uint64_t)x->comm->rendezvous.group << TAG_GROUP | (uint64_t)x->side << TAG_SIDE |
+    const uint64_t ticket = x->ticket & ((UINT64_C(1) << (TAG_CALLER - TAG_TICKET)) - 1);
+    return (uint64_t)x->comm->rendezvous.group << TAG_GROUP | (uint64_t)x->caller << TAG_CALLER |
            ticket << TAG_TICKET | (uint64_t)sender;
 }
 
