@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "parallel/instructions.h"
-#include "parallel/replay.h"
+#include "parallel/replay/replay.h"
 
 #include <stdlib.h>
 

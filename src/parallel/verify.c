@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "parallel/instructions.h"
-#include "parallel/replay.h"
+#include "parallel/replay/replay.h"
 
 #include <stdio.h>
 #include <stdlib.h>

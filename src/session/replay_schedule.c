@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "monitor/replay/replay_change.h"
 #include "parallel/instructions.h"
-#include "parallel/replay.h"
+#include "parallel/replay/replay.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "parallel/calls.h"
 #include "train/compress/compress.h"
-#include "train/spans.h"
+#include "train/spans/spans.h"
 
 // What the calls of a bucket need, borrowed.
 typedef struct calls_run {

@@ -16,7 +16,7 @@
 #include "train/results.h"
 #include "train/segments.h"
 #include "train/slots.h"
-#include "train/spans.h"
+#include "train/spans/spans.h"
 #include "train/state.h"
 #include "train/tiers/tiers.h"
 #include "train/trainer.h"

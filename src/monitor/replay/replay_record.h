@@ -1,4 +1,4 @@
-// replay_record.h -- a recorded step of a run as pieces that can be replayed (parallel/replay_ranks.h): what every rank
+// replay_record.h -- a recorded step of a run as pieces that can be replayed (parallel/replay/replay_ranks.h): what every rank
 // did, for how long, and what it waited for. An instruction becomes several pieces: what it does before a call, the
 // call, what it does then. The time between two pieces is the lag of the second one.
 //
@@ -12,8 +12,8 @@
 #include "base/lookup.h"
 #include "base/mesh.h"
 #include "monitor/run_view.h"
-#include "parallel/order.h"
-#include "parallel/replay_ranks.h"
+#include "parallel/replay/order.h"
+#include "parallel/replay/replay_ranks.h"
 
 typedef enum replay_part_kind {
     PART_WORK,       // of an instruction, beside its calls

@@ -1,8 +1,8 @@
 // test_order.c -- instructions that are replayed in the order that schedule_order_make finds take the times that
 // simulate.c computes, which looks at values and slots itself.
 #include "parallel/instructions.h"
-#include "parallel/order.h"
-#include "parallel/replay_ranks.h"
+#include "parallel/replay/order.h"
+#include "parallel/replay/replay_ranks.h"
 #include "parallel/simulate.h"
 
 #include "unit/parallel/lists.h"

@@ -1,6 +1,6 @@
 // test_replay_ranks.c -- hand-made pieces of several ranks end when they must, waits are computed from who comes last,
 // and pieces that do not fit together are refused.
-#include "parallel/replay_ranks.h"
+#include "parallel/replay/replay_ranks.h"
 
 #include <math.h>
 #include <setjmp.h>

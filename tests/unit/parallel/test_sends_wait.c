@@ -2,7 +2,7 @@
 // cost no more than Megatron-LM's grouped messages, and an order that deadlocks is refused with the
 // stages that wait for each other.
 #include "parallel/instructions.h"
-#include "parallel/replay.h"
+#include "parallel/replay/replay.h"
 #include "parallel/simulate.h"
 #include "parallel/verify.h"
 

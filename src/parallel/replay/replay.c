@@ -3,7 +3,7 @@
 // lists are at their end, or when no stage can advance. Called by verify.c and simulate.c. The only
 // fact that it uses about an instruction is which stages it meets, from the table in
 // instructions.c.
-#include "parallel/replay.h"
+#include "parallel/replay/replay.h"
 
 #include "base/alloc.h"
 #include "parallel/instructions.h"

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "parallel/calls.h"
-#include "train/spans_private.h"
+#include "train/spans/spans_private.h"
 
 // ---- Times
 

@@ -1,5 +1,5 @@
 // cuda_clock.c -- the clock of the cuda device, and how it lies beside that of the host. Called through device_ops by the
-// trainer (train/spans.c). The clocks drift apart, so they are compared again and again: the host takes its time before
+// trainer (train/spans/spans.c). The clocks drift apart, so they are compared again and again: the host takes its time before
 // and after a kernel that writes the GPU's. Half of the time between is the error.
 #include "base/clock.h"
 #include "device/cuda/cuda_own.h"

@@ -1,6 +1,6 @@
 // order.c -- see order.h. Notes for every value and every slot the last instruction of each stream that wrote it and
 // that used it.
-#include "parallel/order.h"
+#include "parallel/replay/order.h"
 
 #include "base/alloc.h"
 #include "parallel/instructions.h"

@@ -6,7 +6,7 @@
 #include "parallel/calls.h"
 #include "parallel/instructions.h"
 #include "parallel/traffic.h"
-#include "train/spans_private.h"
+#include "train/spans/spans_private.h"
 
 #include <stdio.h>
 

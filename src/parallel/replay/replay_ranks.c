@@ -1,6 +1,6 @@
 // replay_ranks.c -- see replay_ranks.h. A piece is counted down until all that it waits for has ended; then it begins,
 // and where it meets others it ends once all of them have begun.
-#include "parallel/replay_ranks.h"
+#include "parallel/replay/replay_ranks.h"
 
 #include "base/alloc.h"
 
