@@ -5,12 +5,12 @@ make_data
 make_job 'family: gpt2, layers: 1, hidden: 16, heads: 2, vocab: 320, max_seq: 16'
 
 # Sends a request to the exporter and prints the answer.
-ask() { # METHOD PATH
-    exec 3<>"/dev/tcp/127.0.0.1/$port" || return
-    printf '%s %s HTTP/1.0\r\nContent-Length: 0\r\n\r\n' "$1" "$2" >&3
+ask() ( # METHOD PATH
+    trap '' PIPE # the exporter may end meanwhile
+    exec 3<>"/dev/tcp/127.0.0.1/$port" || exit
+    printf '%s %s HTTP/1.0\r\nContent-Length: 0\r\n\r\n' "$1" "$2" >&3 || exit
     tr -d '\r' <&3
-    exec 3<&-
-}
+)
 
 # ---- While a run goes
 "$trireme" train job.yaml --train.steps 1000000 --train.save_every 0 --train.eval_every 0 --train.out out --launch.ranks 2 \
