@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,12 +28,14 @@ static void fill_closed(void)
 }
 
 // SIGBUS: a page of a mapped file is gone because the file was truncated. Only async-signal-safe
-// calls.
+// calls. Where ranks are threads, several may come here at once: the first one speaks and ends the process.
 static void lost_page(int signal_number, siginfo_t *info, void *context)
 {
+    static atomic_flag told = ATOMIC_FLAG_INIT; // a handler has no other place
     char line[MAPS_LINE_BYTES + 16] = "trireme: ";
     (void)context;
     if (maps_describe_lost(info->si_addr, line + strlen(line), MAPS_LINE_BYTES)) {
+        while (atomic_flag_test_and_set(&told)) pause();
         strcat(line, "\n");
         (void)!write(STDERR_FILENO, line, strlen(line));
         _exit(status_exit_code(E_IO));
