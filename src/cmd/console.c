@@ -10,12 +10,13 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 // open returns the lowest free number, so the order matters. stdout is opened for reading: what is
@@ -27,15 +28,25 @@ static void fill_closed(void)
         if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", modes[fd]);
 }
 
+// Whether this thread calls it before all others of the process: one alone can bind a name. Async-signal-safe.
+static bool is_first(void)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "\0trireme-lost-"};
+    char *end = name.sun_path + sizeof "\0trireme-lost-" - 1;
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    for (pid_t pid = getpid(); pid > 0; pid /= 10) *end++ = (char)('0' + pid % 10);
+    return bind(fd, (const struct sockaddr *)&name, (socklen_t)(end - (char *)&name)) == 0 ||
+           errno != EADDRINUSE;
+}
+
 // SIGBUS: a page of a mapped file is gone because the file was truncated. Only async-signal-safe
 // calls. Where ranks are threads, several may come here at once: the first one speaks and ends the process.
 static void lost_page(int signal_number, siginfo_t *info, void *context)
 {
-    static atomic_flag told = ATOMIC_FLAG_INIT; // a handler has no other place
     char line[MAPS_LINE_BYTES + 16] = "trireme: ";
     (void)context;
     if (maps_describe_lost(info->si_addr, line + strlen(line), MAPS_LINE_BYTES)) {
-        while (atomic_flag_test_and_set(&told)) pause();
+        while (!is_first()) pause();
         strcat(line, "\n");
         (void)!write(STDERR_FILENO, line, strlen(line));
         _exit(status_exit_code(E_IO));
