@@ -34,11 +34,14 @@ def pid_of(out, rank):
 
 
 def stop_pulses(pid, share, run):
-    while run.poll() is None:
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(0.02 * share)
-        os.kill(pid, signal.SIGCONT)
-        time.sleep(0.02 * (1 - share))
+    try:
+        while run.poll() is None:
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(0.02 * share)
+            os.kill(pid, signal.SIGCONT)
+            time.sleep(0.02 * (1 - share))
+    except ProcessLookupError:  # the rank has ended
+        pass
 
 
 def spin(core, share):
@@ -128,7 +131,7 @@ def main():
             for strategy in a.dp.split(","):
                 for cause in a.causes.split(","):
                     for percent in map(int, a.percent.split(",")):
-                        rows.append(one_run(os.path.abspath(a.trireme), work, strategy, cause, percent, repeat % 2, a.steps))
+                        rows.append(one_run(os.path.abspath(a.trireme), work, strategy, cause, percent, len(rows) % 2, a.steps))
                         print(json.dumps(rows[-1]), flush=True)
                         if a.out:
                             open(a.out, "a").write(json.dumps(rows[-1]) + "\n")
