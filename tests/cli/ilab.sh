@@ -99,6 +99,7 @@ expect_line '^  dp_shard: 4 ' stdout
 expect_line '^  dp_replicate: 2 ' stdout
 expect_line '^  ranks: 8 ' stdout
 translate 'checkpoint_at_epoch: true, data_path: x.jsonl'
+expect_line '^  save_every: 3906 +# InstructLab.s default of train.save_samples \(samples become steps\)$' stdout
 expect_line '^# t.yaml:1: train.data_path: found x.jsonl; conversations' stdout
 
 # ---- The keys of articles, which InstructLab does not read

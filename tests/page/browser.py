@@ -1,6 +1,6 @@
 """Drives a headless Chromium by the DevTools protocol over two pipes, with Python's standard library alone.
 
-pictures.py and ../readers/perfetto.py use it.
+pictures.py and ../readers/perfetto_sql.py use it.
 """
 import base64
 import fcntl

