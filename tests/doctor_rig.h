@@ -35,13 +35,12 @@ static inline char *rig_full(const rig *r, const char *path)
     return full;
 }
 
-static inline void rig_make_parent(char *full)
+static inline void rig_make_parent(const char *full)
 {
     err e = {.code = OK};
-    char *slash = strrchr(full, '/');
-    *slash = 0;
-    rig_must(file_make_directories(full, &e), &e);
-    *slash = '/';
+    char folder[512];
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(full, '/') - full), full);
+    rig_must(file_make_directories(folder, &e), &e);
 }
 
 static inline void rig_folder(rig *r, const char *path)
@@ -113,10 +112,11 @@ static inline void rig_write_base(rig *r)
               "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid,nodev,noexec,relatime 0 0\n"
               "tmpfs /dev/shm tmpfs rw,nosuid,nodev,size=33554432k 0 0\n"
               "tmpfs /tmp tmpfs rw,nosuid,nodev,size=33554432k 0 0\n");
-    rig_write(r, "/proc/meminfo",
-              "MemTotal:       67108864 kB\nMemFree:        50331648 kB\n"
-              "MemAvailable:   58720256 kB\nSwapTotal:             0 kB\nSwapFree:              0 kB\n"
-              "HugePages_Total:       0\nHugePages_Free:        0\nHugepagesize:       2048 kB\n");
+    rig_write(
+        r, "/proc/meminfo",
+        "MemTotal:       67108864 kB\nMemFree:        50331648 kB\n"
+        "MemAvailable:   58720256 kB\nSwapTotal:             0 kB\nSwapFree:              0 kB\n"
+        "HugePages_Total:       0\nHugePages_Free:        0\nHugepagesize:       2048 kB\n");
     rig_write(r, "/proc/sys/kernel/hostname", "healthy\n");
     rig_write(r, "/proc/sys/kernel/osrelease", "6.1.0-18-amd64\n");
     rig_write(r, "/proc/self/cgroup", "0::/job\n");

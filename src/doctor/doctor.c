@@ -134,8 +134,7 @@ status doctor_expand(const char *form, const doctor_finding *f, char **out, err 
         while (i < f->count && (strlen(f->value[i].name) != length - 2 ||
                                 strncmp(f->value[i].name, s + 1, length - 2) != 0))
             i++;
-        if (i == f->count)
-            FAIL(E_INTERNAL, "no value for %.*s of \"%s\"", (int)length, s, form);
+        if (i == f->count) FAIL(E_INTERNAL, "no value for %.*s of \"%s\"", (int)length, s, form);
         text_add(&t, f->value[i].text);
         s += length;
     }

@@ -79,9 +79,10 @@ static const doctor_check ROWS[] = {
         .title = "/dev/shm has room for the ranks",
         .needs = "/proc/mounts, /proc/meminfo",
         .issue = "{where} has {size}, and the ranks may need {need}",
-        .why =
-            "NCCL, UCX and the data loaders of PyTorch keep buffers in /dev/shm. Where it is full, they end with \"No "
-            "space left on device\" or a bus error. Trireme's own shared memory has no name and does not need it.",
+        .why = "NCCL, UCX and the data loaders of PyTorch keep buffers in /dev/shm. Where it is "
+               "full, they end with \"No "
+               "space left on device\" or a bus error. Trireme's own shared memory has no name and "
+               "does not need it.",
         .remedy =
             {
                 "$ docker run --shm-size=1g …",

@@ -14,15 +14,13 @@ static void shm_size(void **state)
     rig_open(&r);
     rig_expect_passed(&r, "shm-size");
     rig_write(&r, "/proc/mounts", "shm /dev/shm tmpfs rw,nosuid,nodev,noexec,size=65536k 0 0\n");
-    rig_expect_found(&r, "shm-size",
-                     "/dev/shm has 64.00 MiB, and the ranks may need 128.00 MiB");
+    rig_expect_found(&r, "shm-size", "/dev/shm has 64.00 MiB, and the ranks may need 128.00 MiB");
     // Without a size, it has half of the memory.
     rig_write(&r, "/proc/mounts", "tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n");
     r.context.ranks = 8;
     rig_expect_passed(&r, "shm-size");
     rig_write(&r, "/proc/meminfo", "MemTotal: 1048576 kB\n");
-    rig_expect_found(&r, "shm-size",
-                     "/dev/shm has 512.00 MiB, and the ranks may need 1.00 GiB");
+    rig_expect_found(&r, "shm-size", "/dev/shm has 512.00 MiB, and the ranks may need 1.00 GiB");
     rig_remove(&r, "/proc/meminfo");
     rig_expect_blind(&r, "shm-size",
                      "neither /proc/mounts nor /proc/meminfo has the size of /dev/shm");
