@@ -75,14 +75,14 @@ status probe_group_oom(const doctor_context *c, doctor_findings *out, err *e)
     status result = OK;
     uint64_t count;
     bool found;
-    char number[24];
+    char times[48];
     TRY(group_counted(c, GROUP_MEMORY, "memory.events", "memory.oom_control", "oom_kill", &count,
                       &found, e));
-    snprintf(number, sizeof number, "%llu", (unsigned long long)count);
+    reading_counted(times, count, "time");
     if (!found)
         doctor_skip(out, "no control group counts the processes that were killed");
     else if (count)
-        doctor_find(out, "where", "control group", "count", number, NULL);
+        doctor_find(out, "where", "control group", "times", times, NULL);
 done:
     return result;
 }
@@ -90,12 +90,12 @@ done:
 status probe_machine_oom(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    char *content = NULL, number[24];
+    char *content = NULL, times[48];
     uint64_t count = 0;
     TRY(reading_need(c, out, "/proc/vmstat", &content, e));
     if (!content || !reading_number(content, "oom_kill", &count) || !count) goto done;
-    snprintf(number, sizeof number, "%llu", (unsigned long long)count);
-    doctor_find(out, "where", "/proc/vmstat", "count", number, NULL);
+    reading_counted(times, count, "time");
+    doctor_find(out, "where", "/proc/vmstat", "times", times, NULL);
 done:
     free(content);
     return result;
@@ -130,7 +130,7 @@ status probe_per_gpu(const doctor_context *c, doctor_findings *out, err *e)
     group_limit limit;
     uint64_t most;
     int gpus;
-    char count[24], need[24], bytes[24];
+    char count[48], need[24], bytes[24];
     TRY(reading_gpus(c, &gpus, e));
     TRY(reading_memory_of(c, out, &m, e));
     TRY(ceiling(c, &m, &limit, &most, e));
@@ -141,7 +141,7 @@ status probe_per_gpu(const doctor_context *c, doctor_findings *out, err *e)
     // The kernel keeps some of what is built in, so that 64 GB show as a little less than 64 GB.
     const uint64_t wanted = 16 * GIB * (uint64_t)gpus;
     if (!m.known || most >= wanted - wanted / 10) goto done;
-    snprintf(count, sizeof count, "%d", gpus);
+    reading_counted(count, (uint64_t)gpus, "GPU");
     text_bytes(need, (double)wanted);
     text_bytes(bytes, (double)most);
     doctor_find(out, "where", "memory", "memory", bytes, "gpus", count, "need", need, NULL);

@@ -110,7 +110,7 @@ static status find_counted(const doctor_context *c, doctor_findings *out, const 
                            int64_t least, err *e)
 {
     status result = OK;
-    char **names = NULL, path[320], number[24];
+    char **names = NULL, path[320], errors[48];
     int n = 0, controllers = 0;
     int64_t count;
     TRY(doctor_names(c, "/sys/devices/system/edac/mc", &names, &n, e));
@@ -118,8 +118,8 @@ static status find_counted(const doctor_context *c, doctor_findings *out, const 
         snprintf(path, sizeof path, "/sys/devices/system/edac/mc/%.200s/%s", names[i], name);
         if (!doctor_read_number(c, path, &count)) continue;
         controllers++;
-        snprintf(number, sizeof number, "%lld", (long long)count);
-        if (count >= least) doctor_find(out, "where", names[i], "count", number, NULL);
+        reading_counted(errors, (uint64_t)count, "error");
+        if (count >= least) doctor_find(out, "where", names[i], "errors", errors, NULL);
     }
     if (!controllers) doctor_skip(out, "the kernel counts no errors of memory modules (EDAC)");
 done:

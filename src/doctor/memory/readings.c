@@ -100,6 +100,11 @@ void reading_bytes(char out[24], uint64_t bytes)
         text_bytes(out, (double)bytes);
 }
 
+void reading_counted(char out[48], uint64_t count, const char *noun)
+{
+    snprintf(out, 48, "%llu %s%s", (unsigned long long)count, noun, count == 1 ? "" : "s");
+}
+
 status reading_memory_of(const doctor_context *c, doctor_findings *out, reading_memory *m, err *e)
 {
     status result = OK;

@@ -24,6 +24,8 @@ status reading_limit_of(const doctor_context *c, doctor_findings *out, const cha
                         reading_limit *limit, err *e);
 // "64.00 KiB", or "unlimited".
 void reading_bytes(char out[24], uint64_t bytes);
+// "1 rank", "2 ranks". A longer text is cut.
+void reading_counted(char out[48], uint64_t count, const char *noun);
 
 // Figures of /proc/meminfo in bytes; 0 where a line lacks.
 typedef struct reading_memory {

@@ -69,7 +69,7 @@ done:
 status probe_shm_leftovers(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    char **names = NULL, count_text[24], size[24];
+    char **names = NULL, files[48], size[24];
     int n = 0, count = 0;
     uint64_t bytes = 0;
     TRY(doctor_names(c, "/dev/shm", &names, &n, e));
@@ -79,11 +79,11 @@ status probe_shm_leftovers(const doctor_context *c, doctor_findings *out, err *e
         if (left) TRY(add_bytes(c, names[i], &bytes, e));
         count += left;
     }
-    snprintf(count_text, sizeof count_text, "%d", count);
+    reading_counted(files, (uint64_t)count, "file");
     text_bytes(size, (double)bytes);
     if (count)
         doctor_find_as(out, bytes >= UINT64_C(1) << 30 ? DOCTOR_WARNING : DOCTOR_NOTE, "where",
-                       "/dev/shm", "count", count_text, "size", size, NULL);
+                       "/dev/shm", "files", files, "size", size, NULL);
 done:
     doctor_names_free(names, n);
     return result;
