@@ -62,6 +62,19 @@ done:
     return result;
 }
 
+status probe_nofile_huge(const doctor_context *c, doctor_findings *out, err *e)
+{
+    status result = OK;
+    reading_limit l;
+    char soft[24];
+    TRY(reading_limit_of(c, out, "Max open files", &l, e));
+    if (!l.known || l.soft < UINT64_C(1) << 27) goto done;
+    count_text(soft, l.soft);
+    doctor_find(out, "where", "ulimit -n", "limit", soft, NULL);
+done:
+    return result;
+}
+
 // Threads that the ranks of this host start: one for each core, and those of libraries in each rank.
 static status threads_needed(const doctor_context *c, uint64_t *out, err *e)
 {
