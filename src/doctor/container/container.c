@@ -185,11 +185,14 @@ status probe_container_capabilities(const doctor_context *c, doctor_findings *ou
 {
     status result = OK;
     const char *given = doctor_variable(c, "NVIDIA_DRIVER_CAPABILITIES");
+    char name[32];
     int gpus;
+    TRY(container_need(c, out, name, e));
     TRY(reading_gpus(c, &gpus, e));
+    if (!name[0]) goto done;
     if (!gpus)
         doctor_skip(out, "there is no GPU");
-    else if (given && *given && !strstr(given, "compute") && strcmp(given, "all") != 0)
+    else if (given && *given && !strstr(given, "compute") && !strstr(given, "all"))
         doctor_find(out, "where", "NVIDIA_DRIVER_CAPABILITIES", "value", given, NULL);
 done:
     return result;

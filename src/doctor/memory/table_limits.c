@@ -138,7 +138,7 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_NOTE,
      .title = "A rank that crashes does not fill the disk",
      .needs = "/proc/self/limits, /proc/sys/kernel/core_pattern",
-     .issue = "Each rank that crashes may write {limit} of memory to the file {pattern}",
+     .issue = "Each rank that crashes may write its memory (limit: {limit}) to the file {pattern}",
      .why = "Several ranks often crash together. Their files can fill the disk that the checkpoints need, and writing them "
             "delays the end of the run.",
      .remedy = {"$ ulimit -c 0",
