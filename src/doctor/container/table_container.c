@@ -143,7 +143,7 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "The container may use the InfiniBand and RoCE cards of the host",
      .needs = "/sys/class/infiniband, /dev/infiniband",
-     .issue = "The host has {cards}, and {where} has no file uverbs* for any of them",
+     .issue = "The host has {cards}, and {where} has no file uverbs*",
      .why = "NCCL finds no RDMA device and takes TCP, which is many times slower between hosts.",
      .remedy = {"$ docker run --device /dev/infiniband --cap-add IPC_LOCK --network host …",
                 "In Kubernetes: the RDMA shared device plugin."},

@@ -40,6 +40,7 @@ static status walk(const doctor_context *c, const hierarchy *h, group_visit *vis
     cgroup_add_path(&folder, c->root, h->marker);
     TRY(text_check(&folder, e));
     const size_t top = strlen(h->mount);
+    if (folder.chars[folder.bytes - 1] == '/') folder.chars[folder.bytes - 1] = 0; // the topmost group
     while (visit(c, folder.chars, h->version, arg)) {
         char *last = strrchr(folder.chars + top, '/');
         if (!last) break;

@@ -1,13 +1,13 @@
 // Tests of the checks of limits of processes, on files that look like those of a machine: each finds its fault, and is silent
 // without it.
-#include "doctor_rig.h"
-
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 
 #include <cmocka.h>
+
+#include "doctor_rig.h"
 
 // Writes /proc/self/limits with one line that differs.
 static void write_limit(rig *r, const char *name, const char *soft, const char *hard)
@@ -44,6 +44,10 @@ static void shm_must_be_mounted(void **state)
     rig_expect_found(&r, "shm-missing", "/dev/shm is not mounted");
     rig_write(&r, "/proc/mounts", "/dev/sda1 / ext4 rw 0 0\ntmpfs /dev/shm tmpfs rw,size=8g 0 0\n");
     rig_expect_passed(&r, "shm-missing");
+    rig_write(&r, "/proc/mounts", "/dev/sda1 / ext4 rw 0 0\n");
+    rig_write(&r, "/dev/nvidia0", "");
+    rig_write(&r, "/dev/nvidia1", ""); // NCCL needs it
+    rig_expect_found_as(&r, "shm-missing", DOCTOR_ERROR, "/dev/shm is not mounted");
     rig_close(&r);
 }
 
@@ -65,6 +69,22 @@ static void files_of_runs_that_ended_are_found_in_shm(void **state)
     rig_close(&r);
 }
 
+static void large_files_of_runs_that_ended_are_a_warning(void **state)
+{
+    rig r;
+    char *path;
+    (void)state;
+    rig_open(&r);
+    rig_write(&r, "/dev/shm/nccl-Ab12Cd", "");
+    path = rig_full(&r, "/dev/shm/nccl-Ab12Cd");
+    assert_int_equal(truncate(path, 1 << 30), 0); // takes no room
+    free(path);
+    rig_expect_found_as(&r, "shm-leftovers", DOCTOR_WARNING,
+                        "/dev/shm holds 1 file (1.00 GiB) of NCCL or PyTorch that no process uses any "
+                        "more");
+    rig_close(&r);
+}
+
 static void cards_need_locked_memory(void **state)
 {
     rig r;
@@ -77,6 +97,10 @@ static void cards_need_locked_memory(void **state)
     rig_expect_found(&r, "memlock-limit",
                      "The limit of locked memory is 64.00 KiB on a machine with 64.00 GiB and an RDMA "
                      "network card");
+    r.context.peer = "10.0.0.2"; // a run over the cards
+    rig_expect_found_as(&r, "memlock-limit", DOCTOR_ERROR,
+                        "The limit of locked memory is 64.00 KiB on a machine with 64.00 GiB and an "
+                        "RDMA network card");
     write_limit(&r, "Max locked memory", "unlimited", "unlimited");
     rig_expect_passed(&r, "memlock-limit");
     write_limit(&r, "Max locked memory", "65536", "65536");
@@ -184,6 +208,11 @@ static void address_spaces_are_not_limited(void **state)
     write_limit(&r, "Max address space", "34359738368", "34359738368");
     rig_expect_found(&r, "address-space-limit",
                      "The limit of the address space is 32.00 GiB on a machine with 64.00 GiB");
+    write_limit(&r, "Max address space", "1099511627776", "1099511627776");
+    rig_expect_passed(&r, "address-space-limit");
+    rig_write(&r, "/dev/nvidia0", "");
+    rig_expect_found_as(&r, "address-space-limit", DOCTOR_ERROR,
+                        "The limit of the address space is 1.00 TiB on a machine with 64.00 GiB");
     write_limit(&r, "Max address space", "unlimited", "unlimited");
     rig_expect_passed(&r, "address-space-limit");
     rig_close(&r);
@@ -249,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shm_must_be_mounted),
         cmocka_unit_test(files_of_runs_that_ended_are_found_in_shm),
+        cmocka_unit_test(large_files_of_runs_that_ended_are_a_warning),
         cmocka_unit_test(cards_need_locked_memory),
         cmocka_unit_test(locked_memory_does_not_matter_without_cards),
         cmocka_unit_test(ranks_need_open_files),
