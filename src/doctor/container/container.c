@@ -30,8 +30,10 @@ status container_name(const doctor_context *c, char name[32], err *e)
     static const struct {
         const char *file, *variable, *name;
     } TRACES[] = {
-        {NULL, "KUBERNETES_SERVICE_HOST", "kubernetes"}, {NULL, "APPTAINER_NAME", "apptainer"},
-        {NULL, "SINGULARITY_NAME", "singularity"},       {"/run/.containerenv", NULL, "podman"},
+        {NULL, "KUBERNETES_SERVICE_HOST", "kubernetes"},
+        {NULL, "APPTAINER_NAME", "apptainer"},
+        {NULL, "SINGULARITY_NAME", "singularity"},
+        {"/run/.containerenv", NULL, "podman"},
         {"/.dockerenv", NULL, "docker"},
     };
     status result = OK;
@@ -56,7 +58,8 @@ status container_need(const doctor_context *c, doctor_findings *out, char name[3
 
 status probe_container_ipc(const doctor_context *c, doctor_findings *out, err *e)
 {
-    static const char HOST[] = "ipc:[4026531839]"; // the number that the kernel gives the first namespace
+    static const char HOST[] =
+        "ipc:[4026531839]"; // the number that the kernel gives the first namespace
     status result = OK;
     char name[32], link[64] = "", *path = NULL;
     TRY(container_need(c, out, name, e));
@@ -131,10 +134,11 @@ static status is_zombie(const doctor_context *c, const char *name, bool *zombie,
     bool denied;
     *zombie = false;
     if (!isdigit((unsigned char)*name)) return OK;
-    snprintf(path, sizeof path, "/proc/%.20s/stat", name);
+    snprintf(path, sizeof path, "/proc/%s/stat", name);
     TRY(doctor_read(c, path, &content, &denied, e));
     const char *fields = content ? strrchr(content, ')') : NULL;
-    *zombie = fields && sscanf(fields, ") %c %d", &state, &parent) == 2 && state == 'Z' && parent == 1;
+    *zombie =
+        fields && sscanf(fields, ") %c %d", &state, &parent) == 2 && state == 'Z' && parent == 1;
 done:
     free(content);
     return result;

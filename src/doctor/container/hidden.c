@@ -30,9 +30,9 @@ done:
 static bool is_nvidia(const doctor_context *c, const char *name)
 {
     char path[128], vendor[32], class[32];
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%.64s/vendor", name);
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/vendor", name);
     if (!doctor_read_line(c, path, vendor, sizeof vendor)) return false;
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%.64s/class", name);
+    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/class", name);
     if (!doctor_read_line(c, path, class, sizeof class)) return false;
     return strcmp(vendor, "0x10de") == 0 && strncmp(class, "0x03", 4) == 0;
 }

@@ -9,7 +9,8 @@ static const doctor_check ROWS[] = {
      .title = "Ranks of this container can share memory with those of other containers of the host",
      .needs = "/proc/self/ns/ipc",
      .issue = "This {container} container has an IPC namespace of its own",
-     .why = "Ranks within it share memory as usual. Ranks in different containers of one host do not: NCCL and UCX then send through "
+     .why = "Ranks within it share memory as usual. Ranks in different containers of one host do "
+            "not: NCCL and UCX then send through "
             "the network, which is slower.",
      .remedy = {"$ docker run --ipc=host …",
                 "In Kubernetes: hostIPC: true, or all ranks of a host in one pod."},
@@ -22,7 +23,8 @@ static const doctor_check ROWS[] = {
      .title = "Debuggers can look at ranks",
      .needs = "/proc/self/status: CapEff",
      .issue = "This {container} container lacks the capability SYS_PTRACE",
-     .why = "gdb and py-spy cannot show where a rank hangs, and UCX copies between ranks through shared memory instead of at once.",
+     .why = "gdb and py-spy cannot show where a rank hangs, and UCX copies between ranks through "
+            "shared memory instead of at once.",
      .remedy = {"$ docker run --cap-add SYS_PTRACE …",
                 "In Kubernetes: securityContext.capabilities.add: [SYS_PTRACE]."},
      .reference = "man 7 capabilities",
@@ -34,7 +36,8 @@ static const doctor_check ROWS[] = {
      .title = "Ranks may choose the NUMA node of their memory",
      .needs = "/proc/self/status: CapEff, Seccomp; /sys/devices/system/node",
      .issue = "This {container} container filters system calls and lacks the capability SYS_NICE",
-     .why = "The usual filter then refuses mbind and set_mempolicy, so that numactl and libraries cannot place memory. Trireme binds "
+     .why = "The usual filter then refuses mbind and set_mempolicy, so that numactl and libraries "
+            "cannot place memory. Trireme binds "
             "cores, and memory follows the core that first writes it, which still works.",
      .remedy = {"$ docker run --cap-add SYS_NICE …",
                 "$ trireme run --numa-binding node --nproc-per-node 2 train job.yaml"},
@@ -47,9 +50,11 @@ static const doctor_check ROWS[] = {
      .title = "Users of the container are those of the host",
      .needs = "/proc/self/uid_map",
      .issue = "User {user} of this container is user {outer} of the host",
-     .why = "Checkpoints on shared disks belong to another user than the one who is shown here. Network file systems may refuse to "
+     .why = "Checkpoints on shared disks belong to another user than the one who is shown here. "
+            "Network file systems may refuse to "
             "write them.",
-     .remedy = {"$ podman run --userns=keep-id …", "Give the output folder to this user on the host."},
+     .remedy = {"$ podman run --userns=keep-id …",
+                "Give the output folder to this user on the host."},
      .reference = "man 7 user_namespaces",
      .recipe = {171},
      .probe = probe_container_user},
@@ -59,7 +64,8 @@ static const doctor_check ROWS[] = {
      .title = "The first process of the container collects processes that have ended",
      .needs = "/proc/*/stat, /proc/1/comm",
      .issue = "Process 1 ({name}) has not collected {count} of the processes that have ended",
-     .why = "They stay in the table of processes until the container ends, and count against its limit of processes. Launchers that "
+     .why = "They stay in the table of processes until the container ends, and count against its "
+            "limit of processes. Launchers that "
             "ask whether a rank lives may take them for alive.",
      .remedy = {"$ docker run --init …", "Make tini or dumb-init the first process of the image."},
      .reference = "Docker documentation, docker run, --init",
@@ -71,8 +77,10 @@ static const doctor_check ROWS[] = {
      .title = "Checkpoints outlive the container",
      .needs = "/proc/mounts",
      .issue = "{where} lies in the layer of the container (overlay)",
-     .why = "Checkpoints and logs are gone when the container is removed, and writing there is slower than to a mounted disk.",
-     .remedy = {"$ docker run -v /data/runs:/runs …", "$ trireme train job.yaml --train.out /runs/one"},
+     .why = "Checkpoints and logs are gone when the container is removed, and writing there is "
+            "slower than to a mounted disk.",
+     .remedy = {"$ docker run -v /data/runs:/runs …",
+                "$ trireme train job.yaml --train.out /runs/one"},
      .reference = "Docker documentation, Volumes",
      .recipe = {171},
      .probe = probe_container_layer},
@@ -82,9 +90,11 @@ static const doctor_check ROWS[] = {
      .title = "The container has the CUDA part of NVIDIA's driver",
      .needs = "NVIDIA_DRIVER_CAPABILITIES, /dev",
      .issue = "{where} is {value}, without compute",
-     .why = "The container then has no libcuda.so.1. nvidia-smi lists the GPUs, but no program can use them.",
-     .remedy = {"$ docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …",
-                "Remove the variable from the image: the engine's default has compute and utility."},
+     .why = "The container then has no libcuda.so.1. nvidia-smi lists the GPUs, but no program can "
+            "use them.",
+     .remedy =
+         {"$ docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility …",
+          "Remove the variable from the image: the engine's default has compute and utility."},
      .reference = "NVIDIA Container Toolkit documentation, Driver Capabilities",
      .recipe = {162},
      .probe = probe_container_capabilities},
@@ -94,7 +104,8 @@ static const doctor_check ROWS[] = {
      .title = "Processes may use io_uring",
      .needs = "/proc/sys/kernel/io_uring_disabled, /proc/self/status: CapEff",
      .issue = "{where} is {value}, so that this user may not use io_uring",
-     .why = "A run with state on a disk (memory.tier) reads and writes it with threads instead, and says so. That costs some time of "
+     .why = "A run with state on a disk (memory.tier) reads and writes it with threads instead, "
+            "and says so. That costs some time of "
             "cores.",
      .remedy = {"$ sysctl -w kernel.io_uring_disabled=0"},
      .reference = "Linux, Documentation/admin-guide/sysctl/kernel.rst, io_uring_disabled",
@@ -106,7 +117,8 @@ static const doctor_check ROWS[] = {
      .title = "Linux runs without Windows beneath it",
      .needs = "/proc/sys/kernel/osrelease",
      .issue = "The kernel {release} is that of the Windows Subsystem for Linux",
-     .why = "GPUs cannot read each other's memory there, memory for fast copies is scarce, and files below /mnt are slow. One GPU works "
+     .why = "GPUs cannot read each other's memory there, memory for fast copies is scarce, and "
+            "files below /mnt are slow. One GPU works "
             "well.",
      .remedy = {"Keep data and checkpoints in the Linux file system, not below /mnt.",
                 "$ cat /mnt/c/Users/$USER/.wslconfig"},
@@ -119,7 +131,8 @@ static const doctor_check ROWS[] = {
      .title = "/sys shows network interfaces, cores and PCI devices",
      .needs = "/sys",
      .issue = "{where} is missing or empty",
-     .why = "NCCL and Trireme read there how GPUs, network cards and cores are connected. Without it they assume the slowest way, or "
+     .why = "NCCL and Trireme read there how GPUs, network cards and cores are connected. Without "
+            "it they assume the slowest way, or "
             "find no card at all.",
      .remedy = {"$ mount -t sysfs sysfs /sys", "$ docker run -v /sys:/sys:ro …"},
      .reference = "NCCL user guide, Troubleshooting, Topology detection",
@@ -131,7 +144,8 @@ static const doctor_check ROWS[] = {
      .title = "The container has all GPUs of the host",
      .needs = "/sys/bus/pci/devices, /dev",
      .issue = "The host has {gpus} of NVIDIA, and {where} has files of {seen}",
-     .why = "The container was started without GPUs, or with some of them. No program in it can use the others.",
+     .why = "The container was started without GPUs, or with some of them. No program in it can "
+            "use the others.",
      .remedy = {"$ docker run --gpus all …",
                 "In Kubernetes: resources.limits.nvidia.com/gpu. In Slurm: --gpus-per-node.",
                 "$ env | grep NVIDIA_VISIBLE_DEVICES"},
@@ -156,7 +170,8 @@ static const doctor_check ROWS[] = {
      .title = "There is a place for temporary files",
      .needs = "/proc/mounts, TMPDIR",
      .issue = "Temporary files go to {where}, and {mount} is mounted read-only",
-     .why = "trireme run, compilers of GPU code and PyTorch write temporary files, and end with \"Read-only file system\".",
+     .why = "trireme run, compilers of GPU code and PyTorch write temporary files, and end with "
+            "\"Read-only file system\".",
      .remedy = {"$ docker run --tmpfs /tmp …", "$ export TMPDIR=/dev/shm"},
      .reference = "man 7 environ",
      .recipe = {153},

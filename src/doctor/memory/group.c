@@ -15,13 +15,13 @@
 // Version 1 counts as unlimited from here on: it writes the largest multiple of a page.
 #define UNLIMITED_V1 (UINT64_C(1) << 62)
 
-typedef struct hierarchy {
-    group_controller of;
+typedef struct group_location {
+    group_resource of;
     int version;
     const char *mount, *marker; // see cgroup_add_path
-} hierarchy;
+} group_location;
 
-static const hierarchy HIERARCHIES[] = {
+static const group_location HIERARCHIES[] = {
     {GROUP_MEMORY, 2, "/sys/fs/cgroup", "0::"},
     {GROUP_MEMORY, 1, "/sys/fs/cgroup/memory", ":memory:"},
     {GROUP_CPU, 2, "/sys/fs/cgroup", "0::"},
@@ -31,7 +31,7 @@ static const hierarchy HIERARCHIES[] = {
     {GROUP_PIDS, 1, "/sys/fs/cgroup/pids", ":pids:"},
 };
 
-static status walk(const doctor_context *c, const hierarchy *h, group_visit *visit, void *arg,
+static status walk(const doctor_context *c, const group_location *h, group_visit *visit, void *arg,
                    err *e)
 {
     status result = OK;
@@ -40,7 +40,8 @@ static status walk(const doctor_context *c, const hierarchy *h, group_visit *vis
     cgroup_add_path(&folder, c->root, h->marker);
     TRY(text_check(&folder, e));
     const size_t top = strlen(h->mount);
-    if (folder.chars[folder.bytes - 1] == '/') folder.chars[folder.bytes - 1] = 0; // the topmost group
+    if (folder.chars[folder.bytes - 1] == '/')
+        folder.chars[folder.bytes - 1] = 0; // the topmost group
     while (visit(c, folder.chars, h->version, arg)) {
         char *last = strrchr(folder.chars + top, '/');
         if (!last) break;
@@ -51,8 +52,7 @@ done:
     return result;
 }
 
-status group_walk(const doctor_context *c, group_controller of, group_visit *visit, void *arg,
-                  err *e)
+status group_walk(const doctor_context *c, group_resource of, group_visit *visit, void *arg, err *e)
 {
     status result = OK;
     for (size_t i = 0; i < sizeof HIERARCHIES / sizeof *HIERARCHIES; i++)
@@ -61,14 +61,14 @@ done:
     return result;
 }
 
-typedef struct least_search {
+typedef struct limit_search {
     const char *name[2]; // of versions 1 and 2
     group_limit *out;
-} least_search;
+} limit_search;
 
 static bool take_least(const doctor_context *c, const char *folder, int version, void *arg)
 {
-    least_search *s = arg;
+    limit_search *s = arg;
     char path[320], line[64];
     const char *name = s->name[version - 1];
     if (!name) return true;
@@ -82,11 +82,11 @@ static bool take_least(const doctor_context *c, const char *folder, int version,
     return true;
 }
 
-status group_least(const doctor_context *c, group_controller of, const char *name_v2,
+status group_least(const doctor_context *c, group_resource of, const char *name_v2,
                    const char *name_v1, group_limit *out, err *e)
 {
     *out = (group_limit){.value = UINT64_MAX};
-    least_search s = {.name = {name_v1, name_v2}, .out = out};
+    limit_search s = {.name = {name_v1, name_v2}, .out = out};
     return group_walk(c, of, take_least, &s, e);
 }
 
@@ -109,14 +109,14 @@ static bool take_count(const doctor_context *c, const char *folder, int version,
     return !s->found && s->failed == OK;
 }
 
-status group_counted(const doctor_context *c, group_controller of, const char *name_v2,
+status group_counted(const doctor_context *c, group_resource of, const char *name_v2,
                      const char *name_v1, const char *key, uint64_t *count, bool *found, err *e)
 {
     count_search s = {.name = {name_v1, name_v2}, .key = key};
     const status walked = group_walk(c, of, take_count, &s, e);
     *count = s.count;
     *found = s.found;
-    return walked != OK       ? walked
-           : s.failed == OK   ? OK
-                              : err_set(e, s.failed, "no memory for the file of a control group");
+    return walked != OK     ? walked
+           : s.failed == OK ? OK
+                            : err_set(e, s.failed, "no memory for the file of a control group");
 }

@@ -25,8 +25,8 @@ status probe_memlock(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
     bool rdma, exempt;
-    reading_limit l;
-    reading_memory m;
+    resource_limit l;
+    memory_figures m;
     char soft[24], total[24];
     TRY(reading_has_entries(c, "/sys/class/infiniband", &rdma, e));
     TRY(reading_capability(c, CAPABILITY_IPC_LOCK, &exempt, e));
@@ -48,7 +48,7 @@ done:
 status probe_nofile(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_limit l;
+    resource_limit l;
     int ranks;
     char hard[24], need[24];
     TRY(reading_ranks(c, &ranks, e));
@@ -65,7 +65,7 @@ done:
 status probe_nofile_huge(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_limit l;
+    resource_limit l;
     char soft[24];
     TRY(reading_limit_of(c, out, "Max open files", &l, e));
     if (!l.known || l.soft < UINT64_C(1) << 27) goto done;
@@ -90,7 +90,7 @@ done:
 status probe_nproc(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_limit l;
+    resource_limit l;
     uint64_t need, user = 1;
     char *own = NULL, soft[24], threads[24];
     TRY(threads_needed(c, &need, e));
@@ -137,7 +137,7 @@ done:
 status probe_stack(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_limit l;
+    resource_limit l;
     char soft[24];
     TRY(reading_limit_of(c, out, "Max stack size", &l, e));
     if (!l.known || l.soft >= UINT64_C(2) << 20) goto done;
@@ -150,8 +150,8 @@ done:
 status probe_address_space(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_limit l;
-    reading_memory m;
+    resource_limit l;
+    memory_figures m;
     int gpus;
     char soft[24], total[24];
     TRY(reading_gpus(c, &gpus, e));
@@ -169,7 +169,7 @@ done:
 status probe_file_size(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_limit l;
+    resource_limit l;
     char soft[24];
     TRY(reading_limit_of(c, out, "Max file size", &l, e));
     if (!l.known || l.soft >= 1024 * GIB) goto done;
@@ -182,7 +182,7 @@ done:
 status probe_core_files(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_limit l;
+    resource_limit l;
     char soft[24], pattern[256];
     TRY(reading_limit_of(c, out, "Max core file size", &l, e));
     if (!doctor_read_line(c, "/proc/sys/kernel/core_pattern", pattern, sizeof pattern)) {

@@ -14,7 +14,7 @@
 #define GIB (UINT64_C(1) << 30)
 
 // What this process could have at most: the memory of the machine, or the least limit of its groups.
-static status ceiling(const doctor_context *c, const reading_memory *m, group_limit *limit,
+static status ceiling(const doctor_context *c, const memory_figures *m, group_limit *limit,
                       uint64_t *bytes, err *e)
 {
     status result = OK;
@@ -27,7 +27,7 @@ done:
 status probe_group_memory(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_memory m;
+    memory_figures m;
     group_limit limit;
     uint64_t most;
     int ranks;
@@ -104,7 +104,7 @@ done:
 status probe_available(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_memory m;
+    memory_figures m;
     group_limit limit;
     uint64_t most, left;
     char bytes[24], total[24];
@@ -126,7 +126,7 @@ done:
 status probe_per_gpu(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_memory m;
+    memory_figures m;
     group_limit limit;
     uint64_t most;
     int gpus;

@@ -27,10 +27,10 @@ static status node_read(const doctor_context *c, const char *name, memory_node *
     char path[128], list[1024], *content = NULL;
     bool denied;
     *out = (memory_node){.cores = 0};
-    snprintf(out->name, sizeof out->name, "%.31s", name);
-    snprintf(path, sizeof path, NODES "/%.31s/cpulist", name);
+    snprintf(out->name, sizeof out->name, "%s", name);
+    snprintf(path, sizeof path, NODES "/%s/cpulist", name);
     if (doctor_read_line(c, path, list, sizeof list)) out->cores = reading_listed(list);
-    snprintf(path, sizeof path, NODES "/%.31s/meminfo", name);
+    snprintf(path, sizeof path, NODES "/%s/meminfo", name);
     TRY(doctor_read(c, path, &content, &denied, e));
     if (!content) goto done;
     out->total = node_bytes(content, out->name, "MemTotal:");

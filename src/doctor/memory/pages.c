@@ -12,7 +12,7 @@ status probe_overcommit(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
     int64_t mode;
-    reading_memory m;
+    memory_figures m;
     char left[24], total[24];
     TRY(reading_memory_of(c, out, &m, e));
     if (!doctor_read_number(c, "/proc/sys/vm/overcommit_memory", &mode)) {
@@ -31,7 +31,7 @@ done:
 status probe_swap_used(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_memory m;
+    memory_figures m;
     char used[24], total[24];
     TRY(reading_memory_of(c, out, &m, e));
     if (!m.known) goto done;
@@ -93,7 +93,7 @@ status probe_huge_transparent(const doctor_context *c, doctor_findings *out, err
 status probe_huge_unused(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_memory m;
+    memory_figures m;
     char unused[24], total[24];
     TRY(reading_memory_of(c, out, &m, e));
     const uint64_t bytes = m.huge_free * m.huge_page;
@@ -115,7 +115,7 @@ static status find_counted(const doctor_context *c, doctor_findings *out, const 
     int64_t count;
     TRY(doctor_names(c, "/sys/devices/system/edac/mc", &names, &n, e));
     for (int i = 0; i < n; i++) {
-        snprintf(path, sizeof path, "/sys/devices/system/edac/mc/%.200s/%s", names[i], name);
+        snprintf(path, sizeof path, "/sys/devices/system/edac/mc/%s/%s", names[i], name);
         if (!doctor_read_number(c, path, &count)) continue;
         controllers++;
         reading_counted(errors, (uint64_t)count, "error");
@@ -140,7 +140,7 @@ status probe_uncorrected(const doctor_context *c, doctor_findings *out, err *e)
 status probe_retired(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    reading_memory m;
+    memory_figures m;
     char bytes[24];
     TRY(reading_memory_of(c, out, &m, e));
     text_bytes(bytes, (double)m.corrupted);

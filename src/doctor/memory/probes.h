@@ -6,8 +6,8 @@
 #include "doctor/check.h"
 
 doctor_probe probe_shm_missing, probe_shm_leftovers;
-doctor_probe probe_memlock, probe_nofile, probe_nofile_huge, probe_nproc, probe_pids, probe_stack, probe_address_space,
-    probe_file_size, probe_core_files, probe_map_count, probe_oom_score;
+doctor_probe probe_memlock, probe_nofile, probe_nofile_huge, probe_nproc, probe_pids, probe_stack,
+    probe_address_space, probe_file_size, probe_core_files, probe_map_count, probe_oom_score;
 doctor_probe probe_group_memory, probe_group_high, probe_group_oom, probe_machine_oom,
     probe_available, probe_per_gpu, probe_pressure, probe_panic_on_oom;
 doctor_probe probe_overcommit, probe_swap_used, probe_swappiness, probe_huge_transparent,

@@ -72,12 +72,12 @@ static uint64_t limit_number(const char **next)
 }
 
 status reading_limit_of(const doctor_context *c, doctor_findings *out, const char *name,
-                        reading_limit *limit, err *e)
+                        resource_limit *limit, err *e)
 {
     status result = OK;
     char *content = NULL;
     bool denied = false;
-    *limit = (reading_limit){.known = false};
+    *limit = (resource_limit){.known = false};
     TRY(doctor_read(c, "/proc/self/limits", &content, &denied, e));
     const char *next = content ? behind(content, name) : NULL;
     if (next) {
@@ -105,21 +105,25 @@ void reading_counted(char out[48], uint64_t count, const char *noun)
     snprintf(out, 48, "%llu %s%s", (unsigned long long)count, noun, count == 1 ? "" : "s");
 }
 
-status reading_memory_of(const doctor_context *c, doctor_findings *out, reading_memory *m, err *e)
+status reading_memory_of(const doctor_context *c, doctor_findings *out, memory_figures *m, err *e)
 {
     status result = OK;
     char *content = NULL;
     bool denied = false;
-    *m = (reading_memory){.known = false};
+    *m = (memory_figures){.known = false};
     const struct {
         const char *key;
         uint64_t *out;
         uint64_t unit;
     } lines[] = {
-        {"MemTotal:", &m->total, 1024},           {"MemAvailable:", &m->available, 1024},
-        {"SwapTotal:", &m->swap_total, 1024},     {"SwapFree:", &m->swap_free, 1024},
-        {"CommitLimit:", &m->commit_limit, 1024}, {"Committed_AS:", &m->committed, 1024},
-        {"HugePages_Free:", &m->huge_free, 1},    {"Hugepagesize:", &m->huge_page, 1024},
+        {"MemTotal:", &m->total, 1024},
+        {"MemAvailable:", &m->available, 1024},
+        {"SwapTotal:", &m->swap_total, 1024},
+        {"SwapFree:", &m->swap_free, 1024},
+        {"CommitLimit:", &m->commit_limit, 1024},
+        {"Committed_AS:", &m->committed, 1024},
+        {"HugePages_Free:", &m->huge_free, 1},
+        {"Hugepagesize:", &m->huge_page, 1024},
         {"HardwareCorrupted:", &m->corrupted, 1024},
     };
     TRY(doctor_read(c, "/proc/meminfo", &content, &denied, e));

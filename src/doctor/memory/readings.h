@@ -15,26 +15,26 @@ int reading_listed(const char *list);
 bool reading_words(const char *content, const char *key, char *out, size_t bytes);
 
 // A limit of this process. UINT64_MAX is "unlimited".
-typedef struct reading_limit {
+typedef struct resource_limit {
     uint64_t soft, hard;
     bool known; // false: doctor_blind has been called
-} reading_limit;
+} resource_limit;
 // `name` as /proc/self/limits has it: "Max open files".
 status reading_limit_of(const doctor_context *c, doctor_findings *out, const char *name,
-                        reading_limit *limit, err *e);
+                        resource_limit *limit, err *e);
 // "64.00 KiB", or "unlimited".
 void reading_bytes(char out[24], uint64_t bytes);
 // "1 rank", "2 ranks". A longer text is cut.
 void reading_counted(char out[48], uint64_t count, const char *noun);
 
 // Figures of /proc/meminfo in bytes; 0 where a line lacks.
-typedef struct reading_memory {
+typedef struct memory_figures {
     bool known; // false: doctor_blind has been called
     uint64_t total, available, swap_total, swap_free, commit_limit, committed;
     uint64_t huge_free, huge_page; // unused huge pages (a number), and the bytes of one
     uint64_t corrupted;
-} reading_memory;
-status reading_memory_of(const doctor_context *c, doctor_findings *out, reading_memory *m, err *e);
+} memory_figures;
+status reading_memory_of(const doctor_context *c, doctor_findings *out, memory_figures *m, err *e);
 
 // Reads a file whole, and calls doctor_blind or doctor_skip ("/proc/pressure/memory: it does not exist") where that
 // cannot be done; *content is then NULL. The caller frees it.

@@ -10,10 +10,12 @@ static const doctor_check ROWS[] = {
      .title = "/dev/shm is mounted",
      .needs = "/proc/mounts",
      .issue = "{where} is not mounted",
-     .why = "NCCL, UCX and PyTorch's data loaders keep their buffers there, and fail without it. Trireme's own ranks on "
+     .why = "NCCL, UCX and PyTorch's data loaders keep their buffers there, and fail without it. "
+            "Trireme's own ranks on "
             "CPUs do not need it.",
-     .remedy = {"$ mount -t tmpfs -o size=50% tmpfs /dev/shm",
-                "In a container, start it with the engine's default mounts, or with --shm-size=16g."},
+     .remedy =
+         {"$ mount -t tmpfs -o size=50% tmpfs /dev/shm",
+          "In a container, start it with the engine's default mounts, or with --shm-size=16g."},
      .reference = "docs/troubleshooting.md, Shared memory in a container",
      .recipe = {157},
      .probe = probe_shm_missing},
@@ -32,11 +34,14 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "Network cards may pin as much memory as a run sends",
      .needs = "/proc/self/limits, /proc/self/status, /sys/class/infiniband",
-     .issue = "The limit of locked memory is {limit} on a machine with {memory} and an RDMA network card",
-     .why = "InfiniBand and RoCE cards pin the memory that they send from. NCCL and UCX then fail with \"Cannot allocate "
+     .issue = "The limit of locked memory is {limit} on a machine with {memory} and an RDMA "
+              "network card",
+     .why = "InfiniBand and RoCE cards pin the memory that they send from. NCCL and UCX then fail "
+            "with \"Cannot allocate "
             "memory\" as soon as they register their buffers.",
      .remedy = {"$ ulimit -l unlimited",
-                "For all users: the lines \"* soft memlock unlimited\" and \"* hard memlock unlimited\" in "
+                "For all users: the lines \"* soft memlock unlimited\" and \"* hard memlock "
+                "unlimited\" in "
                 "/etc/security/limits.conf.",
                 "For services: LimitMEMLOCK=infinity in the unit, also in that of slurmd.",
                 "$ docker run --ulimit memlock=-1 --cap-add IPC_LOCK …"},
@@ -49,7 +54,8 @@ static const doctor_check ROWS[] = {
      .title = "A rank may open as many files as it needs",
      .needs = "/proc/self/limits",
      .issue = "The hard limit of open files is {limit}; the ranks of this host need {need}",
-     .why = "Sockets between ranks, shards of data and libraries are open files. A run ends with \"Too many open files\", "
+     .why = "Sockets between ranks, shards of data and libraries are open files. A run ends with "
+            "\"Too many open files\", "
             "often only after hours.",
      .remedy = {"For all users: the line \"* hard nofile 1048576\" in /etc/security/limits.conf.",
                 "For services: LimitNOFILE=1048576 in the unit.",
@@ -63,7 +69,8 @@ static const doctor_check ROWS[] = {
      .title = "The limit of open files is not so large that launchers count to it",
      .needs = "/proc/self/limits",
      .issue = "The limit of open files is {limit}",
-     .why = "Some programs close all files that could be open, one by one, before they start another program. Launchers of MPI, old "
+     .why = "Some programs close all files that could be open, one by one, before they start "
+            "another program. Launchers of MPI, old "
             "versions of Python and services then take seconds to minutes.",
      .remedy = {"$ ulimit -Sn 1048576", "$ docker run --ulimit nofile=1048576:1048576 …",
                 "For containerd: LimitNOFILE=1048576 in its unit."},
@@ -76,7 +83,8 @@ static const doctor_check ROWS[] = {
      .title = "The user may start as many threads as the ranks need",
      .needs = "/proc/self/limits, /proc/self/status",
      .issue = "This user may have {limit} threads; the ranks of this host need up to {need}",
-     .why = "Each rank has a thread for each of its cores, and libraries start more. A run ends with \"Resource temporarily "
+     .why = "Each rank has a thread for each of its cores, and libraries start more. A run ends "
+            "with \"Resource temporarily "
             "unavailable\" where a thread cannot start.",
      .remedy = {"$ ulimit -u unlimited",
                 "For all users: the line \"* soft nproc unlimited\" in /etc/security/limits.conf."},
@@ -88,11 +96,13 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "The control group has room for the threads of the ranks",
      .needs = "/sys/fs/cgroup: pids.max, pids.current",
-     .issue = "The control group {where} allows {limit} threads, of which {left} are left; the ranks of this host need up "
+     .issue = "The control group {where} allows {limit} threads, of which {left} are left; the "
+              "ranks of this host need up "
               "to {need}",
-     .why = "Threads beyond the limit cannot start, and a run ends with \"Resource temporarily unavailable\".",
-     .remedy = {"$ docker run --pids-limit -1 …",
-                "In Kubernetes: podPidsLimit of the kubelet. In a service: TasksMax=infinity of the unit."},
+     .why = "Threads beyond the limit cannot start, and a run ends with \"Resource temporarily "
+            "unavailable\".",
+     .remedy = {"$ docker run --pids-limit -1 …", "In Kubernetes: podPidsLimit of the kubelet. In "
+                                                  "a service: TasksMax=infinity of the unit."},
      .reference = "Linux, Documentation/admin-guide/cgroup-v2.rst, PID",
      .recipe = {165},
      .probe = probe_pids},
@@ -102,7 +112,8 @@ static const doctor_check ROWS[] = {
      .title = "Threads have stacks of at least 2 MiB",
      .needs = "/proc/self/limits",
      .issue = "The limit of the stack is {limit}",
-     .why = "New threads take this limit as their size. Libraries with deep calls are then killed by signal 11 (Segmentation "
+     .why = "New threads take this limit as their size. Libraries with deep calls are then killed "
+            "by signal 11 (Segmentation "
             "fault).",
      .remedy = {"$ ulimit -s 8192"},
      .reference = "man 2 getrlimit, RLIMIT_STACK",
@@ -114,8 +125,10 @@ static const doctor_check ROWS[] = {
      .title = "The address space of processes has no limit",
      .needs = "/proc/self/limits, /proc/meminfo",
      .issue = "The limit of the address space is {limit} on a machine with {memory}",
-     .why = "CUDA reserves addresses for all memory of the host and of the GPUs, and ranks map the buffers of other ranks. "
-            "Both need far more addresses than memory, and fail with \"out of memory\" while memory is free.",
+     .why = "CUDA reserves addresses for all memory of the host and of the GPUs, and ranks map the "
+            "buffers of other ranks. "
+            "Both need far more addresses than memory, and fail with \"out of memory\" while "
+            "memory is free.",
      .remedy = {"$ ulimit -v unlimited",
                 "In Slurm: VSizeFactor=0 in slurm.conf, and limits by control groups."},
      .reference = "man 2 getrlimit, RLIMIT_AS",
@@ -127,7 +140,8 @@ static const doctor_check ROWS[] = {
      .title = "Files may be as large as a checkpoint",
      .needs = "/proc/self/limits",
      .issue = "The limit of the size of a file is {limit}",
-     .why = "The kernel ends a process that writes more into one file, so that a checkpoint fails. Memory that ranks share "
+     .why = "The kernel ends a process that writes more into one file, so that a checkpoint fails. "
+            "Memory that ranks share "
             "counts as a file, too.",
      .remedy = {"$ ulimit -f unlimited"},
      .reference = "man 2 getrlimit, RLIMIT_FSIZE",
@@ -139,10 +153,11 @@ static const doctor_check ROWS[] = {
      .title = "A rank that crashes does not fill the disk",
      .needs = "/proc/self/limits, /proc/sys/kernel/core_pattern",
      .issue = "Each rank that crashes may write its memory (limit: {limit}) to the file {pattern}",
-     .why = "Several ranks often crash together. Their files can fill the disk that the checkpoints need, and writing them "
+     .why = "Several ranks often crash together. Their files can fill the disk that the "
+            "checkpoints need, and writing them "
             "delays the end of the run.",
-     .remedy = {"$ ulimit -c 0",
-                "Keep the limit where you want to examine crashes, and point kernel.core_pattern at a large disk."},
+     .remedy = {"$ ulimit -c 0", "Keep the limit where you want to examine crashes, and point "
+                                 "kernel.core_pattern at a large disk."},
      .reference = "man 5 core",
      .recipe = {159},
      .probe = probe_core_files},
@@ -152,7 +167,8 @@ static const doctor_check ROWS[] = {
      .title = "A process may map as many areas of memory as is usual",
      .needs = "/proc/sys/vm/max_map_count",
      .issue = "{where} is {limit}; the kernel's default is 65530",
-     .why = "Mapped shards of weights and data, and libraries of GPUs, take thousands of areas. Beyond the limit the kernel "
+     .why = "Mapped shards of weights and data, and libraries of GPUs, take thousands of areas. "
+            "Beyond the limit the kernel "
             "reports that memory has run out.",
      .remedy = {"$ sysctl -w vm.max_map_count=262144"},
      .reference = "Linux, Documentation/admin-guide/sysctl/vm.rst, max_map_count",
@@ -163,10 +179,13 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_NOTE,
      .title = "The kernel does not prefer the ranks when it kills for lack of memory",
      .needs = "/proc/self/oom_score_adj",
-     .issue = "{where} is {score}: where memory runs out, the kernel kills the processes of this shell before others",
-     .why = "A service manager or Kubernetes (without a guaranteed quality of service) sets it. A rank is then killed although "
+     .issue = "{where} is {score}: where memory runs out, the kernel kills the processes of this "
+              "shell before others",
+     .why = "A service manager or Kubernetes (without a guaranteed quality of service) sets it. A "
+            "rank is then killed although "
             "another process has taken the memory.",
-     .remedy = {"In Kubernetes: give the pod requests that equal its limits. In a service: OOMScoreAdjust=0 of the unit."},
+     .remedy = {"In Kubernetes: give the pod requests that equal its limits. In a service: "
+                "OOMScoreAdjust=0 of the unit."},
      .reference = "man 5 proc, /proc/pid/oom_score_adj",
      .recipe = {158},
      .probe = probe_oom_score},

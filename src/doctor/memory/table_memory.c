@@ -10,10 +10,12 @@ static const doctor_check ROWS[] = {
      .title = "No control group limits the memory below that of the machine",
      .needs = "/sys/fs/cgroup: memory.max or memory.limit_in_bytes, /proc/meminfo",
      .issue = "The control group {where} allows {limit} of the machine's {memory}; {left} is left",
-     .why = "The kernel kills a rank that takes more, although the machine has memory left. Trireme's memory.budget: auto "
+     .why = "The kernel kills a rank that takes more, although the machine has memory left. "
+            "Trireme's memory.budget: auto "
             "heeds this limit; other programs look at the machine's memory.",
      .remedy = {"$ docker run --memory 64g …",
-                "In Slurm: --mem=0 asks for all memory of the node. In Kubernetes: resources.limits.memory.",
+                "In Slurm: --mem=0 asks for all memory of the node. In Kubernetes: "
+                "resources.limits.memory.",
                 "$ trireme plan job.yaml"},
      .reference = "docs/troubleshooting.md, Shared memory in a container",
      .recipe = {158, 164},
@@ -24,7 +26,8 @@ static const doctor_check ROWS[] = {
      .title = "The kernel slows no process down before its memory limit",
      .needs = "/sys/fs/cgroup: memory.high, memory.max",
      .issue = "The control group {where} has memory.high at {limit}",
-     .why = "Above it the kernel stops the threads again and again to free pages. A run becomes many times slower and no "
+     .why = "Above it the kernel stops the threads again and again to free pages. A run becomes "
+            "many times slower and no "
             "message says so.",
      .remedy = {"In a service: MemoryHigh=infinity of the unit.",
                 "$ systemd-run --scope -p MemoryHigh=infinity trireme train job.yaml"},
@@ -36,10 +39,13 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "The kernel has killed no process of this control group",
      .needs = "/sys/fs/cgroup: memory.events or memory.oom_control",
-     .issue = "The memory limit of this control group was reached, and the kernel has killed a process {times}",
-     .why = "The other ranks wait for the one that was killed, which looks like a timeout of NCCL. The next run may end in "
+     .issue = "The memory limit of this control group was reached, and the kernel has killed a "
+              "process {times}",
+     .why = "The other ranks wait for the one that was killed, which looks like a timeout of NCCL. "
+            "The next run may end in "
             "the same way.",
-     .remedy = {"$ trireme plan job.yaml", "Raise the limit of the container or the job, or run fewer ranks on this host."},
+     .remedy = {"$ trireme plan job.yaml",
+                "Raise the limit of the container or the job, or run fewer ranks on this host."},
      .reference = "docs/troubleshooting.md, It does not fit in memory",
      .recipe = {158, 153, 159},
      .probe = probe_group_oom},
@@ -48,7 +54,8 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_NOTE,
      .title = "The kernel has killed no process for lack of memory",
      .needs = "/proc/vmstat",
-     .issue = "The kernel has killed a process for lack of memory {times} since the machine started",
+     .issue =
+         "The kernel has killed a process for lack of memory {times} since the machine started",
      .why = "Memory ran out on this machine before, in this run's group or in another one.",
      .remedy = {"$ dmesg --ctime | grep -i 'out of memory'", "$ trireme plan job.yaml"},
      .reference = "docs/troubleshooting.md, It does not fit in memory",
@@ -60,7 +67,8 @@ static const doctor_check ROWS[] = {
      .title = "At least a tenth of the memory is available",
      .needs = "/proc/meminfo, /sys/fs/cgroup",
      .issue = "{left} of {memory} is available",
-     .why = "Other processes hold the memory. Ranks get less for their weights and activations, or are killed.",
+     .why = "Other processes hold the memory. Ranks get less for their weights and activations, or "
+            "are killed.",
      .remedy = {"$ ps -eo pid,user,rss,args --sort=-rss | head",
                 "End what is left of earlier runs, or wait for the other user's."},
      .recipe = {158, 164, 184},
@@ -71,7 +79,8 @@ static const doctor_check ROWS[] = {
      .title = "There are 16 GiB of memory for each GPU",
      .needs = "/proc/meminfo, /sys/fs/cgroup, /dev",
      .issue = "{memory} of memory for {gpus} is little; {need} is usual",
-     .why = "Weights pass through the memory of the host when a model is loaded and saved, and optimizer states lie there with "
+     .why = "Weights pass through the memory of the host when a model is loaded and saved, and "
+            "optimizer states lie there with "
             "a memory tier.",
      .remedy = {"Build in more memory, or raise the limit of the container or the job.",
                 "Run fewer ranks on this host, and keep the optimizer on the GPUs."},
@@ -84,7 +93,8 @@ static const doctor_check ROWS[] = {
      .title = "No process waits for memory",
      .needs = "/proc/pressure/memory",
      .issue = "All processes waited for memory in {share} % of the last minute",
-     .why = "The kernel frees and re-reads pages instead of running the ranks. Steps become slow and irregular.",
+     .why = "The kernel frees and re-reads pages instead of running the ranks. Steps become slow "
+            "and irregular.",
      .remedy = {"$ ps -eo pid,user,rss,args --sort=-rss | head",
                 "End other programs, or run fewer ranks on this host."},
      .reference = "Linux, Documentation/accounting/psi.rst",
@@ -107,7 +117,8 @@ static const doctor_check ROWS[] = {
      .title = "The kernel lets processes reserve more memory than they use",
      .needs = "/proc/sys/vm/overcommit_memory, /proc/meminfo",
      .issue = "{where} is 2, so that processes may reserve {left} more on a machine with {memory}",
-     .why = "CUDA, PyTorch and processes that are started as copies reserve far more than they use. They fail with \"Cannot "
+     .why = "CUDA, PyTorch and processes that are started as copies reserve far more than they "
+            "use. They fail with \"Cannot "
             "allocate memory\" while memory is free.",
      .remedy = {"$ sysctl -w vm.overcommit_memory=0", "$ sysctl -w vm.overcommit_ratio=200"},
      .reference = "Linux, Documentation/mm/overcommit-accounting.rst",
@@ -119,9 +130,9 @@ static const doctor_check ROWS[] = {
      .title = "Swap holds little",
      .needs = "/proc/meminfo",
      .issue = "{used} of {swap} of swap is in use",
-     .why = "Memory ran short. A rank whose pages lie in swap waits for a disk in each step, and all other ranks wait for it.",
-     .remedy = {"$ ps -eo pid,user,rss,args --sort=-rss | head",
-                "$ swapoff -a && swapon -a"},
+     .why = "Memory ran short. A rank whose pages lie in swap waits for a disk in each step, and "
+            "all other ranks wait for it.",
+     .remedy = {"$ ps -eo pid,user,rss,args --sort=-rss | head", "$ swapoff -a && swapon -a"},
      .recipe = {158, 165},
      .probe = probe_swap_used},
     {.code = "swappiness",
@@ -130,7 +141,8 @@ static const doctor_check ROWS[] = {
      .title = "The kernel keeps memory of processes rather than pages of files",
      .needs = "/proc/sys/vm/swappiness, /proc/swaps",
      .issue = "{where} is {value} with swap on {device}",
-     .why = "While a run reads data and writes checkpoints, the kernel moves memory of ranks to the disk to cache files.",
+     .why = "While a run reads data and writes checkpoints, the kernel moves memory of ranks to "
+            "the disk to cache files.",
      .remedy = {"$ sysctl -w vm.swappiness=10"},
      .reference = "Linux, Documentation/admin-guide/sysctl/vm.rst, swappiness",
      .recipe = {165},
@@ -141,9 +153,11 @@ static const doctor_check ROWS[] = {
      .title = "Large arrays get huge pages",
      .needs = "/sys/kernel/mm/transparent_hugepage/enabled",
      .issue = "Transparent huge pages are off: {where} says never",
-     .why = "Trireme asks for pages of 2 MiB for its arrays on CPUs. With pages of 4 KiB, reading them takes more time.",
+     .why = "Trireme asks for pages of 2 MiB for its arrays on CPUs. With pages of 4 KiB, reading "
+            "them takes more time.",
      .remedy = {"$ echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
-                "For the next starts of the machine: transparent_hugepage=madvise on the kernel's command line."},
+                "For the next starts of the machine: transparent_hugepage=madvise on the kernel's "
+                "command line."},
      .reference = "Linux, Documentation/admin-guide/mm/transhuge.rst",
      .recipe = {165},
      .probe = probe_huge_transparent},
@@ -153,9 +167,10 @@ static const doctor_check ROWS[] = {
      .title = "Little memory is set aside for huge pages that nobody uses",
      .needs = "/proc/meminfo",
      .issue = "{unused} of {memory} is set aside for huge pages, and nobody uses it",
-     .why = "Programs that do not ask for reserved huge pages, such as Trireme and PyTorch, cannot have this memory.",
-     .remedy = {"$ sysctl -w vm.nr_hugepages=0",
-                "Remove hugepages= from the kernel's command line, or vm.nr_hugepages from /etc/sysctl.d."},
+     .why = "Programs that do not ask for reserved huge pages, such as Trireme and PyTorch, cannot "
+            "have this memory.",
+     .remedy = {"$ sysctl -w vm.nr_hugepages=0", "Remove hugepages= from the kernel's command "
+                                                 "line, or vm.nr_hugepages from /etc/sysctl.d."},
      .reference = "Linux, Documentation/admin-guide/mm/hugetlbpage.rst",
      .recipe = {158, 184},
      .probe = probe_huge_unused},
@@ -165,7 +180,8 @@ static const doctor_check ROWS[] = {
      .title = "Memory modules have had few errors that were corrected",
      .needs = "/sys/devices/system/edac/mc",
      .issue = "Memory controller {where} has corrected {errors} since the machine started",
-     .why = "A module with many corrected errors often fails soon. Correcting them also takes time.",
+     .why =
+         "A module with many corrected errors often fails soon. Correcting them also takes time.",
      .remedy = {"$ grep . /sys/devices/system/edac/mc/mc*/dimm*/dimm_label "
                 "/sys/devices/system/edac/mc/mc*/dimm*/dimm_ce_count",
                 "Exchange the module before a long run."},
@@ -178,7 +194,8 @@ static const doctor_check ROWS[] = {
      .title = "Memory modules have had no errors that could not be corrected",
      .needs = "/sys/devices/system/edac/mc",
      .issue = "Memory controller {where} has found {errors} that it could not correct",
-     .why = "Numbers in this memory were lost. The kernel kills a process that reads them, or the machine stops.",
+     .why = "Numbers in this memory were lost. The kernel kills a process that reads them, or the "
+            "machine stops.",
      .remedy = {"$ grep . /sys/devices/system/edac/mc/mc*/dimm*/dimm_label "
                 "/sys/devices/system/edac/mc/mc*/dimm*/dimm_ue_count",
                 "Take the machine out of use, and exchange the module."},
@@ -191,9 +208,11 @@ static const doctor_check ROWS[] = {
      .title = "The kernel has taken no broken memory out of use",
      .needs = "/proc/meminfo: HardwareCorrupted",
      .issue = "The kernel has taken {bytes} of broken memory out of use",
-     .why = "A memory module is failing. The next bad page may belong to a rank, which the kernel then kills by signal 7 (Bus "
+     .why = "A memory module is failing. The next bad page may belong to a rank, which the kernel "
+            "then kills by signal 7 (Bus "
             "error).",
-     .remedy = {"$ dmesg --ctime | grep -i 'hardware error'", "Exchange the module before a long run."},
+     .remedy = {"$ dmesg --ctime | grep -i 'hardware error'",
+                "Exchange the module before a long run."},
      .reference = "Linux, Documentation/mm/hwpoison.rst",
      .recipe = {153},
      .probe = probe_retired},
@@ -203,7 +222,8 @@ static const doctor_check ROWS[] = {
      .title = "The kernel does not move pages between NUMA nodes",
      .needs = "/proc/sys/kernel/numa_balancing, /sys/devices/system/node",
      .issue = "{where} is on",
-     .why = "The kernel takes pages away from time to time to see who uses them. Ranks that are bound to cores gain nothing, and "
+     .why = "The kernel takes pages away from time to time to see who uses them. Ranks that are "
+            "bound to cores gain nothing, and "
             "are interrupted at irregular times. Makers of GPUs advise against it.",
      .remedy = {"$ sysctl -w kernel.numa_balancing=0",
                 "$ trireme run --numa-binding node --nproc-per-node 2 train job.yaml"},
@@ -216,7 +236,8 @@ static const doctor_check ROWS[] = {
      .title = "Each NUMA node has memory left",
      .needs = "/sys/devices/system/node/node*/meminfo",
      .issue = "{where} has {left} of {memory} left, and another node has much more",
-     .why = "Ranks on this node get memory of another one, which is slower, so that all ranks wait for them.",
+     .why = "Ranks on this node get memory of another one, which is slower, so that all ranks wait "
+            "for them.",
      .remedy = {"$ numastat -m", "End other programs on this node, or bind them to the other one."},
      .reference = "man 8 numastat",
      .recipe = {165, 163},
@@ -227,7 +248,8 @@ static const doctor_check ROWS[] = {
      .title = "NUMA nodes have the same amount of memory",
      .needs = "/sys/devices/system/node/node*/meminfo",
      .issue = "{where} has {memory}, and {other} has {most}",
-     .why = "A memory module is missing, is not recognised, or is in the wrong socket. Ranks on the smaller node have less memory, "
+     .why = "A memory module is missing, is not recognised, or is in the wrong socket. Ranks on "
+            "the smaller node have less memory, "
             "and fewer channels to it.",
      .remedy = {"$ dmidecode --type memory", "Check the modules of this socket."},
      .reference = "man 8 dmidecode",
@@ -239,7 +261,8 @@ static const doctor_check ROWS[] = {
      .title = "A full NUMA node takes memory of another one",
      .needs = "/proc/sys/vm/zone_reclaim_mode, /sys/devices/system/node",
      .issue = "{where} is {value}",
-     .why = "Where a node is full, the kernel first drops cached files of it. Threads then wait while pages are freed, although "
+     .why = "Where a node is full, the kernel first drops cached files of it. Threads then wait "
+            "while pages are freed, although "
             "the other node has memory.",
      .remedy = {"$ sysctl -w vm.zone_reclaim_mode=0"},
      .reference = "Linux, Documentation/admin-guide/sysctl/vm.rst, zone_reclaim_mode",

@@ -124,7 +124,9 @@ status probe_cores_per_rank(const doctor_context *c, doctor_findings *out, err *
     TRY(reading_cores(c, &usable, e));
     TRY(reading_ranks(c, &ranks, e));
     TRY(reading_gpus(c, &gpus, e));
-    const int wanted = gpus ? 2 * ranks : ranks; // a rank of a GPU has a thread that issues and one that reads data
+    const int wanted =
+        gpus ? 2 * ranks
+             : ranks; // a rank of a GPU has a thread that issues and one that reads data
     if (!usable) doctor_blind(out, "/proc/self/status does not say which cores there are");
     if (!usable || usable >= wanted) goto done;
     reading_counted(cores, (uint64_t)usable, "core");

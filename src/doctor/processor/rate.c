@@ -38,14 +38,14 @@ static bool read_word(const doctor_context *c, const char *core, const char *nam
                       size_t bytes)
 {
     char path[256];
-    snprintf(path, sizeof path, CPUS "/%.32s/%s", core, name);
+    snprintf(path, sizeof path, CPUS "/%s/%s", core, name);
     return doctor_read_line(c, path, out, bytes);
 }
 
 static bool read_count(const doctor_context *c, const char *core, const char *name, int64_t *out)
 {
     char path[256];
-    snprintf(path, sizeof path, CPUS "/%.32s/%s", core, name);
+    snprintf(path, sizeof path, CPUS "/%s/%s", core, name);
     return doctor_read_number(c, path, out);
 }
 
@@ -162,7 +162,7 @@ static bool take_heat(const doctor_context *c, const char *core, void *arg)
         s->seen++;
         if (count <= s->most) continue;
         s->most = count;
-        snprintf(s->core, sizeof s->core, "%.31s", core);
+        snprintf(s->core, sizeof s->core, "%s", core);
     }
     return true;
 }

@@ -9,12 +9,15 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "No control group gives less time than the cores have",
      .needs = "/sys/fs/cgroup: cpu.max or cpu.cfs_quota_us, /proc/self/status",
-     .issue = "The control group {where} allows the time of {quota} cores, while {cores} are visible",
-     .why = "Trireme and other programs start a thread for each visible core. When the time of a period is used up, the kernel "
+     .issue =
+         "The control group {where} allows the time of {quota} cores, while {cores} are visible",
+     .why = "Trireme and other programs start a thread for each visible core. When the time of a "
+            "period is used up, the kernel "
             "stops all threads until the next one, and every step waits.",
      .remedy = {"$ trireme train job.yaml --launch.threads_per_rank {threads}",
                 "$ docker run --cpuset-cpus 0-7 …",
-                "In Kubernetes: whole numbers of cores, equal in requests and limits, and the static CPU manager."},
+                "In Kubernetes: whole numbers of cores, equal in requests and limits, and the "
+                "static CPU manager."},
      .reference = "Linux, Documentation/admin-guide/cgroup-v2.rst, CPU",
      .recipe = {161, 165, 166},
      .probe = probe_cpu_limit},
@@ -23,9 +26,11 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "The control group's limit of cores has not stopped its threads",
      .needs = "/sys/fs/cgroup: cpu.stat",
-     .issue = "The kernel stopped the threads of this control group in {share} % of the periods, because its time was used up",
+     .issue = "The kernel stopped the threads of this control group in {share} % of the periods, "
+              "because its time was used up",
      .why = "A rank that is stopped makes all others wait. Steps become slow and irregular.",
-     .remedy = {"Raise the limit of cores of the container or the job, or run fewer threads (launch.threads_per_rank).",
+     .remedy = {"Raise the limit of cores of the container or the job, or run fewer threads "
+                "(launch.threads_per_rank).",
                 "$ docker run --cpus 16 …"},
      .reference = "Linux, Documentation/admin-guide/cgroup-v2.rst, CPU",
      .recipe = {161, 165, 166},
@@ -36,10 +41,11 @@ static const doctor_check ROWS[] = {
      .title = "This process may use all cores of the machine",
      .needs = "/proc/self/status, /sys/devices/system/cpu/online",
      .issue = "This process may use {usable}, while {online} are online",
-     .why = "A batch system, a container or taskset has chosen the cores. All ranks that start from here share them. With "
+     .why = "A batch system, a container or taskset has chosen the cores. All ranks that start "
+            "from here share them. With "
             "one core, a wrong option of the batch system is the usual cause.",
-     .remedy = {"$ taskset -cp $$",
-                "In Slurm: --cpus-per-task, and --cpu-bind=none for a launcher that starts its own ranks."},
+     .remedy = {"$ taskset -cp $$", "In Slurm: --cpus-per-task, and --cpu-bind=none for a launcher "
+                                    "that starts its own ranks."},
      .reference = "man 7 cpuset",
      .recipe = {165, 166},
      .probe = probe_cpuset},
@@ -49,7 +55,8 @@ static const doctor_check ROWS[] = {
      .title = "Each rank has cores of its own",
      .needs = "/proc/self/status, /dev",
      .issue = "{cores} for {ranks} is too few; {need} is the least",
-     .why = "Ranks that share a core take turns, while each waits for the others in every collective. A rank of a GPU needs a core "
+     .why = "Ranks that share a core take turns, while each waits for the others in every "
+            "collective. A rank of a GPU needs a core "
             "that issues its work and one that reads data.",
      .remedy = {"$ trireme train job.yaml --launch.ranks 1",
                 "Ask the batch system for more cores, or start fewer ranks on this host."},
@@ -62,8 +69,10 @@ static const doctor_check ROWS[] = {
      .title = "All cores of the machine are online",
      .needs = "/sys/devices/system/cpu: present, online, smt/control",
      .issue = "{offline} of {present} cores are offline",
-     .why = "The kernel or somebody has switched them off, often after errors. This host computes with fewer cores than the others.",
-     .remedy = {"$ cat /sys/devices/system/cpu/offline", "$ echo 1 > /sys/devices/system/cpu/cpu1/online",
+     .why = "The kernel or somebody has switched them off, often after errors. This host computes "
+            "with fewer cores than the others.",
+     .remedy = {"$ cat /sys/devices/system/cpu/offline",
+                "$ echo 1 > /sys/devices/system/cpu/cpu1/online",
                 "$ dmesg --ctime | grep -i 'cpu.*offline'"},
      .reference = "Linux, Documentation/core-api/cpu_hotplug.rst",
      .recipe = {165},
@@ -74,7 +83,8 @@ static const doctor_check ROWS[] = {
      .title = "The kernel schedules threads on all cores",
      .needs = "/sys/devices/system/cpu/isolated",
      .issue = "The cores {list} are isolated: the kernel moves no thread to them by itself",
-     .why = "Only threads that are bound to these cores run there. Ranks that are not bound leave them idle, and ranks that are bound "
+     .why = "Only threads that are bound to these cores run there. Ranks that are not bound leave "
+            "them idle, and ranks that are bound "
             "to several of them all run on the first.",
      .remedy = {"Remove isolcpus= from the kernel's command line.",
                 "$ trireme run --numa-binding exclusive --nproc-per-node 2 train job.yaml"},
@@ -87,7 +97,8 @@ static const doctor_check ROWS[] = {
      .title = "NUMA nodes have the same number of ranks",
      .needs = "/sys/devices/system/node, /dev",
      .issue = "{ranks} cannot be spread evenly over {nodes} NUMA nodes",
-     .why = "A rank whose cores lie on several nodes reads part of its memory from another one, which is slower, or shares its node "
+     .why = "A rank whose cores lie on several nodes reads part of its memory from another one, "
+            "which is slower, or shares its node "
             "with more ranks than others do.",
      .remedy = {"$ trireme train job.yaml --launch.ranks {nodes}",
                 "$ trireme run --numa-binding node --nproc-per-node {nodes} train job.yaml"},
@@ -100,7 +111,8 @@ static const doctor_check ROWS[] = {
      .title = "Ranks have at least the usual priority",
      .needs = "/proc/self/stat",
      .issue = "This process has the nice value {nice}, which the ranks inherit",
-     .why = "Every other process that wants to run gets most of the time of a core, and all ranks wait for the slowest.",
+     .why = "Every other process that wants to run gets most of the time of a core, and all ranks "
+            "wait for the slowest.",
      .remedy = {"$ renice -n 0 -p $$", "Start the run without nice."},
      .reference = "man 7 sched",
      .recipe = {165},
@@ -111,7 +123,8 @@ static const doctor_check ROWS[] = {
      .title = "Control groups give the ranks at least the usual share of cores",
      .needs = "/sys/fs/cgroup: cpu.weight or cpu.shares",
      .issue = "The control group {where} has {weight} of the usual weight",
-     .why = "Where other groups want to run, this one gets less of the cores. Nothing changes while the machine is otherwise idle.",
+     .why = "Where other groups want to run, this one gets less of the cores. Nothing changes "
+            "while the machine is otherwise idle.",
      .remedy = {"In Kubernetes: resources.requests.cpu. In a service: CPUWeight=100 of the unit.",
                 "$ docker run --cpu-shares 1024 …"},
      .reference = "Linux, Documentation/admin-guide/cgroup-v2.rst, CPU",
@@ -123,7 +136,8 @@ static const doctor_check ROWS[] = {
      .title = "Cores run at the frequency that the load asks for",
      .needs = "/sys/devices/system/cpu/cpu*/cpufreq: scaling_governor, scaling_driver",
      .issue = "{cores} of {all} cores have the governor {word}",
-     .why = "Cores stay at a low frequency, or rise only slowly. Kernels on CPUs, reading of data and launches of GPU work become "
+     .why = "Cores stay at a low frequency, or rise only slowly. Kernels on CPUs, reading of data "
+            "and launches of GPU work become "
             "slower.",
      .remedy = {"$ cpupower frequency-set -g performance",
                 "$ tuned-adm profile throughput-performance"},
@@ -138,7 +152,8 @@ static const doctor_check ROWS[] = {
      .issue = "{cores} of {all} cores have the energy preference {word}",
      .why = "The processor keeps its frequency below what it could reach, also under load.",
      .remedy = {"$ cpupower set --perf-bias 0",
-                "$ echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference"},
+                "$ echo performance | tee "
+                "/sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference"},
      .reference = "Linux, Documentation/admin-guide/pm/intel_pstate.rst",
      .recipe = {165},
      .probe = probe_energy_preference},
@@ -148,7 +163,8 @@ static const doctor_check ROWS[] = {
      .title = "Cores may reach their highest frequency",
      .needs = "/sys/devices/system/cpu/cpu*/cpufreq: scaling_max_freq, cpuinfo_max_freq",
      .issue = "{cores} of {all} cores may reach only {word} GHz",
-     .why = "A tool for energy or an administrator has set a cap. This host becomes the slowest of a run, and all others wait for it.",
+     .why = "A tool for energy or an administrator has set a cap. This host becomes the slowest of "
+            "a run, and all others wait for it.",
      .remedy = {"$ cpupower frequency-info", "$ cpupower frequency-set -u 10GHz"},
      .reference = "man 1 cpupower-frequency-set",
      .recipe = {165, 174},
@@ -171,8 +187,10 @@ static const doctor_check ROWS[] = {
      .title = "Heat has not slowed cores down",
      .needs = "/sys/devices/system/cpu/cpu*/thermal_throttle",
      .issue = "Heat has slowed {where} down {count} times since the machine started",
-     .why = "Cooling does not suffice for the load. This host becomes slower while a run lasts, and all others wait for it.",
-     .remedy = {"$ ipmitool sdr type temperature", "$ sensors", "Check fans, air filters and the inlet temperature."},
+     .why = "Cooling does not suffice for the load. This host becomes slower while a run lasts, "
+            "and all others wait for it.",
+     .remedy = {"$ ipmitool sdr type temperature", "$ sensors",
+                "Check fans, air filters and the inlet temperature."},
      .reference = "man 1 sensors",
      .recipe = {165},
      .probe = probe_thermal},
@@ -181,9 +199,12 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "The hypervisor gives this virtual machine the cores that it promises",
      .needs = "/proc/stat",
-     .issue = "The hypervisor gave other machines {share} % of the time of these cores since this machine started",
-     .why = "Virtual machines share physical cores. A rank loses time at irregular moments, and all others wait for it.",
-     .remedy = {"$ vmstat 1 5", "Take a type of machine with dedicated cores, not a shared or burstable one."},
+     .issue = "The hypervisor gave other machines {share} % of the time of these cores since this "
+              "machine started",
+     .why = "Virtual machines share physical cores. A rank loses time at irregular moments, and "
+            "all others wait for it.",
+     .remedy = {"$ vmstat 1 5",
+                "Take a type of machine with dedicated cores, not a shared or burstable one."},
      .reference = "man 5 proc, /proc/stat",
      .recipe = {161, 165},
      .probe = probe_steal},
@@ -193,7 +214,8 @@ static const doctor_check ROWS[] = {
      .title = "The machine has cores left for a run",
      .needs = "/proc/loadavg, /sys/devices/system/cpu/online",
      .issue = "The load of the last five minutes is {load} on {cores} cores",
-     .why = "Other processes want to run at the same time. Ranks take turns with them, and each step takes as long as the slowest "
+     .why = "Other processes want to run at the same time. Ranks take turns with them, and each "
+            "step takes as long as the slowest "
             "rank.",
      .remedy = {"$ ps -eo pid,user,pcpu,args --sort=-pcpu | head",
                 "End what is left of earlier runs, or wait until others have finished."},
@@ -206,7 +228,8 @@ static const doctor_check ROWS[] = {
      .title = "Reading the time costs no system call",
      .needs = "/sys/devices/system/clocksource/clocksource0/current_clocksource",
      .issue = "The kernel takes the time from {name}",
-     .why = "Each reading of the time is then a system call and an access to a slow device. Traces, timeouts and NCCL read it very "
+     .why = "Each reading of the time is then a system call and an access to a slow device. "
+            "Traces, timeouts and NCCL read it very "
             "often. The kernel has usually left tsc because the clocks of cores differed.",
      .remedy = {"$ cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
                 "$ echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -220,7 +243,8 @@ static const doctor_check ROWS[] = {
      .title = "The processor has the vector instructions of Trireme's fast kernels",
      .needs = "/proc/cpuinfo",
      .issue = "The processor ({name}) lacks {missing}",
-     .why = "Trireme computes on CPUs with its generic kernels, which are many times slower. In a virtual machine, the hypervisor "
+     .why = "Trireme computes on CPUs with its generic kernels, which are many times slower. In a "
+            "virtual machine, the hypervisor "
             "often hides the instructions.",
      .remedy = {"$ trireme bench kernels --device cpu",
                 "In a virtual machine: let it see the processor of the host (qemu: -cpu host)."},
@@ -233,7 +257,8 @@ static const doctor_check ROWS[] = {
      .title = "All cores are of the same kind",
      .needs = "/sys/devices/system/cpu/cpu*/cpufreq/cpuinfo_max_freq",
      .issue = "The highest frequency of some cores is {least} GHz, and of others {most} GHz",
-     .why = "The threads of a rank share work evenly, so that fast cores wait for slow ones in each kernel.",
+     .why = "The threads of a rank share work evenly, so that fast cores wait for slow ones in "
+            "each kernel.",
      .remedy = {"$ lscpu --extended", "$ taskset -c 0-7 trireme train job.yaml"},
      .reference = "man 1 lscpu",
      .recipe = {163, 165},

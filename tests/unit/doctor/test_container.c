@@ -33,8 +33,7 @@ static void an_ipc_namespace_of_its_own_is_found(void **state)
     rig_link(&r, "/proc/self/ns/ipc", "ipc:[4026533001]");
     rig_expect_skipped(&r, "container-ipc", NO_CONTAINER);
     rig_write(&r, "/run/.containerenv", "engine=podman\n");
-    rig_expect_found(&r, "container-ipc",
-                     "This podman container has an IPC namespace of its own");
+    rig_expect_found(&r, "container-ipc", "This podman container has an IPC namespace of its own");
     rig_link(&r, "/proc/self/ns/ipc", "ipc:[4026531839]");
     rig_expect_passed(&r, "container-ipc");
     rig_remove(&r, "/proc/self/ns/ipc");
@@ -64,8 +63,9 @@ static void a_container_that_cannot_place_memory_is_found(void **state)
     rig_write(&r, "/sys/devices/system/node/node0/cpulist", "0-3\n");
     rig_write(&r, "/sys/devices/system/node/node1/cpulist", "4-7\n");
     write_status(&r, "00000000a80425fb", 2);
-    rig_expect_found(&r, "container-numa",
-                     "This docker container filters system calls and lacks the capability SYS_NICE");
+    rig_expect_found(
+        &r, "container-numa",
+        "This docker container filters system calls and lacks the capability SYS_NICE");
     write_status(&r, "0000000000800000", 2);
     rig_expect_passed(&r, "container-numa");
     write_status(&r, "00000000a80425fb", 0);
@@ -82,8 +82,7 @@ static void other_users_of_the_host_are_found(void **state)
     rig_open(&r);
     rig_variable(&r, "container=lxc");
     rig_write(&r, "/proc/self/uid_map", "         0     100000      65536\n");
-    rig_expect_found(&r, "container-user",
-                     "User 0 of this container is user 100000 of the host");
+    rig_expect_found(&r, "container-user", "User 0 of this container is user 100000 of the host");
     rig_write(&r, "/proc/self/uid_map", "         0          0 4294967295\n");
     rig_expect_passed(&r, "container-user");
     rig_close(&r);
@@ -167,9 +166,10 @@ static void windows_beneath_linux_is_found(void **state)
     (void)state;
     rig_open(&r);
     rig_write(&r, "/proc/sys/kernel/osrelease", "5.15.153.1-microsoft-standard-WSL2\n");
-    rig_expect_found(&r, "windows-subsystem",
-                     "The kernel 5.15.153.1-microsoft-standard-WSL2 is that of the Windows Subsystem "
-                     "for Linux");
+    rig_expect_found(
+        &r, "windows-subsystem",
+        "The kernel 5.15.153.1-microsoft-standard-WSL2 is that of the Windows Subsystem "
+        "for Linux");
     rig_write(&r, "/proc/sys/kernel/osrelease", "6.1.0-18-amd64\n");
     rig_expect_passed(&r, "windows-subsystem");
     rig_close(&r);
@@ -241,9 +241,9 @@ static void a_temporary_folder_that_is_read_only_is_found(void **state)
     rig r;
     (void)state;
     rig_open(&r);
-    rig_write(&r, "/proc/mounts", "/dev/sda1 / ext4 ro,relatime 0 0\ntmpfs /scratch tmpfs rw 0 0\n");
-    rig_expect_found(&r, "tmp-read-only",
-                     "Temporary files go to /tmp, and / is mounted read-only");
+    rig_write(&r, "/proc/mounts",
+              "/dev/sda1 / ext4 ro,relatime 0 0\ntmpfs /scratch tmpfs rw 0 0\n");
+    rig_expect_found(&r, "tmp-read-only", "Temporary files go to /tmp, and / is mounted read-only");
     rig_variable(&r, "TMPDIR=/scratch/me");
     rig_expect_passed(&r, "tmp-read-only");
     rig_write(&r, "/proc/mounts", "/dev/sda1 / ext4 rw,errors=remount-ro 0 0\n");

@@ -61,11 +61,13 @@ static void files_of_runs_that_ended_are_found_in_shm(void **state)
     rig_write(&r, "/proc/77/stat", "77 (python) S 1 77 77\n");
     rig_expect_passed(&r, "shm-leftovers");
     rig_write(&r, "/dev/shm/torch_78_1234_0", "12345678");
-    rig_expect_found(&r, "shm-leftovers",
-                     "/dev/shm holds 1 file (8 B) of NCCL or PyTorch that no process uses any more");
+    rig_expect_found(
+        &r, "shm-leftovers",
+        "/dev/shm holds 1 file (8 B) of NCCL or PyTorch that no process uses any more");
     rig_write(&r, "/dev/shm/nccl-Ab12Cd", "12345678");
-    rig_expect_found(&r, "shm-leftovers",
-                     "/dev/shm holds 2 files (16 B) of NCCL or PyTorch that no process uses any more");
+    rig_expect_found(
+        &r, "shm-leftovers",
+        "/dev/shm holds 2 files (16 B) of NCCL or PyTorch that no process uses any more");
     rig_close(&r);
 }
 
@@ -79,9 +81,10 @@ static void large_files_of_runs_that_ended_are_a_warning(void **state)
     path = rig_full(&r, "/dev/shm/nccl-Ab12Cd");
     assert_int_equal(truncate(path, 1 << 30), 0); // takes no room
     free(path);
-    rig_expect_found_as(&r, "shm-leftovers", DOCTOR_WARNING,
-                        "/dev/shm holds 1 file (1.00 GiB) of NCCL or PyTorch that no process uses any "
-                        "more");
+    rig_expect_found_as(
+        &r, "shm-leftovers", DOCTOR_WARNING,
+        "/dev/shm holds 1 file (1.00 GiB) of NCCL or PyTorch that no process uses any "
+        "more");
     rig_close(&r);
 }
 
@@ -94,13 +97,15 @@ static void cards_need_locked_memory(void **state)
     write_user(&r, 1000, "0000000000000000");
     rig_write(&r, "/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
     write_limit(&r, "Max locked memory", "65536", "65536");
-    rig_expect_found(&r, "memlock-limit",
-                     "The limit of locked memory is 64.00 KiB on a machine with 64.00 GiB and an RDMA "
-                     "network card");
+    rig_expect_found(
+        &r, "memlock-limit",
+        "The limit of locked memory is 64.00 KiB on a machine with 64.00 GiB and an RDMA "
+        "network card");
     r.context.peer = "10.0.0.2"; // a run over the cards
-    rig_expect_found_as(&r, "memlock-limit", DOCTOR_ERROR,
-                        "The limit of locked memory is 64.00 KiB on a machine with 64.00 GiB and an "
-                        "RDMA network card");
+    rig_expect_found_as(
+        &r, "memlock-limit", DOCTOR_ERROR,
+        "The limit of locked memory is 64.00 KiB on a machine with 64.00 GiB and an "
+        "RDMA network card");
     write_limit(&r, "Max locked memory", "unlimited", "unlimited");
     rig_expect_passed(&r, "memlock-limit");
     write_limit(&r, "Max locked memory", "65536", "65536");
@@ -179,9 +184,10 @@ static void control_groups_limit_threads(void **state)
     rig_write(&r, "/sys/fs/cgroup/job/pids.max", "200\n");
     rig_write(&r, "/sys/fs/cgroup/job/pids.current", "80\n");
     rig_write(&r, "/sys/fs/cgroup/job/step/pids.max", "max\n");
-    rig_expect_found(&r, "pids-limit",
-                     "The control group /sys/fs/cgroup/job allows 200 threads, of which 120 are left; "
-                     "the ranks of this host need up to 136");
+    rig_expect_found(
+        &r, "pids-limit",
+        "The control group /sys/fs/cgroup/job allows 200 threads, of which 120 are left; "
+        "the ranks of this host need up to 136");
     rig_write(&r, "/sys/fs/cgroup/job/pids.max", "216\n");
     rig_expect_passed(&r, "pids-limit");
     rig_close(&r);
@@ -237,8 +243,9 @@ static void core_files_may_fill_the_disk(void **state)
     rig_open(&r);
     write_limit(&r, "Max core file size", "unlimited", "unlimited");
     rig_write(&r, "/proc/sys/kernel/core_pattern", "core.%p\n");
-    rig_expect_found(&r, "core-files",
-                     "Each rank that crashes may write its memory (limit: unlimited) to the file core.%p");
+    rig_expect_found(
+        &r, "core-files",
+        "Each rank that crashes may write its memory (limit: unlimited) to the file core.%p");
     rig_write(&r, "/proc/sys/kernel/core_pattern", "|/usr/lib/systemd/systemd-coredump %P\n");
     rig_expect_passed(&r, "core-files");
     rig_write(&r, "/proc/sys/kernel/core_pattern", "core\n");
@@ -253,7 +260,8 @@ static void few_areas_of_memory_are_found(void **state)
     (void)state;
     rig_open(&r);
     rig_write(&r, "/proc/sys/vm/max_map_count", "4096\n");
-    rig_expect_found(&r, "max-map-count", "vm.max_map_count is 4096; the kernel's default is 65530");
+    rig_expect_found(&r, "max-map-count",
+                     "vm.max_map_count is 4096; the kernel's default is 65530");
     rig_write(&r, "/proc/sys/vm/max_map_count", "65530\n");
     rig_expect_passed(&r, "max-map-count");
     rig_close(&r);
@@ -265,9 +273,10 @@ static void processes_that_are_killed_first_are_found(void **state)
     (void)state;
     rig_open(&r);
     rig_write(&r, "/proc/self/oom_score_adj", "1000\n");
-    rig_expect_found(&r, "oom-score",
-                     "/proc/self/oom_score_adj is 1000: where memory runs out, the kernel kills the "
-                     "processes of this shell before others");
+    rig_expect_found(
+        &r, "oom-score",
+        "/proc/self/oom_score_adj is 1000: where memory runs out, the kernel kills the "
+        "processes of this shell before others");
     rig_write(&r, "/proc/self/oom_score_adj", "-100\n");
     rig_expect_passed(&r, "oom-score");
     rig_close(&r);

@@ -57,9 +57,10 @@ static void a_limit_below_the_memory_is_found(void **state)
     write_number(&r, "/sys/fs/cgroup/job/memory.current", 4 * GIB);
     rig_write(&r, "/sys/fs/cgroup/job/memory.stat", "inactive_file 1073741824\nactive_file 0\n");
     rig_write(&r, "/sys/fs/cgroup/job/step/memory.max", "max\n");
-    rig_expect_found(&r, "cgroup-memory",
-                     "The control group /sys/fs/cgroup/job allows 16.00 GiB of the machine's 64.00 GiB; "
-                     "13.00 GiB is left");
+    rig_expect_found(
+        &r, "cgroup-memory",
+        "The control group /sys/fs/cgroup/job allows 16.00 GiB of the machine's 64.00 GiB; "
+        "13.00 GiB is left");
     write_number(&r, "/sys/fs/cgroup/job/memory.max", 62 * GIB);
     rig_expect_passed(&r, "cgroup-memory");
     rig_write(&r, "/sys/fs/cgroup/job/memory.max", "max\n");
@@ -76,13 +77,15 @@ static void a_limit_of_version_1_is_found(void **state)
     rig_write(&r, "/proc/self/cgroup", "4:memory:/docker/ab12\n0::/\n");
     write_number(&r, "/sys/fs/cgroup/memory/memory.limit_in_bytes", 2 * GIB);
     write_number(&r, "/sys/fs/cgroup/memory/memory.usage_in_bytes", 1 * GIB);
-    rig_expect_found(&r, "cgroup-memory",
-                     "The control group /sys/fs/cgroup/memory allows 2.00 GiB of the machine's 64.00 "
-                     "GiB; 1.00 GiB is left");
+    rig_expect_found(
+        &r, "cgroup-memory",
+        "The control group /sys/fs/cgroup/memory allows 2.00 GiB of the machine's 64.00 "
+        "GiB; 1.00 GiB is left");
     write_number(&r, "/sys/fs/cgroup/memory/memory.usage_in_bytes", 2 * GIB);
-    rig_expect_found_as(&r, "cgroup-memory", DOCTOR_WARNING,
-                        "The control group /sys/fs/cgroup/memory allows 2.00 GiB of the machine's 64.00 "
-                        "GiB; 0 B is left");
+    rig_expect_found_as(
+        &r, "cgroup-memory", DOCTOR_WARNING,
+        "The control group /sys/fs/cgroup/memory allows 2.00 GiB of the machine's 64.00 "
+        "GiB; 0 B is left");
     rig_write(&r, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     rig_expect_skipped(&r, "cgroup-memory", "no control group limits the memory");
     rig_close(&r);
@@ -112,9 +115,10 @@ static void kills_of_the_group_are_found(void **state)
     rig_open(&r);
     rig_write(&r, "/proc/self/cgroup", "0::/job\n");
     rig_write(&r, "/sys/fs/cgroup/job/memory.events", "low 0\nhigh 0\nmax 7\noom 3\noom_kill 3\n");
-    rig_expect_found(&r, "cgroup-oom",
-                     "The memory limit of this control group was reached, and the kernel has killed a "
-                     "process 3 times");
+    rig_expect_found(
+        &r, "cgroup-oom",
+        "The memory limit of this control group was reached, and the kernel has killed a "
+        "process 3 times");
     rig_write(&r, "/sys/fs/cgroup/job/memory.events", "low 0\nhigh 0\nmax 7\noom 0\noom_kill 0\n");
     rig_expect_passed(&r, "cgroup-oom");
     rig_close(&r);
@@ -126,8 +130,9 @@ static void kills_of_the_machine_are_found(void **state)
     (void)state;
     rig_open(&r);
     rig_write(&r, "/proc/vmstat", "nr_free_pages 1000\noom_kill 1\n");
-    rig_expect_found(&r, "machine-oom",
-                     "The kernel has killed a process for lack of memory 1 time since the machine started");
+    rig_expect_found(
+        &r, "machine-oom",
+        "The kernel has killed a process for lack of memory 1 time since the machine started");
     rig_write(&r, "/proc/vmstat", "nr_free_pages 1000\noom_kill 0\n");
     rig_expect_passed(&r, "machine-oom");
     rig_close(&r);
@@ -158,7 +163,8 @@ static void little_memory_for_the_gpus_is_found(void **state)
     rig_open(&r);
     write_memory(&r, 60, "");
     for (char path[] = "/dev/nvidia0"; path[11] < '5'; path[11]++) rig_write(&r, path, "");
-    rig_expect_found(&r, "memory-per-gpu", "64.00 GiB of memory for 5 GPUs is little; 80.00 GiB is usual");
+    rig_expect_found(&r, "memory-per-gpu",
+                     "64.00 GiB of memory for 5 GPUs is little; 80.00 GiB is usual");
     rig_remove(&r, "/dev/nvidia4");
     rig_expect_passed(&r, "memory-per-gpu");
     for (char path[] = "/dev/nvidia0"; path[11] < '4'; path[11]++) rig_remove(&r, path);
@@ -254,9 +260,10 @@ static void huge_pages_that_are_off_are_found(void **state)
     (void)state;
     rig_open(&r);
     rig_write(&r, "/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
-    rig_expect_found(&r, "transparent-huge-pages",
-                     "Transparent huge pages are off: /sys/kernel/mm/transparent_hugepage/enabled says "
-                     "never");
+    rig_expect_found(
+        &r, "transparent-huge-pages",
+        "Transparent huge pages are off: /sys/kernel/mm/transparent_hugepage/enabled says "
+        "never");
     rig_write(&r, "/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
     rig_expect_passed(&r, "transparent-huge-pages");
     rig_close(&r);
@@ -267,12 +274,14 @@ static void huge_pages_that_nobody_uses_are_found(void **state)
     rig r;
     (void)state;
     rig_open(&r);
-    write_memory(&r, 60,
-                 "HugePages_Total:   16384\nHugePages_Free:    15360\nHugepagesize:       2048 kB\n");
+    write_memory(
+        &r, 60,
+        "HugePages_Total:   16384\nHugePages_Free:    15360\nHugepagesize:       2048 kB\n");
     rig_expect_found(&r, "huge-pages-unused",
                      "30.00 GiB of 64.00 GiB is set aside for huge pages, and nobody uses it");
-    write_memory(&r, 60,
-                 "HugePages_Total:   16384\nHugePages_Free:        0\nHugepagesize:       2048 kB\n");
+    write_memory(
+        &r, 60,
+        "HugePages_Total:   16384\nHugePages_Free:        0\nHugepagesize:       2048 kB\n");
     rig_expect_passed(&r, "huge-pages-unused");
     rig_close(&r);
 }
@@ -306,7 +315,8 @@ static void broken_memory_out_of_use_is_found(void **state)
     (void)state;
     rig_open(&r);
     write_memory(&r, 60, "HardwareCorrupted:    16 kB\n");
-    rig_expect_found(&r, "memory-retired", "The kernel has taken 16.00 KiB of broken memory out of use");
+    rig_expect_found(&r, "memory-retired",
+                     "The kernel has taken 16.00 KiB of broken memory out of use");
     write_memory(&r, 60, "HardwareCorrupted:     0 kB\n");
     rig_expect_passed(&r, "memory-retired");
     rig_close(&r);

@@ -48,9 +48,10 @@ static void a_quota_below_the_cores_is_found(void **state)
     rig_write(&r, "/proc/self/cgroup", "0::/job/step\n");
     rig_write(&r, "/sys/fs/cgroup/job/cpu.max", "450000 100000\n");
     rig_write(&r, "/sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
-    rig_expect_found(&r, "cpu-limit",
-                     "The control group /sys/fs/cgroup/job allows the time of 4.5 cores, while 8 are "
-                     "visible");
+    rig_expect_found(
+        &r, "cpu-limit",
+        "The control group /sys/fs/cgroup/job allows the time of 4.5 cores, while 8 are "
+        "visible");
     rig_write(&r, "/sys/fs/cgroup/job/cpu.max", "800000 100000\n");
     rig_expect_passed(&r, "cpu-limit");
     rig_write(&r, "/sys/fs/cgroup/job/cpu.max", "max 100000\n");
@@ -67,9 +68,10 @@ static void a_quota_of_version_1_is_found(void **state)
     rig_write(&r, "/proc/self/cgroup", "2:cpu,cpuacct:/docker/ab12\n");
     rig_write(&r, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "200000\n");
     rig_write(&r, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
-    rig_expect_found(&r, "cpu-limit",
-                     "The control group /sys/fs/cgroup/cpu,cpuacct allows the time of 2 cores, while 8 "
-                     "are visible");
+    rig_expect_found(
+        &r, "cpu-limit",
+        "The control group /sys/fs/cgroup/cpu,cpuacct allows the time of 2 cores, while 8 "
+        "are visible");
     rig_write(&r, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
     rig_expect_skipped(&r, "cpu-limit", "no control group limits the time of cores");
     rig_close(&r);
@@ -213,7 +215,8 @@ static void a_low_weight_is_found(void **state)
     rig_expect_skipped(&r, "cpu-weight", "no control group has a weight");
     rig_write(&r, "/proc/self/cgroup", "3:cpu:/\n");
     rig_write(&r, "/sys/fs/cgroup/cpu/cpu.shares", "512\n");
-    rig_expect_found(&r, "cpu-weight", "The control group /sys/fs/cgroup/cpu has 0.5 of the usual weight");
+    rig_expect_found(&r, "cpu-weight",
+                     "The control group /sys/fs/cgroup/cpu has 0.5 of the usual weight");
     rig_write(&r, "/sys/fs/cgroup/cpu/cpu.shares", "1024\n");
     rig_expect_passed(&r, "cpu-weight");
     rig_close(&r);
@@ -244,7 +247,8 @@ static void a_preference_to_save_energy_is_found(void **state)
     rig_open(&r);
     write_each(&r, "cpufreq/energy_performance_preference", "balance_power\n", "balance_power\n");
     rig_expect_found(&r, "cpu-energy", "2 of 2 cores have the energy preference balance_power");
-    write_each(&r, "cpufreq/energy_performance_preference", "balance_performance\n", "performance\n");
+    write_each(&r, "cpufreq/energy_performance_preference", "balance_performance\n",
+               "performance\n");
     rig_expect_passed(&r, "cpu-energy");
     rig_close(&r);
 }
@@ -274,8 +278,9 @@ static void a_boost_that_is_off_is_found(void **state)
     rig_write(&r, CPUS "/cpufreq/boost", "1\n");
     rig_expect_passed(&r, "cpu-boost");
     rig_write(&r, CPUS "/intel_pstate/no_turbo", "1\n");
-    rig_expect_found(&r, "cpu-boost",
-                     "The boost of cores is off: /sys/devices/system/cpu/intel_pstate/no_turbo is 1");
+    rig_expect_found(
+        &r, "cpu-boost",
+        "The boost of cores is off: /sys/devices/system/cpu/intel_pstate/no_turbo is 1");
     rig_close(&r);
 }
 
@@ -298,11 +303,14 @@ static void stolen_time_is_found(void **state)
     rig r;
     (void)state;
     rig_open(&r);
-    rig_write(&r, "/proc/stat", "cpu  500 0 100 200 0 0 0 200 0 0\ncpu0 500 0 100 200 0 0 0 200 0 0\n");
-    rig_expect_found(&r, "cpu-steal",
-                     "The hypervisor gave other machines 20 % of the time of these cores since this "
-                     "machine started");
-    rig_write(&r, "/proc/stat", "cpu  500 0 100 360 0 0 0 40 0 0\ncpu0 500 0 100 360 0 0 0 40 0 0\n");
+    rig_write(&r, "/proc/stat",
+              "cpu  500 0 100 200 0 0 0 200 0 0\ncpu0 500 0 100 200 0 0 0 200 0 0\n");
+    rig_expect_found(
+        &r, "cpu-steal",
+        "The hypervisor gave other machines 20 % of the time of these cores since this "
+        "machine started");
+    rig_write(&r, "/proc/stat",
+              "cpu  500 0 100 360 0 0 0 40 0 0\ncpu0 500 0 100 360 0 0 0 40 0 0\n");
     rig_expect_passed(&r, "cpu-steal");
     rig_close(&r);
 }
@@ -340,8 +348,9 @@ static void missing_vector_instructions_are_found(void **state)
     rig r;
     (void)state;
     rig_open(&r);
-    rig_write(&r, "/proc/cpuinfo",
-              "processor\t: 0\nmodel name\t: QEMU Virtual CPU\nflags\t\t: fpu sse2 avx avx2x f16c\n");
+    rig_write(
+        &r, "/proc/cpuinfo",
+        "processor\t: 0\nmodel name\t: QEMU Virtual CPU\nflags\t\t: fpu sse2 avx avx2x f16c\n");
     rig_expect_found(&r, "cpu-features", "The processor (QEMU Virtual CPU) lacks avx2, fma");
     rig_write(&r, "/proc/cpuinfo",
               "processor\t: 0\nmodel name\t: Intel Xeon\nflags\t\t: fpu fma sse2 f16c avx avx2\n");
