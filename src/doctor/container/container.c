@@ -224,9 +224,12 @@ status probe_subsystem(const doctor_context *c, doctor_findings *out, err *e)
 {
     char release[128];
     (void)e;
-    if (!doctor_read_line(c, "/proc/sys/kernel/osrelease", release, sizeof release))
+    if (!doctor_read_line(c, "/proc/sys/kernel/osrelease", release, sizeof release)) {
         doctor_skip(out, "/proc/sys/kernel/osrelease does not exist");
-    else if (strstr(release, "icrosoft"))
+        return OK;
+    }
+    doctor_fact(out, "kernel_release", release);
+    if (strstr(release, "icrosoft"))
         doctor_find(out, "where", "/proc/sys/kernel/osrelease", "release", release, NULL);
     return OK;
 }

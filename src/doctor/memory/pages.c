@@ -83,10 +83,12 @@ status probe_huge_transparent(const doctor_context *c, doctor_findings *out, err
     static const char PATH[] = "/sys/kernel/mm/transparent_hugepage/enabled";
     char line[128];
     (void)e;
-    if (!doctor_read_line(c, PATH, line, sizeof line))
+    if (!doctor_read_line(c, PATH, line, sizeof line)) {
         doctor_skip(out, "%s does not exist", PATH);
-    else if (strstr(line, "[never]"))
-        doctor_find(out, "where", PATH, NULL);
+        return OK;
+    }
+    doctor_fact(out, "transparent_huge_pages", line);
+    if (strstr(line, "[never]")) doctor_find(out, "where", PATH, NULL);
     return OK;
 }
 

@@ -13,15 +13,15 @@
 
 #define CPUS "/sys/devices/system/cpu"
 
-typedef struct quota_search {
+typedef struct cores_search {
     double cores; // 0: no group has a quota
     char folder[256];
-} quota_search;
+} cores_search;
 
 // Keeps the least quota, in cores. Version 2: "200000 100000" or "max 100000"; version 1: two files, and -1 for none.
 static bool take_quota(const doctor_context *c, const char *folder, int version, void *arg)
 {
-    quota_search *s = arg;
+    cores_search *s = arg;
     char path[320], line[64];
     int64_t quota = 0, period = 0;
     if (version == 2) {
@@ -48,7 +48,7 @@ static bool take_quota(const doctor_context *c, const char *folder, int version,
 status probe_cpu_limit(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    quota_search s = {.cores = 0};
+    cores_search s = {.cores = 0};
     int cores, ranks;
     char quota[24], usable[24], threads[24];
     TRY(group_walk(c, GROUP_CPU, take_quota, &s, e));
@@ -107,6 +107,7 @@ status probe_cpuset(const doctor_context *c, doctor_findings *out, err *e)
         doctor_blind(out, "/proc/self/status and " CPUS "/online do not say which cores there are");
         goto done;
     }
+    doctor_measure(out, "cores_usable", usable, "cores", true);
     if (usable >= online) goto done;
     reading_counted(may, (uint64_t)usable, "core");
     snprintf(all, sizeof all, "%d", online);
@@ -179,6 +180,7 @@ status probe_numa_ranks(const doctor_context *c, doctor_findings *out, err *e)
     TRY(memory_nodes_read(c, node, &nodes, e));
     TRY(reading_ranks(c, &ranks, e));
     TRY(reading_gpus(c, &gpus, e));
+    doctor_measure(out, "numa_nodes", nodes, "nodes", true);
     if (nodes < 2) {
         doctor_skip(out, "there is one NUMA node");
         goto done;

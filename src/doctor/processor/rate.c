@@ -13,10 +13,10 @@
 #define CPUS "/sys/devices/system/cpu"
 
 // One core, by its file cpufreq. `arg` is the probe's own.
-typedef bool core_visit(const doctor_context *c, const char *core, void *arg);
+typedef bool cores_visit(const doctor_context *c, const char *core, void *arg);
 
 // Calls `visit` for each core of /sys until it returns false. *count is the number of cores that are there.
-static status each_core(const doctor_context *c, core_visit *visit, void *arg, int *count, err *e)
+static status each_core(const doctor_context *c, cores_visit *visit, void *arg, int *count, err *e)
 {
     status result = OK;
     char **names = NULL;
@@ -50,14 +50,14 @@ static bool read_count(const doctor_context *c, const char *core, const char *na
 }
 
 // Cores of which a condition holds, and the word of the first one.
-typedef struct core_tally {
+typedef struct cores_count {
     int seen, bad;
     char word[64];
-} core_tally;
+} cores_count;
 
 static bool tally_governor(const doctor_context *c, const char *core, void *arg)
 {
-    core_tally *t = arg;
+    cores_count *t = arg;
     char governor[64], driver[64] = "";
     if (!read_word(c, core, "cpufreq/scaling_governor", governor, sizeof governor)) return true;
     (void)read_word(c, core, "cpufreq/scaling_driver", driver, sizeof driver);
@@ -71,7 +71,7 @@ static bool tally_governor(const doctor_context *c, const char *core, void *arg)
 
 static bool tally_preference(const doctor_context *c, const char *core, void *arg)
 {
-    core_tally *t = arg;
+    cores_count *t = arg;
     char word[64];
     if (!read_word(c, core, "cpufreq/energy_performance_preference", word, sizeof word))
         return true;
@@ -83,7 +83,7 @@ static bool tally_preference(const doctor_context *c, const char *core, void *ar
 
 static bool tally_cap(const doctor_context *c, const char *core, void *arg)
 {
-    core_tally *t = arg;
+    cores_count *t = arg;
     int64_t cap, most;
     if (!read_count(c, core, "cpufreq/scaling_max_freq", &cap) ||
         !read_count(c, core, "cpufreq/cpuinfo_max_freq", &most))
@@ -96,11 +96,11 @@ static bool tally_cap(const doctor_context *c, const char *core, void *arg)
 }
 
 // Calls doctor_find with the number of cores that `visit` counts as bad.
-static status find_tallied(const doctor_context *c, doctor_findings *out, core_visit *visit,
+static status find_tallied(const doctor_context *c, doctor_findings *out, cores_visit *visit,
                            const char *where, err *e)
 {
     status result = OK;
-    core_tally t = {.seen = 0};
+    cores_count t = {.seen = 0};
     int cores;
     char bad[24], all[24];
     TRY(each_core(c, visit, &t, &cores, e));
@@ -145,17 +145,17 @@ status probe_boost(const doctor_context *c, doctor_findings *out, err *e)
     return OK;
 }
 
-typedef struct heat_search {
+typedef struct count_search {
     int seen;
     int64_t most;
     char core[32];
-} heat_search;
+} count_search;
 
 static bool take_heat(const doctor_context *c, const char *core, void *arg)
 {
     static const char *const FILES[] = {"thermal_throttle/core_throttle_count",
                                         "thermal_throttle/package_throttle_count"};
-    heat_search *s = arg;
+    count_search *s = arg;
     for (int i = 0; i < 2; i++) {
         int64_t count;
         if (!read_count(c, core, FILES[i], &count)) continue;
@@ -170,7 +170,7 @@ static bool take_heat(const doctor_context *c, const char *core, void *arg)
 status probe_thermal(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    heat_search s = {.seen = 0};
+    count_search s = {.seen = 0};
     int cores;
     char count[24];
     TRY(each_core(c, take_heat, &s, &cores, e));
@@ -232,6 +232,7 @@ status probe_clocksource(const doctor_context *c, doctor_findings *out, err *e)
         doctor_skip(out, "%s does not exist", PATH);
         return OK;
     }
+    doctor_fact(out, "clocksource", name);
     for (size_t i = 0; i < sizeof SLOW / sizeof *SLOW; i++)
         if (strcmp(name, SLOW[i]) == 0) doctor_find(out, "where", PATH, "name", name, NULL);
     return OK;
@@ -264,6 +265,7 @@ status probe_features(const doctor_context *c, doctor_findings *out, err *e)
             text_addf(&missing, "%s%s", missing.bytes ? ", " : "", NEEDED[i]);
     TRY(text_check(&missing, e));
     (void)reading_words(content, "model name", name, sizeof name);
+    doctor_fact(out, "cpu_model", name + strspn(name, ": "));
     if (missing.bytes)
         doctor_find(out, "where", "/proc/cpuinfo", "name", name + strspn(name, ": "), "missing",
                     missing.chars, NULL);

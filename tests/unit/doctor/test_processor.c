@@ -373,6 +373,28 @@ static void two_kinds_of_cores_are_found(void **state)
     rig_close(&r);
 }
 
+static void hosts_are_compared_by_their_processors(void **state)
+{
+    rig r;
+    doctor_report report;
+    (void)state;
+    rig_open(&r);
+    write_cores(&r, "0-5", "0-7");
+    rig_write(&r, "/proc/cpuinfo", "model name\t: Intel Xeon\nflags\t\t: fma f16c avx2\n");
+    rig_run(&r, "cpuset", &report);
+    assert_int_equal(report.of[0].number_count, 1);
+    assert_string_equal(report.of[0].number[0].key, "cores_usable");
+    assert_true(report.of[0].number[0].value == 6);
+    assert_true(report.of[0].number[0].compares);
+    doctor_report_clear(&report);
+    rig_run(&r, "cpu-features", &report);
+    assert_int_equal(report.of[0].fact_count, 1);
+    assert_string_equal(report.of[0].fact[0].name, "cpu_model");
+    assert_string_equal(report.of[0].fact[0].text, "Intel Xeon");
+    doctor_report_clear(&report);
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +418,7 @@ int main(void)
         cmocka_unit_test(a_slow_clock_is_found),
         cmocka_unit_test(missing_vector_instructions_are_found),
         cmocka_unit_test(two_kinds_of_cores_are_found),
+        cmocka_unit_test(hosts_are_compared_by_their_processors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
