@@ -10,8 +10,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/self/ns/ipc",
      .issue = "This {container} container has an IPC namespace of its own",
      .why = "Ranks within it share memory as usual. Ranks in different containers of one host do "
-            "not: NCCL and UCX then send through "
-            "the network, which is slower.",
+            "not: NCCL and UCX then send through the network, which is slower.",
      .remedy = {"$ docker run --ipc=host …",
                 "In Kubernetes: hostIPC: true, or all ranks of a host in one pod."},
      .reference = "NCCL user guide, Troubleshooting, Sharing Data",
@@ -37,8 +36,8 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/self/status: CapEff, Seccomp; /sys/devices/system/node",
      .issue = "This {container} container filters system calls and lacks the capability SYS_NICE",
      .why = "The usual filter then refuses mbind and set_mempolicy, so that numactl and libraries "
-            "cannot place memory. Trireme binds "
-            "cores, and memory follows the core that first writes it, which still works.",
+            "cannot place memory. Trireme binds cores, and memory follows the core that first "
+            "writes it, which still works.",
      .remedy = {"$ docker run --cap-add SYS_NICE …",
                 "$ trireme run --numa-binding node --nproc-per-node 2 train job.yaml"},
      .reference = "Docker documentation, Seccomp security profiles",
@@ -51,8 +50,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/self/uid_map",
      .issue = "User {user} of this container is user {outer} of the host",
      .why = "Checkpoints on shared disks belong to another user than the one who is shown here. "
-            "Network file systems may refuse to "
-            "write them.",
+            "Network file systems may refuse to write them.",
      .remedy = {"$ podman run --userns=keep-id …",
                 "Give the output folder to this user on the host."},
      .reference = "man 7 user_namespaces",
@@ -65,8 +63,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/*/stat, /proc/1/comm",
      .issue = "Process 1 ({name}) has not collected {count} of the processes that have ended",
      .why = "They stay in the table of processes until the container ends, and count against its "
-            "limit of processes. Launchers that "
-            "ask whether a rank lives may take them for alive.",
+            "limit of processes. Launchers that ask whether a rank lives may take them for alive.",
      .remedy = {"$ docker run --init …", "Make tini or dumb-init the first process of the image."},
      .reference = "Docker documentation, docker run, --init",
      .recipe = {153},
@@ -105,8 +102,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/sys/kernel/io_uring_disabled, /proc/self/status: CapEff",
      .issue = "{where} is {value}, so that this user may not use io_uring",
      .why = "A run with state on a disk (memory.tier) reads and writes it with threads instead, "
-            "and says so. That costs some time of "
-            "cores.",
+            "and says so. That costs some time of cores.",
      .remedy = {"$ sysctl -w kernel.io_uring_disabled=0"},
      .reference = "Linux, Documentation/admin-guide/sysctl/kernel.rst, io_uring_disabled",
      .recipe = {165},
@@ -118,8 +114,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/sys/kernel/osrelease",
      .issue = "The kernel {release} is that of the Windows Subsystem for Linux",
      .why = "GPUs cannot read each other's memory there, memory for fast copies is scarce, and "
-            "files below /mnt are slow. One GPU works "
-            "well.",
+            "files below /mnt are slow. One GPU works well.",
      .remedy = {"Keep data and checkpoints in the Linux file system, not below /mnt.",
                 "$ cat /mnt/c/Users/$USER/.wslconfig"},
      .reference = "NVIDIA, CUDA on WSL User Guide, Known Limitations",
@@ -132,8 +127,7 @@ static const doctor_check ROWS[] = {
      .needs = "/sys",
      .issue = "{where} is missing or empty",
      .why = "NCCL and Trireme read there how GPUs, network cards and cores are connected. Without "
-            "it they assume the slowest way, or "
-            "find no card at all.",
+            "it they assume the slowest way, or find no card at all.",
      .remedy = {"$ mount -t sysfs sysfs /sys", "$ docker run -v /sys:/sys:ro …"},
      .reference = "NCCL user guide, Troubleshooting, Topology detection",
      .recipe = {156, 175, 180},

@@ -11,8 +11,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/mounts",
      .issue = "{where} is not mounted",
      .why = "NCCL, UCX and PyTorch's data loaders keep their buffers there, and fail without it. "
-            "Trireme's own ranks on "
-            "CPUs do not need it.",
+            "Trireme's own ranks on CPUs do not need it.",
      .remedy =
          {"$ mount -t tmpfs -o size=50% tmpfs /dev/shm",
           "In a container, start it with the engine's default mounts, or with --shm-size=16g."},
@@ -37,12 +36,10 @@ static const doctor_check ROWS[] = {
      .issue = "The limit of locked memory is {limit} on a machine with {memory} and an RDMA "
               "network card",
      .why = "InfiniBand and RoCE cards pin the memory that they send from. NCCL and UCX then fail "
-            "with \"Cannot allocate "
-            "memory\" as soon as they register their buffers.",
+            "with \"Cannot allocate memory\" as soon as they register their buffers.",
      .remedy = {"$ ulimit -l unlimited",
                 "For all users: the lines \"* soft memlock unlimited\" and \"* hard memlock "
-                "unlimited\" in "
-                "/etc/security/limits.conf.",
+                "unlimited\" in /etc/security/limits.conf.",
                 "For services: LimitMEMLOCK=infinity in the unit, also in that of slurmd.",
                 "$ docker run --ulimit memlock=-1 --cap-add IPC_LOCK …"},
      .reference = "NCCL user guide, Troubleshooting; man 5 limits.conf",
@@ -55,8 +52,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/self/limits",
      .issue = "The hard limit of open files is {limit}; the ranks of this host need {need}",
      .why = "Sockets between ranks, shards of data and libraries are open files. A run ends with "
-            "\"Too many open files\", "
-            "often only after hours.",
+            "\"Too many open files\", often only after hours.",
      .remedy = {"For all users: the line \"* hard nofile 1048576\" in /etc/security/limits.conf.",
                 "For services: LimitNOFILE=1048576 in the unit.",
                 "$ docker run --ulimit nofile=1048576:1048576 …"},
@@ -70,8 +66,8 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/self/limits",
      .issue = "The limit of open files is {limit}",
      .why = "Some programs close all files that could be open, one by one, before they start "
-            "another program. Launchers of MPI, old "
-            "versions of Python and services then take seconds to minutes.",
+            "another program. Launchers of MPI, old versions of Python and services then take "
+            "seconds to minutes.",
      .remedy = {"$ ulimit -Sn 1048576", "$ docker run --ulimit nofile=1048576:1048576 …",
                 "For containerd: LimitNOFILE=1048576 in its unit."},
      .reference = "man 2 getrlimit, RLIMIT_NOFILE",
@@ -84,8 +80,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/self/limits, /proc/self/status",
      .issue = "This user may have {limit} threads; the ranks of this host need up to {need}",
      .why = "Each rank has a thread for each of its cores, and libraries start more. A run ends "
-            "with \"Resource temporarily "
-            "unavailable\" where a thread cannot start.",
+            "with \"Resource temporarily unavailable\" where a thread cannot start.",
      .remedy = {"$ ulimit -u unlimited",
                 "For all users: the line \"* soft nproc unlimited\" in /etc/security/limits.conf."},
      .reference = "man 5 limits.conf",
@@ -97,8 +92,7 @@ static const doctor_check ROWS[] = {
      .title = "The control group has room for the threads of the ranks",
      .needs = "/sys/fs/cgroup: pids.max, pids.current",
      .issue = "The control group {where} allows {limit} threads, of which {left} are left; the "
-              "ranks of this host need up "
-              "to {need}",
+              "ranks of this host need up to {need}",
      .why = "Threads beyond the limit cannot start, and a run ends with \"Resource temporarily "
             "unavailable\".",
      .remedy = {"$ docker run --pids-limit -1 …", "In Kubernetes: podPidsLimit of the kubelet. In "
@@ -113,8 +107,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/self/limits",
      .issue = "The limit of the stack is {limit}",
      .why = "New threads take this limit as their size. Libraries with deep calls are then killed "
-            "by signal 11 (Segmentation "
-            "fault).",
+            "by signal 11 (Segmentation fault).",
      .remedy = {"$ ulimit -s 8192"},
      .reference = "man 2 getrlimit, RLIMIT_STACK",
      .recipe = {165},
@@ -126,9 +119,8 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/self/limits, /proc/meminfo",
      .issue = "The limit of the address space is {limit} on a machine with {memory}",
      .why = "CUDA reserves addresses for all memory of the host and of the GPUs, and ranks map the "
-            "buffers of other ranks. "
-            "Both need far more addresses than memory, and fail with \"out of memory\" while "
-            "memory is free.",
+            "buffers of other ranks. Both need far more addresses than memory, and fail with \"out "
+            "of memory\" while memory is free.",
      .remedy = {"$ ulimit -v unlimited",
                 "In Slurm: VSizeFactor=0 in slurm.conf, and limits by control groups."},
      .reference = "man 2 getrlimit, RLIMIT_AS",
@@ -141,8 +133,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/self/limits",
      .issue = "The limit of the size of a file is {limit}",
      .why = "The kernel ends a process that writes more into one file, so that a checkpoint fails. "
-            "Memory that ranks share "
-            "counts as a file, too.",
+            "Memory that ranks share counts as a file, too.",
      .remedy = {"$ ulimit -f unlimited"},
      .reference = "man 2 getrlimit, RLIMIT_FSIZE",
      .recipe = {171},
@@ -154,8 +145,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/self/limits, /proc/sys/kernel/core_pattern",
      .issue = "Each rank that crashes may write its memory (limit: {limit}) to the file {pattern}",
      .why = "Several ranks often crash together. Their files can fill the disk that the "
-            "checkpoints need, and writing them "
-            "delays the end of the run.",
+            "checkpoints need, and writing them delays the end of the run.",
      .remedy = {"$ ulimit -c 0", "Keep the limit where you want to examine crashes, and point "
                                  "kernel.core_pattern at a large disk."},
      .reference = "man 5 core",
@@ -168,8 +158,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/sys/vm/max_map_count",
      .issue = "{where} is {limit}; the kernel's default is 65530",
      .why = "Mapped shards of weights and data, and libraries of GPUs, take thousands of areas. "
-            "Beyond the limit the kernel "
-            "reports that memory has run out.",
+            "Beyond the limit the kernel reports that memory has run out.",
      .remedy = {"$ sysctl -w vm.max_map_count=262144"},
      .reference = "Linux, Documentation/admin-guide/sysctl/vm.rst, max_map_count",
      .recipe = {158},
@@ -182,8 +171,7 @@ static const doctor_check ROWS[] = {
      .issue = "{where} is {score}: where memory runs out, the kernel kills the processes of this "
               "shell before others",
      .why = "A service manager or Kubernetes (without a guaranteed quality of service) sets it. A "
-            "rank is then killed although "
-            "another process has taken the memory.",
+            "rank is then killed although another process has taken the memory.",
      .remedy = {"In Kubernetes: give the pod requests that equal its limits. In a service: "
                 "OOMScoreAdjust=0 of the unit."},
      .reference = "man 5 proc, /proc/pid/oom_score_adj",

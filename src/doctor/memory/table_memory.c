@@ -10,9 +10,9 @@ static const doctor_check ROWS[] = {
      .title = "No control group limits the memory below that of the machine",
      .needs = "/sys/fs/cgroup: memory.max or memory.limit_in_bytes, /proc/meminfo",
      .issue = "The control group {where} allows {limit} of the machine's {memory}; {left} is left",
-     .why = "The kernel kills a rank that takes more, although the machine has memory left. "
-            "Trireme's memory.budget: auto "
-            "heeds this limit; other programs look at the machine's memory.",
+     .why =
+         "The kernel kills a rank that takes more, although the machine has memory left. Trireme's "
+         "memory.budget: auto heeds this limit; other programs look at the machine's memory.",
      .remedy = {"$ docker run --memory 64g …",
                 "In Slurm: --mem=0 asks for all memory of the node. In Kubernetes: "
                 "resources.limits.memory.",
@@ -27,8 +27,7 @@ static const doctor_check ROWS[] = {
      .needs = "/sys/fs/cgroup: memory.high, memory.max",
      .issue = "The control group {where} has memory.high at {limit}",
      .why = "Above it the kernel stops the threads again and again to free pages. A run becomes "
-            "many times slower and no "
-            "message says so.",
+            "many times slower and no message says so.",
      .remedy = {"In a service: MemoryHigh=infinity of the unit.",
                 "$ systemd-run --scope -p MemoryHigh=infinity trireme train job.yaml"},
      .reference = "Linux, Documentation/admin-guide/cgroup-v2.rst, Memory",
@@ -42,8 +41,7 @@ static const doctor_check ROWS[] = {
      .issue = "The memory limit of this control group was reached, and the kernel has killed a "
               "process {times}",
      .why = "The other ranks wait for the one that was killed, which looks like a timeout of NCCL. "
-            "The next run may end in "
-            "the same way.",
+            "The next run may end in the same way.",
      .remedy = {"$ trireme plan job.yaml",
                 "Raise the limit of the container or the job, or run fewer ranks on this host."},
      .reference = "docs/troubleshooting.md, It does not fit in memory",
@@ -80,8 +78,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/meminfo, /sys/fs/cgroup, /dev",
      .issue = "{memory} of memory for {gpus} is little; {need} is usual",
      .why = "Weights pass through the memory of the host when a model is loaded and saved, and "
-            "optimizer states lie there with "
-            "a memory tier.",
+            "optimizer states lie there with a memory tier.",
      .remedy = {"Build in more memory, or raise the limit of the container or the job.",
                 "Run fewer ranks on this host, and keep the optimizer on the GPUs."},
      .reference = "docs/gpus.md",
@@ -118,8 +115,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/sys/vm/overcommit_memory, /proc/meminfo",
      .issue = "{where} is 2, so that processes may reserve {left} more on a machine with {memory}",
      .why = "CUDA, PyTorch and processes that are started as copies reserve far more than they "
-            "use. They fail with \"Cannot "
-            "allocate memory\" while memory is free.",
+            "use. They fail with \"Cannot allocate memory\" while memory is free.",
      .remedy = {"$ sysctl -w vm.overcommit_memory=0", "$ sysctl -w vm.overcommit_ratio=200"},
      .reference = "Linux, Documentation/mm/overcommit-accounting.rst",
      .recipe = {158, 164},
@@ -209,8 +205,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/meminfo: HardwareCorrupted",
      .issue = "The kernel has taken {bytes} of broken memory out of use",
      .why = "A memory module is failing. The next bad page may belong to a rank, which the kernel "
-            "then kills by signal 7 (Bus "
-            "error).",
+            "then kills by signal 7 (Bus error).",
      .remedy = {"$ dmesg --ctime | grep -i 'hardware error'",
                 "Exchange the module before a long run."},
      .reference = "Linux, Documentation/mm/hwpoison.rst",
@@ -223,8 +218,8 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/sys/kernel/numa_balancing, /sys/devices/system/node",
      .issue = "{where} is on",
      .why = "The kernel takes pages away from time to time to see who uses them. Ranks that are "
-            "bound to cores gain nothing, and "
-            "are interrupted at irregular times. Makers of GPUs advise against it.",
+            "bound to cores gain nothing, and are interrupted at irregular times. Makers of GPUs "
+            "advise against it.",
      .remedy = {"$ sysctl -w kernel.numa_balancing=0",
                 "$ trireme run --numa-binding node --nproc-per-node 2 train job.yaml"},
      .reference = "Linux, Documentation/admin-guide/sysctl/kernel.rst, numa_balancing",
@@ -249,8 +244,7 @@ static const doctor_check ROWS[] = {
      .needs = "/sys/devices/system/node/node*/meminfo",
      .issue = "{where} has {memory}, and {other} has {most}",
      .why = "A memory module is missing, is not recognised, or is in the wrong socket. Ranks on "
-            "the smaller node have less memory, "
-            "and fewer channels to it.",
+            "the smaller node have less memory, and fewer channels to it.",
      .remedy = {"$ dmidecode --type memory", "Check the modules of this socket."},
      .reference = "man 8 dmidecode",
      .recipe = {165, 184},
@@ -262,8 +256,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/sys/vm/zone_reclaim_mode, /sys/devices/system/node",
      .issue = "{where} is {value}",
      .why = "Where a node is full, the kernel first drops cached files of it. Threads then wait "
-            "while pages are freed, although "
-            "the other node has memory.",
+            "while pages are freed, although the other node has memory.",
      .remedy = {"$ sysctl -w vm.zone_reclaim_mode=0"},
      .reference = "Linux, Documentation/admin-guide/sysctl/vm.rst, zone_reclaim_mode",
      .recipe = {165},

@@ -12,8 +12,8 @@ static const doctor_check ROWS[] = {
      .issue =
          "The control group {where} allows the time of {quota} cores, while {cores} are visible",
      .why = "Trireme and other programs start a thread for each visible core. When the time of a "
-            "period is used up, the kernel "
-            "stops all threads until the next one, and every step waits.",
+            "period is used up, the kernel stops all threads until the next one, and every step "
+            "waits.",
      .remedy = {"$ trireme train job.yaml --launch.threads_per_rank {threads}",
                 "$ docker run --cpuset-cpus 0-7 …",
                 "In Kubernetes: whole numbers of cores, equal in requests and limits, and the "
@@ -41,9 +41,9 @@ static const doctor_check ROWS[] = {
      .title = "This process may use all cores of the machine",
      .needs = "/proc/self/status, /sys/devices/system/cpu/online",
      .issue = "This process may use {usable}, while {online} are online",
-     .why = "A batch system, a container or taskset has chosen the cores. All ranks that start "
-            "from here share them. With "
-            "one core, a wrong option of the batch system is the usual cause.",
+     .why =
+         "A batch system, a container or taskset has chosen the cores. All ranks that start from "
+         "here share them. With one core, a wrong option of the batch system is the usual cause.",
      .remedy = {"$ taskset -cp $$", "In Slurm: --cpus-per-task, and --cpu-bind=none for a launcher "
                                     "that starts its own ranks."},
      .reference = "man 7 cpuset",
@@ -55,9 +55,9 @@ static const doctor_check ROWS[] = {
      .title = "Each rank has cores of its own",
      .needs = "/proc/self/status, /dev",
      .issue = "{cores} for {ranks} is too few; {need} is the least",
-     .why = "Ranks that share a core take turns, while each waits for the others in every "
-            "collective. A rank of a GPU needs a core "
-            "that issues its work and one that reads data.",
+     .why =
+         "Ranks that share a core take turns, while each waits for the others in every collective. "
+         "A rank of a GPU needs a core that issues its work and one that reads data.",
      .remedy = {"$ trireme train job.yaml --launch.ranks 1",
                 "Ask the batch system for more cores, or start fewer ranks on this host."},
      .reference = "docs/job-file.md, launch",
@@ -84,8 +84,7 @@ static const doctor_check ROWS[] = {
      .needs = "/sys/devices/system/cpu/isolated",
      .issue = "The cores {list} are isolated: the kernel moves no thread to them by itself",
      .why = "Only threads that are bound to these cores run there. Ranks that are not bound leave "
-            "them idle, and ranks that are bound "
-            "to several of them all run on the first.",
+            "them idle, and ranks that are bound to several of them all run on the first.",
      .remedy = {"Remove isolcpus= from the kernel's command line.",
                 "$ trireme run --numa-binding exclusive --nproc-per-node 2 train job.yaml"},
      .reference = "Linux, Documentation/admin-guide/kernel-parameters.txt, isolcpus",
@@ -98,8 +97,7 @@ static const doctor_check ROWS[] = {
      .needs = "/sys/devices/system/node, /dev",
      .issue = "{ranks} cannot be spread evenly over {nodes} NUMA nodes",
      .why = "A rank whose cores lie on several nodes reads part of its memory from another one, "
-            "which is slower, or shares its node "
-            "with more ranks than others do.",
+            "which is slower, or shares its node with more ranks than others do.",
      .remedy = {"$ trireme train job.yaml --launch.ranks {nodes}",
                 "$ trireme run --numa-binding node --nproc-per-node {nodes} train job.yaml"},
      .reference = "docs/run.md",
@@ -137,8 +135,7 @@ static const doctor_check ROWS[] = {
      .needs = "/sys/devices/system/cpu/cpu*/cpufreq: scaling_governor, scaling_driver",
      .issue = "{cores} of {all} cores have the governor {word}",
      .why = "Cores stay at a low frequency, or rise only slowly. Kernels on CPUs, reading of data "
-            "and launches of GPU work become "
-            "slower.",
+            "and launches of GPU work become slower.",
      .remedy = {"$ cpupower frequency-set -g performance",
                 "$ tuned-adm profile throughput-performance"},
      .reference = "Linux, Documentation/admin-guide/pm/cpufreq.rst",
@@ -215,8 +212,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/loadavg, /sys/devices/system/cpu/online",
      .issue = "The load of the last five minutes is {load} on {cores} cores",
      .why = "Other processes want to run at the same time. Ranks take turns with them, and each "
-            "step takes as long as the slowest "
-            "rank.",
+            "step takes as long as the slowest rank.",
      .remedy = {"$ ps -eo pid,user,pcpu,args --sort=-pcpu | head",
                 "End what is left of earlier runs, or wait until others have finished."},
      .reference = "man 5 proc, /proc/loadavg",
@@ -229,8 +225,8 @@ static const doctor_check ROWS[] = {
      .needs = "/sys/devices/system/clocksource/clocksource0/current_clocksource",
      .issue = "The kernel takes the time from {name}",
      .why = "Each reading of the time is then a system call and an access to a slow device. "
-            "Traces, timeouts and NCCL read it very "
-            "often. The kernel has usually left tsc because the clocks of cores differed.",
+            "Traces, timeouts and NCCL read it very often. The kernel has usually left tsc because "
+            "the clocks of cores differed.",
      .remedy = {"$ cat /sys/devices/system/clocksource/clocksource0/available_clocksource",
                 "$ echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
                 "$ dmesg | grep -i -e tsc -e clocksource"},
@@ -244,8 +240,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/cpuinfo",
      .issue = "The processor ({name}) lacks {missing}",
      .why = "Trireme computes on CPUs with its generic kernels, which are many times slower. In a "
-            "virtual machine, the hypervisor "
-            "often hides the instructions.",
+            "virtual machine, the hypervisor often hides the instructions.",
      .remedy = {"$ trireme bench kernels --device cpu",
                 "In a virtual machine: let it see the processor of the host (qemu: -cpu host)."},
      .reference = "docs/adding-a-kernel.md",

@@ -168,8 +168,7 @@ static void windows_beneath_linux_is_found(void **state)
     rig_write(&r, "/proc/sys/kernel/osrelease", "5.15.153.1-microsoft-standard-WSL2\n");
     rig_expect_found(
         &r, "windows-subsystem",
-        "The kernel 5.15.153.1-microsoft-standard-WSL2 is that of the Windows Subsystem "
-        "for Linux");
+        "The kernel 5.15.153.1-microsoft-standard-WSL2 is that of the Windows Subsystem for Linux");
     rig_write(&r, "/proc/sys/kernel/osrelease", "6.1.0-18-amd64\n");
     rig_expect_passed(&r, "windows-subsystem");
     rig_close(&r);

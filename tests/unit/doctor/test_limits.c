@@ -83,8 +83,7 @@ static void large_files_of_runs_that_ended_are_a_warning(void **state)
     free(path);
     rig_expect_found_as(
         &r, "shm-leftovers", DOCTOR_WARNING,
-        "/dev/shm holds 1 file (1.00 GiB) of NCCL or PyTorch that no process uses any "
-        "more");
+        "/dev/shm holds 1 file (1.00 GiB) of NCCL or PyTorch that no process uses any more");
     rig_close(&r);
 }
 
@@ -97,15 +96,13 @@ static void cards_need_locked_memory(void **state)
     write_user(&r, 1000, "0000000000000000");
     rig_write(&r, "/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
     write_limit(&r, "Max locked memory", "65536", "65536");
-    rig_expect_found(
-        &r, "memlock-limit",
-        "The limit of locked memory is 64.00 KiB on a machine with 64.00 GiB and an RDMA "
-        "network card");
+    rig_expect_found(&r, "memlock-limit",
+                     "The limit of locked memory is 64.00 KiB on a machine with 64.00 GiB and an "
+                     "RDMA network card");
     r.context.peer = "10.0.0.2"; // a run over the cards
-    rig_expect_found_as(
-        &r, "memlock-limit", DOCTOR_ERROR,
-        "The limit of locked memory is 64.00 KiB on a machine with 64.00 GiB and an "
-        "RDMA network card");
+    rig_expect_found_as(&r, "memlock-limit", DOCTOR_ERROR,
+                        "The limit of locked memory is 64.00 KiB on a machine with 64.00 GiB and "
+                        "an RDMA network card");
     write_limit(&r, "Max locked memory", "unlimited", "unlimited");
     rig_expect_passed(&r, "memlock-limit");
     write_limit(&r, "Max locked memory", "65536", "65536");
@@ -184,10 +181,9 @@ static void control_groups_limit_threads(void **state)
     rig_write(&r, "/sys/fs/cgroup/job/pids.max", "200\n");
     rig_write(&r, "/sys/fs/cgroup/job/pids.current", "80\n");
     rig_write(&r, "/sys/fs/cgroup/job/step/pids.max", "max\n");
-    rig_expect_found(
-        &r, "pids-limit",
-        "The control group /sys/fs/cgroup/job allows 200 threads, of which 120 are left; "
-        "the ranks of this host need up to 136");
+    rig_expect_found(&r, "pids-limit",
+                     "The control group /sys/fs/cgroup/job allows 200 threads, of which 120 are "
+                     "left; the ranks of this host need up to 136");
     rig_write(&r, "/sys/fs/cgroup/job/pids.max", "216\n");
     rig_expect_passed(&r, "pids-limit");
     rig_close(&r);
@@ -273,10 +269,9 @@ static void processes_that_are_killed_first_are_found(void **state)
     (void)state;
     rig_open(&r);
     rig_write(&r, "/proc/self/oom_score_adj", "1000\n");
-    rig_expect_found(
-        &r, "oom-score",
-        "/proc/self/oom_score_adj is 1000: where memory runs out, the kernel kills the "
-        "processes of this shell before others");
+    rig_expect_found(&r, "oom-score",
+                     "/proc/self/oom_score_adj is 1000: where memory runs out, the kernel kills "
+                     "the processes of this shell before others");
     rig_write(&r, "/proc/self/oom_score_adj", "-100\n");
     rig_expect_passed(&r, "oom-score");
     rig_close(&r);

@@ -57,10 +57,9 @@ static void a_limit_below_the_memory_is_found(void **state)
     write_number(&r, "/sys/fs/cgroup/job/memory.current", 4 * GIB);
     rig_write(&r, "/sys/fs/cgroup/job/memory.stat", "inactive_file 1073741824\nactive_file 0\n");
     rig_write(&r, "/sys/fs/cgroup/job/step/memory.max", "max\n");
-    rig_expect_found(
-        &r, "cgroup-memory",
-        "The control group /sys/fs/cgroup/job allows 16.00 GiB of the machine's 64.00 GiB; "
-        "13.00 GiB is left");
+    rig_expect_found(&r, "cgroup-memory",
+                     "The control group /sys/fs/cgroup/job allows 16.00 GiB of the machine's 64.00 "
+                     "GiB; 13.00 GiB is left");
     write_number(&r, "/sys/fs/cgroup/job/memory.max", 62 * GIB);
     rig_expect_passed(&r, "cgroup-memory");
     rig_write(&r, "/sys/fs/cgroup/job/memory.max", "max\n");
@@ -77,15 +76,13 @@ static void a_limit_of_version_1_is_found(void **state)
     rig_write(&r, "/proc/self/cgroup", "4:memory:/docker/ab12\n0::/\n");
     write_number(&r, "/sys/fs/cgroup/memory/memory.limit_in_bytes", 2 * GIB);
     write_number(&r, "/sys/fs/cgroup/memory/memory.usage_in_bytes", 1 * GIB);
-    rig_expect_found(
-        &r, "cgroup-memory",
-        "The control group /sys/fs/cgroup/memory allows 2.00 GiB of the machine's 64.00 "
-        "GiB; 1.00 GiB is left");
+    rig_expect_found(&r, "cgroup-memory",
+                     "The control group /sys/fs/cgroup/memory allows 2.00 GiB of the machine's "
+                     "64.00 GiB; 1.00 GiB is left");
     write_number(&r, "/sys/fs/cgroup/memory/memory.usage_in_bytes", 2 * GIB);
-    rig_expect_found_as(
-        &r, "cgroup-memory", DOCTOR_WARNING,
-        "The control group /sys/fs/cgroup/memory allows 2.00 GiB of the machine's 64.00 "
-        "GiB; 0 B is left");
+    rig_expect_found_as(&r, "cgroup-memory", DOCTOR_WARNING,
+                        "The control group /sys/fs/cgroup/memory allows 2.00 GiB of the machine's "
+                        "64.00 GiB; 0 B is left");
     rig_write(&r, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     rig_expect_skipped(&r, "cgroup-memory", "no control group limits the memory");
     rig_close(&r);
@@ -115,10 +112,9 @@ static void kills_of_the_group_are_found(void **state)
     rig_open(&r);
     rig_write(&r, "/proc/self/cgroup", "0::/job\n");
     rig_write(&r, "/sys/fs/cgroup/job/memory.events", "low 0\nhigh 0\nmax 7\noom 3\noom_kill 3\n");
-    rig_expect_found(
-        &r, "cgroup-oom",
-        "The memory limit of this control group was reached, and the kernel has killed a "
-        "process 3 times");
+    rig_expect_found(&r, "cgroup-oom",
+                     "The memory limit of this control group was reached, and the kernel has "
+                     "killed a process 3 times");
     rig_write(&r, "/sys/fs/cgroup/job/memory.events", "low 0\nhigh 0\nmax 7\noom 0\noom_kill 0\n");
     rig_expect_passed(&r, "cgroup-oom");
     rig_close(&r);
@@ -262,8 +258,7 @@ static void huge_pages_that_are_off_are_found(void **state)
     rig_write(&r, "/sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
     rig_expect_found(
         &r, "transparent-huge-pages",
-        "Transparent huge pages are off: /sys/kernel/mm/transparent_hugepage/enabled says "
-        "never");
+        "Transparent huge pages are off: /sys/kernel/mm/transparent_hugepage/enabled says never");
     rig_write(&r, "/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
     rig_expect_passed(&r, "transparent-huge-pages");
     rig_close(&r);

@@ -50,8 +50,7 @@ static void a_quota_below_the_cores_is_found(void **state)
     rig_write(&r, "/sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
     rig_expect_found(
         &r, "cpu-limit",
-        "The control group /sys/fs/cgroup/job allows the time of 4.5 cores, while 8 are "
-        "visible");
+        "The control group /sys/fs/cgroup/job allows the time of 4.5 cores, while 8 are visible");
     rig_write(&r, "/sys/fs/cgroup/job/cpu.max", "800000 100000\n");
     rig_expect_passed(&r, "cpu-limit");
     rig_write(&r, "/sys/fs/cgroup/job/cpu.max", "max 100000\n");
@@ -68,10 +67,9 @@ static void a_quota_of_version_1_is_found(void **state)
     rig_write(&r, "/proc/self/cgroup", "2:cpu,cpuacct:/docker/ab12\n");
     rig_write(&r, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "200000\n");
     rig_write(&r, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n");
-    rig_expect_found(
-        &r, "cpu-limit",
-        "The control group /sys/fs/cgroup/cpu,cpuacct allows the time of 2 cores, while 8 "
-        "are visible");
+    rig_expect_found(&r, "cpu-limit",
+                     "The control group /sys/fs/cgroup/cpu,cpuacct allows the time of 2 cores, "
+                     "while 8 are visible");
     rig_write(&r, "/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1\n");
     rig_expect_skipped(&r, "cpu-limit", "no control group limits the time of cores");
     rig_close(&r);
@@ -109,9 +107,9 @@ static void a_mask_of_few_cores_is_found(void **state)
     write_cores(&r, "0-7", "0-7");
     rig_expect_passed(&r, "cpuset");
     rig_remove(&r, "/proc/self/status");
-    rig_expect_blind(&r, "cpuset",
-                     "/proc/self/status and /sys/devices/system/cpu/online do not say which cores "
-                     "there are");
+    rig_expect_blind(
+        &r, "cpuset",
+        "/proc/self/status and /sys/devices/system/cpu/online do not say which cores there are");
     rig_close(&r);
 }
 
@@ -305,10 +303,9 @@ static void stolen_time_is_found(void **state)
     rig_open(&r);
     rig_write(&r, "/proc/stat",
               "cpu  500 0 100 200 0 0 0 200 0 0\ncpu0 500 0 100 200 0 0 0 200 0 0\n");
-    rig_expect_found(
-        &r, "cpu-steal",
-        "The hypervisor gave other machines 20 % of the time of these cores since this "
-        "machine started");
+    rig_expect_found(&r, "cpu-steal",
+                     "The hypervisor gave other machines 20 % of the time of these cores since "
+                     "this machine started");
     rig_write(&r, "/proc/stat",
               "cpu  500 0 100 360 0 0 0 40 0 0\ncpu0 500 0 100 360 0 0 0 40 0 0\n");
     rig_expect_passed(&r, "cpu-steal");
