@@ -101,7 +101,7 @@ static const doctor_check ROWS[] = {
      .title = "Processes may use io_uring",
      .needs = "/proc/sys/kernel/io_uring_disabled, /proc/self/status: CapEff",
      .issue = "{where} is {value}, so that this user may not use io_uring",
-     .why = "A run with state on a disk (memory.tier) reads and writes it with threads instead, "
+     .why = "A run with state on a disk (parallel.offload) reads and writes it with threads instead, "
             "and says so. That costs some time of cores.",
      .remedy = {"$ sysctl -w kernel.io_uring_disabled=0"},
      .reference = "Linux, Documentation/admin-guide/sysctl/kernel.rst, io_uring_disabled",

@@ -119,6 +119,11 @@ static void checkpoints_in_the_layer_are_found(void **state)
                      "/runsome/gpt2 lies in the layer of the container (overlay)");
     r.context.folder = "/runs/gpt2";
     rig_expect_passed(&r, "container-layer");
+    char folder[4096], issue[4200]; // a relative folder lies in the working folder
+    assert_non_null(getcwd(folder, sizeof folder));
+    (void)snprintf(issue, sizeof issue, "%s lies in the layer of the container (overlay)", folder);
+    r.context.folder = "runs/gpt2";
+    rig_expect_found(&r, "container-layer", issue);
     rig_remove(&r, "/.dockerenv");
     rig_expect_skipped(&r, "container-layer", NO_CONTAINER);
     rig_close(&r);
@@ -155,6 +160,8 @@ static void io_uring_that_is_off_is_found(void **state)
     rig_write(&r, "/proc/sys/kernel/io_uring_disabled", "2\n");
     rig_expect_found(&r, "io-uring",
                      "kernel.io_uring_disabled is 2, so that this user may not use io_uring");
+    rig_remove(&r, "/proc/sys/kernel/io_uring_disabled");
+    rig_expect_skipped(&r, "io-uring", "/proc/sys/kernel/io_uring_disabled does not exist");
     rig_write(&r, "/proc/sys/kernel/io_uring_disabled", "0\n");
     rig_expect_passed(&r, "io-uring");
     rig_close(&r);
@@ -250,6 +257,33 @@ static void a_temporary_folder_that_is_read_only_is_found(void **state)
     rig_close(&r);
 }
 
+static void containers_are_not_looked_for_on_a_host(void **state)
+{
+    static const char *const CODES[] = {
+        "container-ipc",     "container-ptrace",     "container-numa",
+        "container-user",    "container-layer",      "container-driver-capabilities",
+        "container-zombies", "container-gpu-hidden", "container-rdma-hidden",
+    };
+    rig r;
+    (void)state;
+    rig_open(&r);
+    rig_link(&r, "/proc/self/ns/ipc", "ipc:[4026533001]");
+    write_status(&r, "0000000000000000", 2);
+    rig_write(&r, "/sys/devices/system/node/node0/cpulist", "0-3\n");
+    rig_write(&r, "/sys/devices/system/node/node1/cpulist", "4-7\n");
+    rig_write(&r, "/proc/self/uid_map", "0 100000 65536\n");
+    rig_write(&r, "/proc/21/stat", "21 (python) Z 1 21 1 0\n");
+    rig_write(&r, "/proc/mounts", "overlay / overlay rw 0 0\n");
+    rig_write(&r, "/dev/nvidia0", "");
+    rig_variable(&r, "NVIDIA_DRIVER_CAPABILITIES=utility");
+    write_card(&r, 1, "0x10de\n", "0x030200\n");
+    write_card(&r, 2, "0x10de\n", "0x030200\n");
+    rig_write(&r, "/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
+    for (size_t i = 0; i < sizeof CODES / sizeof *CODES; i++)
+        rig_expect_skipped(&r, CODES[i], NO_CONTAINER);
+    rig_close(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -266,6 +300,7 @@ int main(void)
         cmocka_unit_test(gpus_that_are_hidden_are_found),
         cmocka_unit_test(cards_that_are_hidden_are_found),
         cmocka_unit_test(a_temporary_folder_that_is_read_only_is_found),
+        cmocka_unit_test(containers_are_not_looked_for_on_a_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

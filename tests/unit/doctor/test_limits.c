@@ -103,6 +103,13 @@ static void cards_need_locked_memory(void **state)
     rig_expect_found_as(&r, "memlock-limit", DOCTOR_ERROR,
                         "The limit of locked memory is 64.00 KiB on a machine with 64.00 GiB and "
                         "an RDMA network card");
+    write_limit(&r, "Max locked memory", "34359738367", "34359738367"); // less than half
+    rig_expect_found_as(
+        &r, "memlock-limit", DOCTOR_ERROR,
+        "The limit of locked memory is 32.00 GiB on a machine with 64.00 GiB and an "
+        "RDMA network card");
+    write_limit(&r, "Max locked memory", "34359738368", "34359738368");
+    rig_expect_passed(&r, "memlock-limit");
     write_limit(&r, "Max locked memory", "unlimited", "unlimited");
     rig_expect_passed(&r, "memlock-limit");
     write_limit(&r, "Max locked memory", "65536", "65536");
@@ -117,6 +124,7 @@ static void locked_memory_does_not_matter_without_cards(void **state)
     (void)state;
     rig_open(&r);
     write_memory(&r);
+    write_user(&r, 1000, "0000000000000000");
     write_limit(&r, "Max locked memory", "65536", "65536");
     rig_remove(&r, "/sys/class/infiniband");
     rig_expect_skipped(&r, "memlock-limit", "there is no InfiniBand or RoCE device");
@@ -166,6 +174,7 @@ static void ranks_need_threads(void **state)
     write_limit(&r, "Max processes", "776", "776");
     rig_expect_passed(&r, "nproc-limit");
     write_user(&r, 0, "000001ffffffffff");
+    write_limit(&r, "Max processes", "512", "512");
     rig_expect_skipped(&r, "nproc-limit", "the limit does not count for user 0");
     rig_close(&r);
 }
@@ -186,6 +195,8 @@ static void control_groups_limit_threads(void **state)
                      "left; the ranks of this host need up to 136");
     rig_write(&r, "/sys/fs/cgroup/job/pids.max", "216\n");
     rig_expect_passed(&r, "pids-limit");
+    rig_write(&r, "/sys/fs/cgroup/job/pids.max", "max\n");
+    rig_expect_skipped(&r, "pids-limit", "no control group limits the number of threads");
     rig_close(&r);
 }
 

@@ -79,10 +79,10 @@ static void a_limit_of_version_1_is_found(void **state)
     rig_expect_found(&r, "cgroup-memory",
                      "The control group /sys/fs/cgroup/memory allows 2.00 GiB of the machine's "
                      "64.00 GiB; 1.00 GiB is left");
-    write_number(&r, "/sys/fs/cgroup/memory/memory.usage_in_bytes", 2 * GIB);
+    write_number(&r, "/sys/fs/cgroup/memory/memory.usage_in_bytes", GIB + GIB / 2);
     rig_expect_found_as(&r, "cgroup-memory", DOCTOR_WARNING,
                         "The control group /sys/fs/cgroup/memory allows 2.00 GiB of the machine's "
-                        "64.00 GiB; 0 B is left");
+                        "64.00 GiB; 512.00 MiB is left");
     rig_write(&r, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     rig_expect_skipped(&r, "cgroup-memory", "no control group limits the memory");
     rig_close(&r);
