@@ -78,7 +78,7 @@ static const doctor_check ROWS[] = {
      .needs = "/proc/meminfo, /sys/fs/cgroup, /dev",
      .issue = "{memory} of memory for {gpus} is little; {need} is usual",
      .why = "Weights pass through the memory of the host when a model is loaded and saved, and "
-            "optimizer states lie there with a memory tier.",
+            "optimizer states lie there where a job offloads them.",
      .remedy = {"Build in more memory, or raise the limit of the container or the job.",
                 "Run fewer ranks on this host, and keep the optimizer on the GPUs."},
      .reference = "docs/gpus.md",

@@ -346,6 +346,8 @@ static void a_full_node_is_found(void **state)
                      "node1 has 1.00 GiB of 32.00 GiB left, and another node has much more");
     write_nodes(&r, 32, 16, 32, 2);
     rig_expect_passed(&r, "numa-memory-left");
+    write_nodes(&r, 32, 1, 32, 1); // both are full: memory-available says so
+    rig_expect_passed(&r, "numa-memory-left");
     rig_close(&r);
 }
 

@@ -38,6 +38,20 @@ static void write_nodes(rig *r)
     rig_write(r, "/sys/devices/system/node/node1/cpulist", "4-7\n");
 }
 
+// The first remedy of the check's only finding.
+static void expect_remedy(rig *r, const char *code, const char *remedy)
+{
+    doctor_report report;
+    err e = {.code = OK};
+    char *s = NULL;
+    rig_run(r, code, &report);
+    assert_int_equal(report.of[0].count, 1);
+    rig_must(doctor_expand(report.of[0].check->remedy[0], &report.of[0].finding[0], &s, &e), &e);
+    assert_string_equal(s, remedy);
+    free(s);
+    doctor_report_clear(&report);
+}
+
 static void a_quota_below_the_cores_is_found(void **state)
 {
     rig r;
@@ -47,10 +61,14 @@ static void a_quota_below_the_cores_is_found(void **state)
     r.context.ranks = 2;
     rig_write(&r, "/proc/self/cgroup", "0::/job/step\n");
     rig_write(&r, "/sys/fs/cgroup/job/cpu.max", "450000 100000\n");
-    rig_write(&r, "/sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
+    rig_write(&r, "/sys/fs/cgroup/job/step/cpu.max", "600000 100000\n");
     rig_expect_found(
         &r, "cpu-limit",
         "The control group /sys/fs/cgroup/job allows the time of 4.5 cores, while 8 are visible");
+    expect_remedy(&r, "cpu-limit", "$ trireme train job.yaml --launch.threads_per_rank 2");
+    r.context.ranks = 8;
+    expect_remedy(&r, "cpu-limit", "$ trireme train job.yaml --launch.threads_per_rank 1");
+    rig_write(&r, "/sys/fs/cgroup/job/step/cpu.max", "max 100000\n");
     rig_write(&r, "/sys/fs/cgroup/job/cpu.max", "800000 100000\n");
     rig_expect_passed(&r, "cpu-limit");
     rig_write(&r, "/sys/fs/cgroup/job/cpu.max", "max 100000\n");
@@ -226,6 +244,8 @@ static void a_slow_governor_is_found(void **state)
     (void)state;
     rig_open(&r);
     rig_expect_skipped(&r, "cpu-governor", "the kernel does not set the frequency of cores");
+    rig_folder(&r, CPUS "/cpufreq"); // is no core
+    rig_folder(&r, CPUS "/cpuidle");
     write_each(&r, "cpufreq/scaling_driver", "acpi-cpufreq\n", "acpi-cpufreq\n");
     write_each(&r, "cpufreq/scaling_governor", "schedutil\n", "powersave\n");
     rig_expect_found(&r, "cpu-governor", "1 of 2 cores have the governor powersave");
