@@ -78,11 +78,16 @@ done:
 status probe_container_ptrace(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    char name[32];
+    char name[32], number[24];
     bool has;
+    int64_t scope = 0; // 1 and more: only descendants may be traced
     TRY(container_need(c, out, name, e));
-    TRY(reading_capability(c, CAPABILITY_PTRACE, &has, e));
-    if (name[0] && !has) doctor_find(out, "where", "CAP_SYS_PTRACE", "container", name, NULL);
+    TRY(reading_capability(c, "CapBnd:", CAPABILITY_PTRACE, &has, e));
+    if (!name[0] || has || !doctor_read_number(c, "/proc/sys/kernel/yama/ptrace_scope", &scope) ||
+        scope < 1)
+        goto done;
+    snprintf(number, sizeof number, "%lld", (long long)scope);
+    doctor_find(out, "where", "CAP_SYS_PTRACE", "container", name, "scope", number, NULL);
 done:
     return result;
 }
@@ -98,7 +103,7 @@ status probe_container_numa(const doctor_context *c, doctor_findings *out, err *
     TRY(container_need(c, out, name, e));
     if (!name[0]) goto done;
     TRY(memory_nodes_read(c, node, &nodes, e));
-    TRY(reading_capability(c, CAPABILITY_NICE, &has, e));
+    TRY(reading_capability(c, "CapBnd:", CAPABILITY_NICE, &has, e));
     TRY(reading_need(c, out, "/proc/self/status", &own, e));
     if (nodes < 2)
         doctor_skip(out, "there is one NUMA node");
@@ -208,7 +213,7 @@ status probe_io_uring(const doctor_context *c, doctor_findings *out, err *e)
     int64_t value;
     bool admin;
     char number[24];
-    TRY(reading_capability(c, CAPABILITY_ADMIN, &admin, e));
+    TRY(reading_capability(c, "CapEff:", CAPABILITY_ADMIN, &admin, e));
     if (!doctor_read_number(c, "/proc/sys/kernel/io_uring_disabled", &value)) {
         doctor_skip(out, "/proc/sys/kernel/io_uring_disabled does not exist");
         goto done;

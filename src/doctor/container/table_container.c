@@ -20,8 +20,9 @@ static const doctor_check ROWS[] = {
      .level = DOCTOR_PASSIVE,
      .severity = DOCTOR_NOTE,
      .title = "Debuggers can look at ranks",
-     .needs = "/proc/self/status: CapEff",
-     .issue = "This {container} container lacks the capability SYS_PTRACE",
+     .needs = "/proc/self/status: CapBnd, /proc/sys/kernel/yama/ptrace_scope",
+     .issue = "This {container} container lacks the capability SYS_PTRACE, and "
+              "kernel.yama.ptrace_scope is {scope}",
      .why = "gdb and py-spy cannot show where a rank hangs, and UCX copies between ranks through "
             "shared memory instead of at once.",
      .remedy = {"$ docker run --cap-add SYS_PTRACE …",
@@ -33,7 +34,7 @@ static const doctor_check ROWS[] = {
      .level = DOCTOR_PASSIVE,
      .severity = DOCTOR_NOTE,
      .title = "Ranks may choose the NUMA node of their memory",
-     .needs = "/proc/self/status: CapEff, Seccomp; /sys/devices/system/node",
+     .needs = "/proc/self/status: CapBnd, Seccomp; /sys/devices/system/node",
      .issue = "This {container} container filters system calls and lacks the capability SYS_NICE",
      .why = "The usual filter then refuses mbind and set_mempolicy, so that numactl and libraries "
             "cannot place memory. Trireme binds cores, and memory follows the core that first "
@@ -101,8 +102,9 @@ static const doctor_check ROWS[] = {
      .title = "Processes may use io_uring",
      .needs = "/proc/sys/kernel/io_uring_disabled, /proc/self/status: CapEff",
      .issue = "{where} is {value}, so that this user may not use io_uring",
-     .why = "A run with state on a disk (parallel.offload) reads and writes it with threads instead, "
-            "and says so. That costs some time of cores.",
+     .why =
+         "A run with state on a disk (parallel.offload) reads and writes it with threads instead, "
+         "and says so. That costs some time of cores.",
      .remedy = {"$ sysctl -w kernel.io_uring_disabled=0"},
      .reference = "Linux, Documentation/admin-guide/sysctl/kernel.rst, io_uring_disabled",
      .recipe = {165},

@@ -29,7 +29,7 @@ status probe_memlock(const doctor_context *c, doctor_findings *out, err *e)
     memory_figures m;
     char soft[24], total[24];
     TRY(reading_has_entries(c, "/sys/class/infiniband", &rdma, e));
-    TRY(reading_capability(c, CAPABILITY_IPC_LOCK, &exempt, e));
+    TRY(reading_capability(c, "CapEff:", CAPABILITY_IPC_LOCK, &exempt, e));
     TRY(reading_limit_of(c, out, "Max locked memory", &l, e));
     TRY(reading_memory_of(c, out, &m, e));
     if (!rdma) {

@@ -179,14 +179,14 @@ done:
     return result;
 }
 
-status reading_capability(const doctor_context *c, int number, bool *has, err *e)
+status reading_capability(const doctor_context *c, const char *set, int number, bool *has, err *e)
 {
     status result = OK;
     char *content = NULL;
     bool denied = false;
     *has = true;
     TRY(doctor_read(c, "/proc/self/status", &content, &denied, e));
-    const char *mask = content ? behind(content, "CapEff:") : NULL;
+    const char *mask = content ? behind(content, set) : NULL;
     if (mask) *has = strtoull(mask, NULL, 16) >> number & 1;
 done:
     free(content);

@@ -47,8 +47,9 @@ status reading_gpus(const doctor_context *c, int *count, err *e);
 status reading_ranks(const doctor_context *c, int *count, err *e);
 // Cores that this process may use, from /proc/self/status, or 0 where it does not say.
 status reading_cores(const doctor_context *c, int *count, err *e);
-// Whether the process has a capability, by its number in linux/capability.h. True where /proc/self/status does not say.
-status reading_capability(const doctor_context *c, int number, bool *has, err *e);
+// Whether a set of capabilities has one, by its number in linux/capability.h: "CapEff:" are those that count now,
+// "CapBnd:" those that the container lets anyone have. True where /proc/self/status does not say.
+status reading_capability(const doctor_context *c, const char *set, int number, bool *has, err *e);
 // Whether a folder below the root has at least one entry.
 status reading_has_entries(const doctor_context *c, const char *folder, bool *has, err *e);
 

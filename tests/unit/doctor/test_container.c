@@ -14,8 +14,8 @@ static const char NO_CONTAINER[] = "this is no container";
 static void write_status(rig *r, const char *capabilities, int seccomp)
 {
     char content[256];
-    snprintf(content, sizeof content, "Name:\ttrireme\nCapEff:\t%s\nSeccomp:\t%d\n", capabilities,
-             seccomp);
+    snprintf(content, sizeof content, "Name:\ttrireme\nCapEff:\t%s\nCapBnd:\t%s\nSeccomp:\t%d\n",
+             capabilities, capabilities, seccomp);
     rig_write(r, "/proc/self/status", content);
 }
 
@@ -47,9 +47,12 @@ static void a_container_without_debuggers_is_found(void **state)
     (void)state;
     open_docker(&r);
     rig_variable(&r, "KUBERNETES_SERVICE_HOST=10.0.0.1");
-    write_status(&r, "00000000a80425fb", 2); // Docker's usual set
+    write_status(&r, "00000000a80425fb", 2);   // Docker's usual set
+    rig_expect_passed(&r, "container-ptrace"); // the kernel lets users trace their own processes
+    rig_write(&r, "/proc/sys/kernel/yama/ptrace_scope", "1\n");
     rig_expect_found(&r, "container-ptrace",
-                     "This kubernetes container lacks the capability SYS_PTRACE");
+                     "This kubernetes container lacks the capability SYS_PTRACE, and "
+                     "kernel.yama.ptrace_scope is 1");
     write_status(&r, "0000000000080000", 2);
     rig_expect_passed(&r, "container-ptrace");
     rig_close(&r);
@@ -271,6 +274,7 @@ static void containers_are_not_looked_for_on_a_host(void **state)
     write_status(&r, "0000000000000000", 2);
     rig_write(&r, "/sys/devices/system/node/node0/cpulist", "0-3\n");
     rig_write(&r, "/sys/devices/system/node/node1/cpulist", "4-7\n");
+    rig_write(&r, "/proc/sys/kernel/yama/ptrace_scope", "1\n");
     rig_write(&r, "/proc/self/uid_map", "0 100000 65536\n");
     rig_write(&r, "/proc/21/stat", "21 (python) Z 1 21 1 0\n");
     rig_write(&r, "/proc/mounts", "overlay / overlay rw 0 0\n");
