@@ -4,6 +4,21 @@
 #include "doctor/tables.h"
 
 static const doctor_check ROWS[] = {
+    {.code = "shm-size",
+     .level = DOCTOR_PASSIVE,
+     .severity = DOCTOR_WARNING,
+     .title = "/dev/shm has room for the ranks",
+     .needs = "/proc/mounts, /proc/meminfo",
+     .issue = "{where} has {size}, and the ranks may need {need}",
+     .why = "NCCL, UCX and the data loaders of PyTorch keep buffers in /dev/shm. Where it is full, "
+            "they end with \"No space left on device\" or a bus error. Trireme's own shared memory "
+            "has no name and does not need it.",
+     .remedy = {"$ docker run --shm-size=16g …",
+                "In Kubernetes, mount a volume `emptyDir: {medium: Memory}` at /dev/shm.",
+                "$ mount -o remount,size=16g /dev/shm"},
+     .reference = "docs/troubleshooting.md#shared-memory-in-a-container",
+     .recipe = {157},
+     .probe = probe_shm_size},
     {.code = "shm-missing",
      .level = DOCTOR_PASSIVE,
      .severity = DOCTOR_WARNING,

@@ -35,6 +35,33 @@ static void write_memory(rig *r)
     rig_write(r, "/proc/meminfo", "MemTotal:       67108864 kB\nMemAvailable:   60000000 kB\n");
 }
 
+static void shm_needs_room_for_the_ranks(void **state)
+{
+    rig r;
+    (void)state;
+    rig_open(&r);
+    rig_expect_passed(&r, "shm-size");
+    rig_write(&r, "/proc/mounts", "shm /dev/shm tmpfs rw,nosuid,nodev,noexec,size=65536k 0 0\n");
+    rig_expect_found(&r, "shm-size", "/dev/shm has 64.00 MiB, and the ranks may need 128.00 MiB");
+    rig_write(
+        &r, "/proc/mounts",
+        "tmpfs /dev/shm tmpfs rw,size=8388608k 0 0\ntmpfs /dev/shm tmpfs rw,size=524288k 0 0\n");
+    rig_expect_passed(&r, "shm-size");
+    r.context.ranks = 8;
+    rig_expect_found(&r, "shm-size", "/dev/shm has 512.00 MiB, and the ranks may need 1.00 GiB");
+    rig_write(&r, "/proc/mounts",
+              "tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n"); // half of the memory
+    rig_expect_passed(&r, "shm-size");
+    rig_write(&r, "/proc/meminfo", "MemTotal:        1048576 kB\n");
+    rig_expect_found(&r, "shm-size", "/dev/shm has 512.00 MiB, and the ranks may need 1.00 GiB");
+    rig_remove(&r, "/proc/meminfo");
+    rig_expect_blind(&r, "shm-size",
+                     "neither /proc/mounts nor /proc/meminfo has the size of /dev/shm");
+    rig_write(&r, "/proc/mounts", "/dev/sda1 / ext4 rw 0 0\n");
+    rig_expect_skipped(&r, "shm-size", "no file system is mounted at /dev/shm");
+    rig_close(&r);
+}
+
 static void shm_must_be_mounted(void **state)
 {
     rig r;
@@ -291,6 +318,7 @@ static void processes_that_are_killed_first_are_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shm_needs_room_for_the_ranks),
         cmocka_unit_test(shm_must_be_mounted),
         cmocka_unit_test(files_of_runs_that_ended_are_found_in_shm),
         cmocka_unit_test(large_files_of_runs_that_ended_are_a_warning),
