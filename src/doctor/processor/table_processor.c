@@ -60,7 +60,7 @@ static const doctor_check ROWS[] = {
          "A rank of a GPU needs a core that issues its work and one that reads data.",
      .remedy = {"$ trireme train job.yaml --launch.ranks 1",
                 "Ask the batch system for more cores, or start fewer ranks on this host."},
-     .reference = "docs/job-file.md, launch",
+     .reference = "docs/job-file.md",
      .recipe = {161, 165, 166},
      .probe = probe_cores_per_rank},
     {.code = "cores-offline",
@@ -85,8 +85,9 @@ static const doctor_check ROWS[] = {
      .issue = "The cores {list} are isolated: the kernel moves no thread to them by itself",
      .why = "Only threads that are bound to these cores run there. Ranks that are not bound leave "
             "them idle, and ranks that are bound to several of them all run on the first.",
-     .remedy = {"Remove isolcpus= from the kernel's command line.",
-                "$ trireme run --numa-binding exclusive --nproc-per-node 2 train job.yaml"},
+     .remedy =
+         {"Remove isolcpus= from the kernel's command line.",
+          "Leave these cores to the service that they are isolated for, and start fewer ranks."},
      .reference = "Linux, Documentation/admin-guide/kernel-parameters.txt, isolcpus",
      .recipe = {165},
      .probe = probe_cores_isolated},
@@ -164,7 +165,7 @@ static const doctor_check ROWS[] = {
             "a run, and all others wait for it.",
      .remedy = {"$ cpupower frequency-info", "$ cpupower frequency-set -u 10GHz"},
      .reference = "man 1 cpupower-frequency-set",
-     .recipe = {165, 174},
+     .recipe = {165},
      .probe = probe_frequency_cap},
     {.code = "cpu-boost",
      .level = DOCTOR_PASSIVE,
@@ -239,7 +240,7 @@ static const doctor_check ROWS[] = {
      .title = "The processor has the vector instructions of Trireme's fast kernels",
      .needs = "/proc/cpuinfo",
      .issue = "The processor ({name}) lacks {missing}",
-     .why = "Trireme computes on CPUs with its generic kernels, which are many times slower. In a "
+     .why = "Trireme computes on CPUs with its generic kernels, which are much slower. In a "
             "virtual machine, the hypervisor often hides the instructions.",
      .remedy = {"$ trireme bench kernels --device cpu",
                 "In a virtual machine: let it see the processor of the host (qemu: -cpu host)."},

@@ -140,13 +140,13 @@ static void little_memory_that_is_left_is_found(void **state)
     (void)state;
     rig_open(&r);
     write_memory(&r, 6, "");
-    rig_expect_found(&r, "memory-available", "6.00 GiB of 64.00 GiB is available");
+    rig_expect_found(&r, "memory-available", "6.00 GiB of the 64.00 GiB of memory is available");
     write_memory(&r, 7, "");
     rig_expect_passed(&r, "memory-available");
     rig_write(&r, "/proc/self/cgroup", "0::/job\n");
     write_number(&r, "/sys/fs/cgroup/job/memory.max", 10 * GIB);
     write_number(&r, "/sys/fs/cgroup/job/memory.current", 9 * GIB + GIB / 2);
-    rig_expect_found(&r, "memory-available", "512.00 MiB of 10.00 GiB is available");
+    rig_expect_found(&r, "memory-available", "512.00 MiB of the 10.00 GiB of memory is available");
     rig_remove(&r, "/proc/meminfo");
     rig_expect_blind(&r, "memory-available", "/proc/meminfo does not say how much memory there is");
     rig_close(&r);
