@@ -10,8 +10,8 @@ int gpus_start(const doctor_context *c, nvml *n, bool *present)
 {
     int count = 0;
     const int code = nvml_open(n, c->nvml);
-    *present = hardware_has_nvidia(c->root) ||
-               (code == NVML_DONE && nvml_count(n, &count) && count > 0);
+    *present =
+        hardware_has_nvidia(c->root) || (code == NVML_DONE && nvml_count(n, &count) && count > 0);
     return code;
 }
 

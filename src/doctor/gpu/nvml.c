@@ -27,7 +27,7 @@ static nvml_function find(const nvml *n, const char *name)
 int nvml_open(nvml *n, const char *library)
 {
     typedef int init_fn(void);
-    n->library = library ? dlopen(library, RTLD_NOW | RTLD_LOCAL) : NULL;
+    n->library = library && *library ? dlopen(library, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!n->library) return NVML_NO_LIBRARY;
     init_fn *const init = (init_fn *)find(n, "nvmlInit_v2");
     return init ? init() : NVML_NO_FUNCTION;

@@ -80,7 +80,7 @@ int pci_count(const pci_list *l, pci_kind kind)
 const char *pci_kind_text(pci_kind kind)
 {
     static const char *const texts[] = {
-        [PCI_OTHER] = "device", [PCI_GPU] = "GPU",    [PCI_SWITCH] = "NVSwitch",
+        [PCI_OTHER] = "device",         [PCI_GPU] = "GPU",        [PCI_SWITCH] = "NVSwitch",
         [PCI_NETWORK] = "network card", [PCI_DISK] = "NVMe disk",
     };
     return texts[kind];
