@@ -11,10 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifndef TRIREME_CUDA_LEAST // the build without CUDA: what every build with it needs at least
-#define TRIREME_CUDA_LEAST 12000
-#endif
-
 // Starts NVML for a check of the driver; false where there is no GPU.
 static bool start(const doctor_context *c, doctor_findings *out, nvml *n, int *code)
 {
@@ -89,11 +85,6 @@ static status probe_driver_match(const doctor_context *c, doctor_findings *out, 
     return OK;
 }
 
-int gpu_cuda_least(void)
-{
-    return TRIREME_CUDA_LEAST;
-}
-
 static status probe_cuda_version(const doctor_context *c, doctor_findings *out, err *e)
 {
     gpu_list all;
@@ -106,9 +97,8 @@ static status probe_cuda_version(const doctor_context *c, doctor_findings *out, 
         return OK;
     }
     snprintf(found, sizeof found, "%d.%d", version / 1000, version % 1000 / 10);
-    snprintf(least, sizeof least, "%d.%d", TRIREME_CUDA_LEAST / 1000,
-             TRIREME_CUDA_LEAST % 1000 / 10);
-    if (version < TRIREME_CUDA_LEAST)
+    snprintf(least, sizeof least, "%d.%d", gpu_cuda_least() / 1000, gpu_cuda_least() % 1000 / 10);
+    if (version < gpu_cuda_least())
         doctor_find(out, "version", found, "least", least, NULL);
     else
         doctor_fact(out, "cuda_driver", found);

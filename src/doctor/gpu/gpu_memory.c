@@ -206,7 +206,8 @@ static status probe_size(const doctor_context *c, doctor_findings *out, err *e)
         known++;
         gpu_label(&all, i, label);
         text_bytes(size, (double)memory.total);
-        doctor_measure(out, "gpu_memory_gib", (double)memory.total / (1 << 30), "GiB", false);
+        if (known == 1)
+            doctor_measure(out, "gpu_memory_gib", (double)memory.total / (1 << 30), "GiB", false);
         if ((double)memory.total < 0.9e9 * named_gigabytes(name))
             doctor_find(out, "where", label, "name", name, "size", size, NULL);
     }

@@ -6,6 +6,10 @@
 
 #include <stdio.h>
 
+#ifndef TRIREME_CUDA_LEAST // the build without CUDA: what every build with it needs at least
+#define TRIREME_CUDA_LEAST 12000
+#endif
+
 int gpus_start(const doctor_context *c, nvml *n, bool *present)
 {
     int count = 0;
@@ -39,6 +43,11 @@ bool gpus_open(const doctor_context *c, doctor_findings *out, gpu_list *all)
     }
     if (all->count == 0) doctor_blind(out, "NVML lists no GPU that answers (see gpu-missing)");
     return all->count > 0;
+}
+
+int gpu_cuda_least(void)
+{
+    return TRIREME_CUDA_LEAST;
 }
 
 void gpu_label(const gpu_list *all, int i, char out[GPU_LABEL_BYTES])

@@ -16,11 +16,8 @@ enum {
     NVML_DONE = 0,
     NVML_NOT_SUPPORTED = 3,
     NVML_TOO_SMALL = 7,
-    NVML_NO_DRIVER = 9,
     NVML_NO_LIBRARY = 12, // ours: it cannot be opened
     NVML_NO_FUNCTION = 13,
-    NVML_LOST = 15,         // the GPU does not answer
-    NVML_NEEDS_RESET = 16,  // it answers after a reset
     NVML_OTHER_DRIVER = 18, // the library is of another version than the kernel's module
 };
 
@@ -64,7 +61,7 @@ typedef enum nvml_reason {
     NVML_REASON_POWER_BRAKE = 0x80,
 } nvml_reason;
 
-enum { NVML_MODE_DEFAULT = 0, NVML_MODE_PROHIBITED = 2, NVML_MODE_EXCLUSIVE = 3 };
+enum { NVML_MODE_PROHIBITED = 2, NVML_MODE_EXCLUSIVE = 3 };
 
 typedef enum nvml_word { NVML_NAME, NVML_UUID, NVML_VBIOS } nvml_word;
 

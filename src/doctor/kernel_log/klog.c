@@ -1,5 +1,6 @@
 // klog.c -- see klog.h. /dev/kmsg gives one message with each read, as "6,1234,5678901,-;text": priority, number,
 // microseconds. Below it, lines that begin with a space describe the device. It refuses to block here.
+#define _GNU_SOURCE // SEEK_DATA
 #include "doctor/kernel_log/klog.h"
 
 #include "base/alloc.h"

@@ -146,15 +146,35 @@ static status look_at_iommu(const doctor_context *c, const pci_device *d, doctor
     return OK;
 }
 
+// Routes between devices matter where there are two GPUs, or a network card that reaches memory of one.
+static status each_gpu_with_peers(const doctor_context *c, doctor_findings *out, pci_look *look,
+                                  err *e)
+{
+    status result = OK;
+    pci_list bus;
+    char **card = NULL;
+    int cards = 0;
+    TRY(pci_read(c, &bus, e));
+    TRY(doctor_names(c, "/sys/class/infiniband", &card, &cards, e));
+    if (pci_count(&bus, PCI_GPU) == 1 && cards == 0)
+        doctor_skip(out, "the GPU has no other device to exchange data with");
+    else
+        TRY(each_device(c, out, PCI_GPU, look, e));
+done:
+    doctor_names_free(card, cards);
+    pci_clear(&bus);
+    return result;
+}
+
 static status probe_iommu(const doctor_context *c, doctor_findings *out, err *e)
 {
-    return each_device(c, out, PCI_GPU, look_at_iommu, e);
+    return each_gpu_with_peers(c, out, look_at_iommu, e);
 }
 
 // Configuration of a PCI device: the capability ACS is in the list that begins at 0x100. Without root, the kernel shows
 // the first 64 bytes alone.
 enum { CONFIG_BYTES = 4096, CONFIG_SHORT = 64, ACS = 0x000d };
-enum { ACS_REDIRECT = 0x4 | 0x8, ACS_DIRECT_TRANSLATED = 0x40 }; // request and completion redirect
+enum { ACS_REDIRECT = 0x4 | 0x8 }; // of requests and of completions
 
 static unsigned word16(const unsigned char *p)
 {
@@ -208,7 +228,7 @@ static status look_at_acs(const doctor_context *c, const pci_device *d, doctor_f
 
 static status probe_acs(const doctor_context *c, doctor_findings *out, err *e)
 {
-    return each_device(c, out, PCI_GPU, look_at_acs, e);
+    return each_gpu_with_peers(c, out, look_at_acs, e);
 }
 
 static bool has_module(const doctor_context *c, const char *name)
