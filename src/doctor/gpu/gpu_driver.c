@@ -99,7 +99,7 @@ static status probe_cuda_version(const doctor_context *c, doctor_findings *out, 
     snprintf(found, sizeof found, "%d.%d", version / 1000, version % 1000 / 10);
     snprintf(least, sizeof least, "%d.%d", gpu_cuda_least() / 1000, gpu_cuda_least() % 1000 / 10);
     if (version < gpu_cuda_least())
-        doctor_find(out, "version", found, "least", least, NULL);
+        doctor_find_as(out, gpu_severity(), "version", found, "least", least, NULL);
     else
         doctor_fact(out, "cuda_driver", found);
     return OK;

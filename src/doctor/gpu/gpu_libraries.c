@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "device/hardware.h"
 #include "doctor/doctor.h"
+#include "doctor/gpu/gpus.h"
 #include "doctor/tables.h"
 
 #include <limits.h>
@@ -20,15 +21,15 @@
 typedef struct gpu_library {
     const char *name, *file[3]; // ends with NULL
     int least[2];               // version; {0, 0}: every one
-    doctor_severity severity;
-    const char *without; // what happens without it
+    bool needed;                // a GPU is not used without it
+    const char *without;        // what happens without it
 } gpu_library;
 
 static const gpu_library LIBRARIES[] = {
     {"cuBLASLt",
      {"libcublasLt.so.13", "libcublasLt.so.12"},
      {0, 0},
-     DOCTOR_ERROR,
+     true,
      "the device cuda does not open"},
     {"cuDNN", {"libcudnn.so.9"}, {9, 11}, DOCTOR_WARNING, "attention takes slower kernels"},
     {"NCCL", {"libnccl.so.2"}, {2, 18}, DOCTOR_WARNING, "a run on several hosts does not start"},
@@ -139,8 +140,8 @@ static status probe_libraries(const doctor_context *c, doctor_findings *out, err
                      l->least[0], l->least[1]);
         else
             continue;
-        doctor_find_as(out, l->severity, "where", l->name, "what", what, "without", l->without,
-                       NULL);
+        doctor_find_as(out, l->needed ? gpu_severity() : DOCTOR_WARNING, "where", l->name, "what",
+                       what, "without", l->without, NULL);
     }
 done:
     text_clear(&folders);

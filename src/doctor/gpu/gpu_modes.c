@@ -35,7 +35,7 @@ static status probe_missing(const doctor_context *c, doctor_findings *out, err *
     pci_list bus = {NULL, 0};
     int nodes;
     char answer[16], given[48], name[NVML_TEXT_BYTES];
-    if (!gpus_open(c, out, &all)) return OK;
+    if (!gpus_list(c, out, &all)) return OK;
     TRY(pci_read(c, &bus, e));
     TRY(count_nodes(c, &nodes, e));
     const int on_bus = pci_count(&bus, PCI_GPU);
@@ -50,7 +50,7 @@ static status probe_missing(const doctor_context *c, doctor_findings *out, err *
                        NULL);
     }
     doctor_fact(out, "gpu_count", answer);
-    if (nvml_read_word(&all.nvml, all.gpu[0], NVML_NAME, name, sizeof name))
+    if (all.count > 0 && nvml_read_word(&all.nvml, all.gpu[0], NVML_NAME, name, sizeof name))
         doctor_fact(out, "gpu_name", name);
 done:
     pci_clear(&bus);

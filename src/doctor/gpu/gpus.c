@@ -6,9 +6,7 @@
 
 #include <stdio.h>
 
-#ifndef TRIREME_CUDA_LEAST // the build without CUDA: what every build with it needs at least
-#define TRIREME_CUDA_LEAST 12000
-#endif
+enum { LEAST_OF_ALL_BUILDS = 12000 };
 
 int gpus_start(const doctor_context *c, nvml *n, bool *present)
 {
@@ -19,7 +17,7 @@ int gpus_start(const doctor_context *c, nvml *n, bool *present)
     return code;
 }
 
-bool gpus_open(const doctor_context *c, doctor_findings *out, gpu_list *all)
+bool gpus_list(const doctor_context *c, doctor_findings *out, gpu_list *all)
 {
     bool present;
     int count = 0;
@@ -41,13 +39,32 @@ bool gpus_open(const doctor_context *c, doctor_findings *out, gpu_list *all)
         else
             all->missing++;
     }
+    return true;
+}
+
+bool gpus_open(const doctor_context *c, doctor_findings *out, gpu_list *all)
+{
+    if (!gpus_list(c, out, all)) return false;
     if (all->count == 0) doctor_blind(out, "NVML lists no GPU that answers (see gpu-missing)");
     return all->count > 0;
 }
 
 int gpu_cuda_least(void)
 {
+#ifdef TRIREME_CUDA_LEAST // its builder has CUDA
     return TRIREME_CUDA_LEAST;
+#else
+    return LEAST_OF_ALL_BUILDS;
+#endif
+}
+
+doctor_severity gpu_severity(void)
+{
+#ifdef TRIREME_CUDA_LEAST
+    return DOCTOR_ERROR;
+#else
+    return DOCTOR_WARNING;
+#endif
 }
 
 void gpu_label(const gpu_list *all, int i, char out[GPU_LABEL_BYTES])

@@ -76,7 +76,7 @@ static void test_cuda_version(void **state)
     snprintf(issue, sizeof issue,
              "The driver runs programs of CUDA 11.8 at most; this build needs %d.0",
              gpu_cuda_least() / 1000);
-    rig_expect_found(&r, "gpu-cuda-version", issue);
+    rig_expect_found_as(&r, "gpu-cuda-version", gpu_severity(), issue);
     rig_close(&r);
 }
 
@@ -113,7 +113,7 @@ static void test_libraries(void **state)
                      "kernels");
     rig_link(&r, "/usr/lib/x86_64-linux-gnu/libcudnn.so.9", "libcudnn.so.9.13.0");
     rig_remove(&r, "/opt/cuda/lib64/libcublasLt.so.12");
-    rig_expect_found_as(&r, "gpu-libraries", DOCTOR_ERROR,
+    rig_expect_found_as(&r, "gpu-libraries", gpu_severity(),
                         "cuBLASLt is not found (libcublasLt.so.13): the device cuda does not open");
     rig_close(&r);
 }
@@ -128,6 +128,9 @@ static void test_missing(void **state)
     rig_expect_passed(&r, "gpu-missing");
     gpu_plant(&r, "1.handle !15");
     rig_expect_found(&r, "gpu-missing", "1 of 2 GPUs of this machine answer to NVML");
+    gpu_plant(&r, "0.handle !15");
+    rig_expect_found(&r, "gpu-missing", "0 of 2 GPUs of this machine answer to NVML");
+    rig_expect_blind(&r, "gpu-mig", "NVML lists no GPU that answers (see gpu-missing)");
     gpu_heal(&r);
     gpu_plant(&r, "gpus 1");
     rig_expect_found(&r, "gpu-missing", "1 of 2 GPUs of this machine answer to NVML");
