@@ -112,8 +112,10 @@ static status probe_nodes(const doctor_context *c, doctor_findings *out, err *e)
     static const char *const nodes[] = {"nvidiactl", "nvidia-uvm"};
     char **name = NULL, version[64], path[64];
     int count = 0;
-    if (!module_version(c, version, sizeof version)) {
-        doctor_skip(out, "the module of NVIDIA's driver is not loaded");
+    const bool present = hardware_has_nvidia(c->root);
+    if (!present || !module_version(c, version, sizeof version)) {
+        doctor_skip(out, present ? "the module of NVIDIA's driver is not loaded"
+                                 : "this machine has no NVIDIA GPU");
         return OK;
     }
     TRY(doctor_names(c, "/dev", &name, &count, e));

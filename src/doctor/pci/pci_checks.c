@@ -26,7 +26,7 @@ static status each_device(const doctor_context *c, doctor_findings *out, pci_kin
         TRY(look(c, &bus.device[i], out, e));
     }
     if (looked == 0)
-        doctor_skip(out, kind == PCI_GPU ? "the PCI bus has no NVIDIA GPU"
+        doctor_skip(out, kind == PCI_GPU ? "this machine has no NVIDIA GPU"
                                          : "the PCI bus has no GPU, network card or NVMe disk");
 done:
     pci_clear(&bus);
@@ -252,7 +252,7 @@ static status probe_peermem(const doctor_context *c, doctor_findings *out, err *
     TRY(doctor_names(c, "/sys/class/infiniband", &card, &cards, e));
     TRY(doctor_read(c, "/proc/driver/nvidia/version", &version, &denied, e));
     if (pci_count(&bus, PCI_GPU) == 0)
-        doctor_skip(out, "the PCI bus has no NVIDIA GPU");
+        doctor_skip(out, "this machine has no NVIDIA GPU");
     else if (cards == 0)
         doctor_skip(out, "this machine has no InfiniBand or RoCE card");
     else if (!has_module(c, "nvidia_peermem") && !has_module(c, "nv_peer_mem") &&
@@ -268,20 +268,18 @@ done:
 static status look_at_numa(const doctor_context *c, const pci_device *d, doctor_findings *out,
                            err *e)
 {
+    char cpus[64];
     int64_t node;
     (void)e;
-    if (pci_read_number(c, d->address, "numa_node", &node) && node < 0)
+    if (!doctor_read_line(c, "/sys/devices/system/node/node1/cpulist", cpus, sizeof cpus))
+        doctor_skip(out, "this machine has one NUMA node");
+    else if (pci_read_number(c, d->address, "numa_node", &node) && node < 0)
         doctor_find(out, "where", d->address, NULL);
     return OK;
 }
 
 static status probe_numa(const doctor_context *c, doctor_findings *out, err *e)
 {
-    char line[64];
-    if (!doctor_read_line(c, "/sys/devices/system/node/node1/cpulist", line, sizeof line)) {
-        doctor_skip(out, "this machine has one NUMA node");
-        return OK;
-    }
     return each_device(c, out, PCI_GPU, look_at_numa, e);
 }
 

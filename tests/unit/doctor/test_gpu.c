@@ -12,6 +12,7 @@ static void test_a_machine_without_gpus_skips_the_checks(void **state)
     rig_expect_skipped(&r, "gpu-driver", "this machine has no NVIDIA GPU");
     rig_expect_skipped(&r, "gpu-nouveau", "this machine has no NVIDIA GPU");
     rig_expect_skipped(&r, "gpu-ecc-uncorrected", "this machine has no NVIDIA GPU");
+    rig_expect_skipped(&r, "gpu-nodes", "this machine has no NVIDIA GPU");
     rig_expect_skipped(&r, "gpu-libraries", "this machine has no NVIDIA GPU");
     rig_expect_skipped(&r, "gpu-visible", "this machine has no NVIDIA GPU");
     rig_close(&r);
