@@ -18,6 +18,48 @@ static void test_a_machine_without_gpus_skips_the_checks(void **state)
     rig_close(&r);
 }
 
+// As in a container that does not see the PCI bus.
+static void test_gpus_that_only_nvml_shows_are_checked(void **state)
+{
+    (void)state;
+    rig r;
+    gpu_rig_open(&r);
+    rig_remove(&r, "/sys/bus");
+    rig_remove(&r, "/dev/nvidia0");
+    rig_remove(&r, "/dev/nvidia1");
+    rig_expect_passed(&r, "gpu-mig");
+    gpu_plant(&r, "gpus 0");
+    rig_expect_skipped(&r, "gpu-mig", "this machine has no NVIDIA GPU");
+    gpu_plant(&r, "init !9");
+    rig_expect_skipped(&r, "gpu-mig", "this machine has no NVIDIA GPU");
+    rig_close(&r);
+}
+
+// Values that are just good.
+static void test_limits_are_exact(void **state)
+{
+    (void)state;
+    rig r;
+    char line[32];
+    gpu_rig_open(&r);
+    gpu_plant(&r, "*.ecc_corrected 1000");
+    rig_expect_passed(&r, "gpu-ecc-corrected");
+    gpu_plant(&r, "*.replays 1000");
+    rig_expect_passed(&r, "gpu-pcie-replays");
+    gpu_plant(&r, "*.link_errors 100");
+    rig_expect_passed(&r, "gpu-nvlink-errors");
+    gpu_plant(&r, "*.temperature 86");
+    rig_expect_passed(&r, "gpu-temperature");
+    gpu_plant(&r, "0.temperature 87");
+    rig_expect_found(&r, "gpu-temperature", "GPU 0 has 87 degrees Celsius; it slows down at 87");
+    gpu_plant(&r, "*.used 1073741824");
+    rig_expect_passed(&r, "gpu-memory-taken");
+    snprintf(line, sizeof line, "cuda %d", gpu_cuda_least());
+    gpu_plant(&r, line);
+    rig_expect_passed(&r, "gpu-cuda-version");
+    rig_close(&r);
+}
+
 // ---- Driver
 
 static void test_driver(void **state)
@@ -112,7 +154,9 @@ static void test_libraries(void **state)
     rig_expect_found(&r, "gpu-libraries",
                      "cuDNN is of version 9.8; valid is 9.11 or later: attention takes slower "
                      "kernels");
-    rig_link(&r, "/usr/lib/x86_64-linux-gnu/libcudnn.so.9", "libcudnn.so.9.13.0");
+    rig_write(&r, "/usr/lib/x86_64-linux-gnu/libcudnn.so.9.11.0", "");
+    rig_link(&r, "/usr/lib/x86_64-linux-gnu/libcudnn.so.9", "libcudnn.so.9.11.0");
+    rig_expect_passed(&r, "gpu-libraries");
     rig_remove(&r, "/opt/cuda/lib64/libcublasLt.so.12");
     rig_expect_found_as(&r, "gpu-libraries", gpu_severity(),
                         "cuBLASLt is not found (libcublasLt.so.13): the device cuda does not open");
@@ -246,6 +290,8 @@ static void test_errors_of_memory(void **state)
     gpu_heal(&r);
     rig_expect_passed(&r, "gpu-recovery");
     check_value(&r, "gpu-recovery", "1.recovery 1", "The driver says that GPU 1 needs a reset");
+    check_value(&r, "gpu-recovery", "1.recovery 5",
+                "The driver says that GPU 1 needs an action that is not known");
     gpu_plant(&r, "*.ecc !3"); // GeForce
     rig_expect_skipped(&r, "gpu-ecc-off", "these GPUs have no ECC");
     rig_close(&r);
@@ -305,6 +351,9 @@ static void test_clocks(void **state)
     rig_expect_passed(&r, "gpu-clock-limit");
     check_value(&r, "gpu-clock-limit", "1.clock 1200",
                 "The clock of GPU 1 is set to 1200 MHz; its default is 1980 MHz");
+    gpu_plant(&r, "*.clock_default !26"); // a driver that does not tell it any more
+    check_value(&r, "gpu-clock-limit", "1.clock 1200",
+                "The clock of GPU 1 is set to 1200 MHz; its default is 1980 MHz");
     rig_expect_passed(&r, "gpu-temperature");
     check_value(&r, "gpu-temperature", "1.temperature 91",
                 "GPU 1 has 91 degrees Celsius; it slows down at 87");
@@ -321,6 +370,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_machine_without_gpus_skips_the_checks),
+        cmocka_unit_test(test_gpus_that_only_nvml_shows_are_checked),
+        cmocka_unit_test(test_limits_are_exact),
         cmocka_unit_test(test_driver),
         cmocka_unit_test(test_nouveau),
         cmocka_unit_test(test_driver_match),

@@ -36,6 +36,7 @@ static void test_nvlink(void **state)
     gpu_rig_open(&r);
     rig_expect_passed(&r, "gpu-nvlink-down");
     check_value(&r, "gpu-nvlink-down", "1.links 17", "GPU 1 has 17 active NVLinks of 18");
+    check_value(&r, "gpu-nvlink-down", "0.links 4", "GPU 0 has 4 active NVLinks of 18");
     rig_expect_passed(&r, "gpu-nvlink-errors");
     check_value(&r, "gpu-nvlink-errors", "0.link_errors 4000",
                 "The NVLinks of GPU 0 have had 4000 errors");
@@ -75,6 +76,8 @@ static void test_p2p(void **state)
     check_value(&r, "gpu-p2p", "0.p2p 1",
                 "GPU 0 and GPU 1 do not reach each other's memory: the chipset does not support "
                 "it");
+    check_value(&r, "gpu-p2p", "0.p2p 9",
+                "GPU 0 and GPU 1 do not reach each other's memory: the driver does not say why");
     gpu_plant(&r, "gpus 1");
     rig_expect_skipped(&r, "gpu-p2p", "this machine has one GPU");
     rig_close(&r);

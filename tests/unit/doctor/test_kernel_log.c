@@ -15,7 +15,7 @@ static const char HEALTHY[] =
     "5,0,0,-;Linux version 6.1.0-18-amd64 (debian-kernel@lists.debian.org)\n"
     "6,310,1002345,-;pcieport 0000:00:01.0: AER: enabled with IRQ 122\n"
     " SUBSYSTEM=pci\n"
-    " DEVICE=+pci:0000:00:01.0\n"
+    " DEVICE=+pci:0000:00:01.0;Out of memory: Killed process 9\n"
     "6,402,1402345,-;nvme nvme0: Shutdown timeout set to 10 seconds\n"
     "6,403,1402355,-;nvme nvme0: 8/0/0 default/read/poll queues\n"
     "6,404,1402365,-;EXT4-fs (nvme0n1p2): mounted filesystem with ordered data mode\n"

@@ -78,6 +78,11 @@ static void test_speed(void **state)
         &r, "pci-link-speed",
         "The PCIe link of the network card 0000:18:00.0 runs at 8.0 GT/s PCIe; card and "
         "slot can do 32.0 GT/s PCIe");
+    write_of(&r, "0000:00:01.0", "max_link_speed", "Unknown\n");
+    rig_expect_found(
+        &r, "pci-link-speed",
+        "The PCIe link of the network card 0000:18:00.0 runs at 8.0 GT/s PCIe; card and "
+        "slot can do 32.0 GT/s PCIe");
     write_of(&r, "0000:00:01.0", "max_link_speed", "8.0 GT/s PCIe\n");
     rig_expect_passed(&r, "pci-link-speed");
     rig_close(&r);
@@ -91,6 +96,8 @@ static void test_errors(void **state)
     write_of(&r, "0000:1b:00.0", "aer_dev_fatal", "DLP 0\nSDES 0\nTOTAL_ERR_FATAL 0\n");
     write_of(&r, "0000:1b:00.0", "aer_dev_nonfatal", "DLP 0\nSDES 0\nTOTAL_ERR_NONFATAL 0\n");
     write_of(&r, "0000:1b:00.0", "aer_dev_correctable", "RxErr 12\nTOTAL_ERR_COR 12\n");
+    rig_expect_passed(&r, "pci-aer");
+    write_of(&r, "0000:1b:00.0", "aer_dev_correctable", "RxErr 1000\nTOTAL_ERR_COR 1000\n");
     rig_expect_passed(&r, "pci-aer");
     write_of(&r, "0000:1b:00.0", "aer_dev_correctable", "RxErr 9000\nTOTAL_ERR_COR 9000\n");
     rig_expect_found(
