@@ -329,6 +329,8 @@ status hosts_compare(const hosts_input *in, doctor_report *out, err *e)
     snprintf(seconds, sizeof seconds, "%.3g", in->waited_s);
     for (int i = 0; i < in->missing_count; i++)
         doctor_find(&out->of[HOSTS_MISSING], "where", in->missing[i], "seconds", seconds, NULL);
+    for (int i = 0; in->is_gone && i < in->count; i++)
+        if (in->is_gone[i]) doctor_find(&out->of[HOSTS_GONE], "where", name_of(in, i), NULL);
     TRY(compare_facts(in, &out->of[HOSTS_DIFFER], e));
     TRY(compare_numbers(in, &out->of[HOSTS_SLOWER], e));
     TRY(compare_pairs(in, out->of, e));

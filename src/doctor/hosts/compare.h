@@ -11,6 +11,7 @@
 // The rows, in this order.
 enum {
     HOSTS_MISSING,
+    HOSTS_GONE,
     HOSTS_DIFFER,
     HOSTS_SLOWER,
     HOSTS_UNREACHABLE,
@@ -41,7 +42,8 @@ typedef struct hosts_input {
         *lookup; // [count * count]: of host j's name on host i at i * count + j; NULL: not asked
     const char *const *missing; // [missing_count] names of hosts that did not come
     int missing_count;
-    double waited_s; // for those
+    double waited_s;     // for those
+    const bool *is_gone; // [count]: it came, and did not report; NULL: none
 } hosts_input;
 
 // The caller calls doctor_report_clear.

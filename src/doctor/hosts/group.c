@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CALL_MS = 10000, SILENT_MS = 8000, SLICE_MS = 250, MS_NS = 1000000 };
+enum { CALL_MS = 10000, SLICE_MS = 250, MS_NS = 1000000 };
 
 static int64_t left_ms(int64_t deadline_ns)
 {
@@ -218,7 +218,7 @@ static status find_self(host_group *g, const host_group_options *o, err *e)
                        "longer --timeout",
                        o->name, (long long)(o->timeout_ms / 1000));
     snprintf(key, sizeof key, "gone/%d", g->index);
-    return comm_store_tcp_set_on_disconnect(g->store, key, (store_value){"1", 1}, SILENT_MS, e);
+    return comm_store_tcp_set_on_disconnect(g->store, key, (store_value){"1", 1}, 0, e);
 }
 
 // ---- Opening

@@ -216,7 +216,10 @@ static void clocks_names_and_missing_hosts_are_found(void **state)
     c.in.missing = MISSING;
     c.in.missing_count = 1;
     c.in.waited_s = 30;
+    static const bool GONE[HOSTS] = {false, true};
+    c.in.is_gone = GONE;
     expect(&c, "host-missing: e did not come within 30 s\n"
+               "host-gone: b came, and ended or fell silent before it had reported\n"
                "clock-offset: the clock of c is 312.2 s behind of that of a\n"
                "host-lookup: the name a stands for the host itself on host b\n"
                "host-lookup: the name d is not known on hosts a, c\n");
