@@ -11,9 +11,6 @@
 
 enum { NUMBER_BYTES = 32 };
 #define SLOWER_HOST  0.95 // of the median
-#define SLOWER_PAIR  0.6  // pairs share processors and switches
-#define LONGER_PAIR  4.0  // times the median of latencies,
-#define LEAST_LONGER 200  // and so many us more
 #define MOST_CLOCK_S 1.0
 
 static const char *name_of(const hosts_input *in, int i)
@@ -192,11 +189,6 @@ done:
 
 // ---- Pairs
 
-static double rate_of(const host_pair *p)
-{
-    return p->link.out.gbits < p->link.in.gbits ? p->link.out.gbits : p->link.in.gbits;
-}
-
 static void find_pair(const hosts_input *in, const host_pair *p, bool turned, doctor_findings *out)
 {
     const char *from = name_of(in, turned ? p->to : p->from);
@@ -216,49 +208,71 @@ static void find_state(const hosts_input *in, const host_pair *p, doctor_finding
     if (p->link.in.stalled) find_pair(in, p, true, &rows[HOSTS_STALL]);
 }
 
-static bool is_measured(const host_pair *p)
+static const char *reference_of(const pair_medians *m)
 {
-    return p->state == PAIR_MEASURED && !p->link.out.stalled && !p->link.in.stalled;
+    return m->is_best ? "the best pair" : "the median of pairs";
 }
 
-static void find_slow(const hosts_input *in, const host_pair *p, double rate, double latency,
-                      doctor_findings *rows)
+static void find_slow(const hosts_input *in, const host_pair *p, const pair_medians *m,
+                      doctor_findings *out)
 {
     char value[NUMBER_BYTES], median[NUMBER_BYTES];
     const char *from = name_of(in, p->from), *to = name_of(in, p->to);
-    if (rate_of(p) < SLOWER_PAIR * rate) {
-        snprintf(value, sizeof value, "%.2g", rate_of(p));
-        snprintf(median, sizeof median, "%.2g", rate);
-        doctor_find(&rows[HOSTS_SLOW], "where", from, "from", from, "to", to, "gbits", value,
-                    "median", median, NULL);
+    snprintf(value, sizeof value, "%.2g", host_pair_rate(p));
+    snprintf(median, sizeof median, "%.2g", m->gbits);
+    doctor_find(out, "where", from, "from", from, "to", to, "gbits", value, "median", median,
+                "reference", reference_of(m), NULL);
+}
+
+static void find_long(const hosts_input *in, const host_pair *p, const pair_medians *m,
+                      doctor_findings *out)
+{
+    char value[NUMBER_BYTES], median[NUMBER_BYTES];
+    const char *from = name_of(in, p->from), *to = name_of(in, p->to);
+    snprintf(value, sizeof value, "%.0f", p->link.latency_us);
+    snprintf(median, sizeof median, "%.0f", m->latency_us);
+    doctor_find(out, "where", from, "from", from, "to", to, "us", value, "median", median,
+                "reference", reference_of(m), NULL);
+}
+
+// Finds a host all of whose pairs are slow, of two or more. Returns whether it is one.
+static bool find_host(const hosts_input *in, int host, const pair_medians *m, doctor_findings *out)
+{
+    char value[NUMBER_BYTES], median[NUMBER_BYTES];
+    double best = 0;
+    int pairs = 0;
+    for (int i = 0; i < in->pairs; i++) {
+        const host_pair *p = &in->pair[i];
+        if ((p->from != host && p->to != host) || !host_pair_is_measured(p)) continue;
+        if (!host_pair_is_slow(p, m)) return false;
+        if (host_pair_rate(p) > best) best = host_pair_rate(p);
+        pairs++;
     }
-    if (p->link.latency_us > LONGER_PAIR * latency && p->link.latency_us > latency + LEAST_LONGER) {
-        snprintf(value, sizeof value, "%.0f", p->link.latency_us);
-        snprintf(median, sizeof median, "%.0f", latency);
-        doctor_find(&rows[HOSTS_LATENCY], "where", from, "from", from, "to", to, "us", value,
-                    "median", median, NULL);
-    }
+    if (pairs < 2) return false;
+    snprintf(value, sizeof value, "%.2g", best);
+    snprintf(median, sizeof median, "%.2g", m->gbits);
+    doctor_find(out, "where", name_of(in, host), "gbits", value, "median", median, "reference",
+                reference_of(m), NULL);
+    return true;
 }
 
 static status compare_pairs(const hosts_input *in, doctor_findings *rows, err *e)
 {
     status result = OK;
-    double *rates = NULL, *latencies = NULL;
-    int count = 0;
-    TRY(alloc_zeroed(&rates, (size_t)in->pairs, sizeof *rates, "pairs of hosts", e));
-    TRY(alloc_zeroed(&latencies, (size_t)in->pairs, sizeof *latencies, "pairs of hosts", e));
+    pair_medians m;
+    bool *is_slow = NULL;
+    TRY(alloc_zeroed(&is_slow, (size_t)in->count, sizeof *is_slow, "pairs of hosts", e));
+    TRY(host_pairs_medians(in->pair, in->pairs, &m, e));
+    for (int i = 0; i < in->count; i++) is_slow[i] = find_host(in, i, &m, &rows[HOSTS_LINK]);
     for (int i = 0; i < in->pairs; i++) {
-        find_state(in, &in->pair[i], rows);
-        if (!is_measured(&in->pair[i])) continue;
-        rates[count] = rate_of(&in->pair[i]);
-        latencies[count++] = in->pair[i].link.latency_us;
+        const host_pair *p = &in->pair[i];
+        const bool is_said = is_slow[p->from] || is_slow[p->to];
+        find_state(in, p, rows);
+        if (host_pair_is_slow(p, &m) && !is_said) find_slow(in, p, &m, &rows[HOSTS_SLOW]);
+        if (host_pair_takes_long(p, &m)) find_long(in, p, &m, &rows[HOSTS_LATENCY]);
     }
-    const double rate = median_of(rates, count), latency = median_of(latencies, count);
-    for (int i = 0; i < in->pairs; i++)
-        if (is_measured(&in->pair[i])) find_slow(in, &in->pair[i], rate, latency, rows);
 done:
-    free(rates);
-    free(latencies);
+    free(is_slow);
     return result;
 }
 

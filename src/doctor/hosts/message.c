@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "doctor/hosts/repeat.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ status host_message_fill(host_group *g, bool active, host_message *out, err *e)
     if (!active) return OK;
     TRY(look_up_all(g, out, e));
     result = host_pairs_measure(g, &out->pair, &out->pairs, e);
+    if (result == OK) result = host_pairs_repeat(g, out->pair, out->pairs, e);
     if (result == E_PEER) result = OK; // the pairs that are left are said to be not measured
 done:
     return result;

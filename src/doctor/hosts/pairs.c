@@ -138,15 +138,20 @@ static bool is_given_up(host_group *g, int other)
            failures_of(g, g->index, 0) >= MOST_FAILURES || host_group_is_gone(g, other);
 }
 
+void host_pair_play(host_group *g, int other, host_pair *p)
+{
+    if (p)
+        measure_from(g, p);
+    else
+        answer(g, other);
+}
+
 static void play(host_group *g, int other, bool gives_up, host_pair *p)
 {
     if (gives_up && p)
         snprintf(p->why, sizeof p->why, "other hosts could not reach one of the two");
     if (gives_up) return;
-    if (p)
-        measure_from(g, p);
-    else
-        answer(g, other);
+    host_pair_play(g, other, p);
     if (p && p->state != PAIR_MEASURED) {
         failures_of(g, other, 1);
         failures_of(g, g->index, 1);
@@ -171,33 +176,4 @@ status host_pairs_measure(host_group *g, host_pair **out, int *count, err *e)
     }
 done:
     return result;
-}
-
-// ---- JSON
-
-status host_pair_to_json(const host_pair *p, json_t **out, err *e)
-{
-    *out = json_pack("{s:i,s:i,s:i,s:f,s:f,s:f,s:b,s:b,s:s}", "from", p->from, "to", p->to, "state",
-                     (int)p->state, "latency_us", p->link.latency_us, "out_gbits",
-                     p->link.out.gbits, "in_gbits", p->link.in.gbits, "out_stalled",
-                     p->link.out.stalled, "in_stalled", p->link.in.stalled, "why", p->why);
-    return *out ? OK : alloc_failed(sizeof *p, "a pair of hosts", e);
-}
-
-bool host_pair_from_json(const json_t *from, host_pair *out)
-{
-    int state, out_stalled, in_stalled;
-    const char *why;
-    *out = (host_pair){0};
-    if (json_unpack((json_t *)from, "{s:i,s:i,s:i,s:F,s:F,s:F,s:b,s:b,s:s}", "from", &out->from,
-                    "to", &out->to, "state", &state, "latency_us", &out->link.latency_us,
-                    "out_gbits", &out->link.out.gbits, "in_gbits", &out->link.in.gbits,
-                    "out_stalled", &out_stalled, "in_stalled", &in_stalled, "why", &why) != 0 ||
-        state < PAIR_UNKNOWN || state > PAIR_LOST)
-        return false;
-    out->state = (pair_state)state;
-    out->link.out.stalled = out_stalled;
-    out->link.in.stalled = in_stalled;
-    snprintf(out->why, sizeof out->why, "%s", why);
-    return true;
 }

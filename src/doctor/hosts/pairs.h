@@ -29,6 +29,22 @@ typedef struct host_pair {
 // that does not answer takes some seconds; a host that two others cannot reach is not tried again.
 status host_pairs_measure(host_group *g, host_pair **out, int *count, err *e);
 
+// The measurement of one pair once more, by its two hosts. *p is that of `from`, and gets the new values; NULL on `to`.
+void host_pair_play(host_group *g, int other, host_pair *p);
+// The lower rate of the two directions.
+double host_pair_rate(const host_pair *p);
+bool host_pair_is_measured(const host_pair *p); // in both directions, without a fault
+
+// A pair is slow, or takes long, beside the medians of all measured pairs; of three hosts beside the best pair, because one
+// slow host has two of the three.
+typedef struct pair_medians {
+    double gbits, latency_us;
+    bool is_best;
+} pair_medians;
+status host_pairs_medians(const host_pair *pairs, int count, pair_medians *out, err *e);
+bool host_pair_is_slow(const host_pair *p, const pair_medians *m);
+bool host_pair_takes_long(const host_pair *p, const pair_medians *m);
+
 status host_pair_to_json(const host_pair *p, json_t **out, err *e);
 bool host_pair_from_json(const json_t *from, host_pair *out); // false: it is no pair
 

@@ -94,13 +94,24 @@ static const doctor_check ROWS[HOSTS_ROWS] = {
                     .remedy = {"Look for lost packets, and for a firewall that ends connections."},
                     .reference = "docs/launching.md",
                     .recipe = {154}},
+    [HOSTS_LINK] =
+        {.code = "host-link",
+         .severity = DOCTOR_WARNING,
+         .title = "no host is connected more slowly than the others",
+         .needs = "a stream of 100 ms between all pairs, --active",
+         .issue =
+             "{where} has at most {gbits} Gb/s with each other host; {reference} is {median} Gb/s",
+         .why = "Collectives pass all hosts, and are as slow as this one.",
+         .remedy = {"Look at the interface, the cable and the port of the switch of this host.",
+                    "$ trireme doctor"},
+         .reference = "docs/benchmarks.md",
+         .recipe = {154, 165, 181}},
     [HOSTS_SLOW] =
         {.code = "pair-slow",
          .severity = DOCTOR_WARNING,
          .title = "no pair of hosts is much slower than the others",
          .needs = "a stream of 100 ms between all pairs, --active",
-         .issue = "between {from} and {to}: {gbits} Gb/s; the median of pairs is {median} "
-                  "Gb/s",
+         .issue = "between {from} and {to}: {gbits} Gb/s; {reference} is {median} Gb/s",
          .why = "A ring passes all links, and is as slow as the slowest one.",
          .remedy = {"Look at the interfaces, cables and the switch between the two hosts.",
                     "$ trireme bench link --serve 0"},
@@ -111,8 +122,7 @@ static const doctor_check ROWS[HOSTS_ROWS] = {
          .severity = DOCTOR_WARNING,
          .title = "no pair of hosts has a much higher latency than the others",
          .needs = "round trips of one byte between all pairs, --active",
-         .issue = "between {from} and {to} a message takes {us} us; the median of pairs "
-                  "is {median} us",
+         .issue = "between {from} and {to} a message takes {us} us; {reference} is {median} us",
          .why = "Small collectives, and each step of a large one, take as long as the "
                 "slowest pair.",
          .remedy = {"Look for a longer way through the network between the two hosts.",

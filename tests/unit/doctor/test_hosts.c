@@ -181,6 +181,20 @@ static void pairs_with_faults_are_found(void **state)
     c.pair[4].link.in.gbits = 0.9; // b and d
     expect(&c, "pair-slow: between b and d: 0.9 Gb/s; the median of pairs is 9.4 Gb/s\n");
     open_cluster(&c);
+    c.pair[0].link.out.gbits = 0.5; // b with all others
+    c.pair[3].link.out.gbits = 0.7;
+    c.pair[4].link.in.gbits = 0.6;
+    expect(&c, "host-link: b has at most 0.7 Gb/s with each other host; the median of pairs is 9.4 "
+               "Gb/s\n");
+    open_cluster(&c); // of three hosts, one slow one has most of the pairs
+    c.in.count = 3;
+    c.in.lookup = NULL;
+    c.in.pairs = 3;
+    c.pair[2] = c.pair[3]; // b and c
+    c.pair[1].link.out.gbits = 1;
+    c.pair[2].link.out.gbits = 2;
+    expect(&c, "host-link: c has at most 2 Gb/s with each other host; the best pair is 9.4 Gb/s\n");
+    open_cluster(&c);
     c.pair[0].link.latency_us = 900; // a and b
     c.pair[1].link.latency_us = 200; // less than 200 us more
     expect(&c, "pair-latency: between a and b a message takes 900 us; the median of pairs is 30 "
