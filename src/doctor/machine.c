@@ -14,7 +14,9 @@
 
 // Every threshold: a check reads it by doctor_threshold.
 static const char *const KEYS[] = {
-    "shm_mib", // room of /dev/shm for each rank, MiB
+    "ib_gbits",        // of an InfiniBand or RoCE port, Gb/s
+    "interface_mbits", // of a network interface, Mb/s
+    "shm_mib",         // room of /dev/shm for each rank, MiB
 };
 
 enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] };

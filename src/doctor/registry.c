@@ -5,8 +5,7 @@
 #include <string.h>
 
 const doctor_table *const DOCTOR_TABLES[] = {
-    &DOCTOR_MEMORY,
-    NULL,
+    &DOCTOR_MEMORY, &DOCTOR_INTERFACES, &DOCTOR_NAMES, &DOCTOR_RDMA, NULL,
 };
 
 void doctor_check_each(void (*visit)(const doctor_table *t, const doctor_check *c, void *arg),

@@ -4,6 +4,9 @@
 
 #include "doctor/check.h"
 
-extern const doctor_table DOCTOR_MEMORY; // memory/memory.c
+extern const doctor_table DOCTOR_MEMORY;     // memory/memory.c
+extern const doctor_table DOCTOR_INTERFACES; // network/interface_rows.c
+extern const doctor_table DOCTOR_NAMES;      // network/name_rows.c
+extern const doctor_table DOCTOR_RDMA;       // network/rdma_rows.c
 
 #endif
