@@ -14,9 +14,17 @@
 
 // Every threshold: a check reads it by doctor_threshold.
 static const char *const KEYS[] = {
-    "ib_gbits",        // of an InfiniBand or RoCE port, Gb/s
-    "interface_mbits", // of a network interface, Mb/s
-    "shm_mib",         // room of /dev/shm for each rank, MiB
+    "shm_mib",             // room of /dev/shm for each rank, MiB
+    "ib_gbits",            // of an InfiniBand or RoCE port, Gb/s
+    "interface_mbits",     // of a network interface, Mb/s
+    "pcie_gen",            // generation of a GPU's PCIe link
+    "pcie_width",          // and its width: 16 is x16
+    "pcie_replays",        // packets that a GPU's link may repeat
+    "pcie_corrected",      // errors that a PCIe link may correct
+    "nvlinks",             // of each GPU
+    "nvlink_errors",       // of all links of a GPU
+    "ecc_corrected",       // errors of memory that ECC may correct before a GPU is suspect
+    "stalled_power_share", // of its limit, that a busy GPU takes at least
 };
 
 enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] };
