@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CALL_MS = 10000, SLICE_MS = 250, MS_NS = 1000000 };
+enum { CALL_MS = 10000, PROBE_MS = 1000, SLICE_MS = 250, MS_NS = 1000000 };
 
 static int64_t left_ms(int64_t deadline_ns)
 {
@@ -241,7 +241,8 @@ static status open_store(host_group *g, const host_group_options *o, err *e)
     result = comm_store_tcp_open(&address, &g->secret, o->timeout_ms, &g->store, e);
     if (result != E_PEER) goto done;
     net_address_print(&address, where);
-    (void)host_probe_port(&address, 3000, why, sizeof why);
+    (void)host_probe_port(&address, o->timeout_ms < PROBE_MS ? o->timeout_ms : PROBE_MS, why,
+                          sizeof why);
     err_set(e, E_PEER, "rank 0's host did not answer on %s within %lld s: %s", where,
             (long long)(o->timeout_ms / 1000), why);
 done:
