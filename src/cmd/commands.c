@@ -94,8 +94,9 @@ static const command *const COMMANDS[] = {
     &command_accelerate,
     &command_ilab,
     PLANNED("doctor", "Checks the machine and a job before a run."),
-    PLANNED("env", "Prints the versions of the program, the system and the libraries."),
-    PLANNED("topo", "Prints the links between devices."),
+    &command_smoke,
+    &command_env,
+    &command_topo,
     NULL,
 };
 

@@ -175,8 +175,10 @@ static status add_device(topology_builder *b, hwloc_obj_t o, topology_item *to, 
     }
     if (o->attr->pcidev.linkspeed > 0)
         text_addf(&label, ", PCIe %.1f GB/s", (double)o->attr->pcidev.linkspeed);
-    return add_part(to, index < 0 ? TOPOLOGY_DISK : b->to->device[index].kind, &label, NULL, &made,
-                    e);
+    const topology_kind kind = index < 0 ? TOPOLOGY_DISK : b->to->device[index].kind;
+    const status result = add_part(to, kind, &label, NULL, &made, e);
+    if (result == OK && index >= 0) made->number = b->to->device[index].number;
+    return result;
 }
 
 // A bridge to several devices is a part of its own.
@@ -256,6 +258,7 @@ static status add_memory(hwloc_obj_t o, topology_item *to, err *e)
             add_bytes(&label, o->attr->numanode.local_memory);
         }
         TRY(add_part(to, TOPOLOGY_NUMA, &label, o->cpuset, &made, e));
+        made->number = (int)o->os_index;
     }
 done:
     return result;

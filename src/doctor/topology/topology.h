@@ -26,6 +26,7 @@ typedef enum topology_kind {
 // A part of the machine, and the parts within it.
 typedef struct topology_item {
     topology_kind kind;
+    int number;    // of a NUMA node, a GPU or a NIC; else 0
     char *label;   // one line, "L3 cache, 32 MiB"
     char *threads; // numbers of its hardware threads as the kernel lists them, "0-7,64-71"; "" for what is on a bus
     char *rate;    // what was measured of it; NULL: nothing
