@@ -169,6 +169,7 @@ static int cmd_topo(int argc, char **argv)
     if (r.input && r.measure)
         FAIL(E_USAGE, "topo: --measure measures this machine; valid without --input");
     TRY(topology_open(&(topology_source){.xml = r.input, .root = r.input ? NULL : ""}, &t, e));
+    if (!r.input) topology_read_nvlinks(&t, "libnvidia-ml.so.1");
     if (r.measure) TRY(measure(&t, &x, &m, e));
     if (r.svg) TRY(write_picture(&r, &t, e));
     TRY(r.json ? print_json(&t, &x, e) : print_text(&t, e));

@@ -1,8 +1,6 @@
 // measure_probes_io.c -- which of the numbers measured of ranks, disks and GPUs are faults. Called by the table of measure_rows.c.
 #include "doctor/measure/measure_probes.h"
 
-#include "launch/launcher.h"
-
 #include <math.h>
 #include <stdio.h>
 
@@ -13,19 +11,10 @@ static const char *folder_of(const doctor_context *c)
 
 // ---- Ranks
 
-// Ranks of another launcher measure with `trireme bench all_reduce`, as none can be started beside them.
-static bool is_launched(const doctor_context *c, doctor_findings *out)
-{
-    if (c->measured || launcher_check(NULL) == OK) return false;
-    doctor_skip(out, "another launcher has started this process; `trireme bench all_reduce` measures its ranks");
-    return true;
-}
-
 status measure_probe_sums(const doctor_context *c, doctor_findings *out, err *e)
 {
     doctor_measured m;
     bool there;
-    if (is_launched(c, out)) return OK;
     const status result = measure_take(c, measure_all_reduce, &m, &there, out, e);
     if (result != OK || !there) return result;
     if (m.all_reduce.wrong_rank >= 0) {
@@ -42,7 +31,6 @@ status measure_probe_all_reduce(const doctor_context *c, doctor_findings *out, e
 {
     doctor_measured m;
     bool there;
-    if (is_launched(c, out)) return OK;
     const status result = measure_take(c, measure_all_reduce, &m, &there, out, e);
     if (result != OK || !there) return result;
     char where[MEASURE_NUMBER];

@@ -6,15 +6,17 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "comm/registry.h"
-#include "launch/launch.h"
 
 #include <math.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
-enum { ELEMENTS = 4 << 20, CALLS = 10, MOST_RANKS = 16, LINK_BYTES = 64 << 20, MESSAGES = 10, WAIT_MS = 20000 };
+enum { ELEMENTS = 4 << 20, CALLS = 10, MOST_RANKS = 16, LINK_BYTES = 64 << 20, MESSAGES = 10, WAIT_MS = 5000 };
+
+typedef status (*ranks_main)(world *w, int rank, void *arg, err *e);
 
 typedef struct ranks_work {
+    world *world;
+    ranks_main main;
     const char *device;
     const int *index; // [ranks] of the devices; NULL: 0
     double *wrong;    // [ranks] elements
@@ -29,6 +31,24 @@ typedef struct rank_state {
     size_t bytes;
 } rank_state;
 
+static status run_rank(int rank, void *arg, err *e)
+{
+    ranks_work *x = arg;
+    return x->main(x->world, rank, x, e);
+}
+
+// Where one fails, it closes its communicator, and the others fail, too.
+static status run_ranks(ranks_work *x, int ranks, ranks_main fn, err *e)
+{
+    status result = OK;
+    x->main = fn;
+    TRY(world_open(ranks, true, &x->world, e));
+    TRY(measure_run_on_cores(NULL, ranks, run_rank, x, e));
+done:
+    world_close(x->world);
+    return result;
+}
+
 static status open_rank(world *w, int rank, const ranks_work *x, size_t bytes, rank_state *r, err *e)
 {
     status result = OK;
@@ -39,7 +59,6 @@ static status open_rank(world *w, int rank, const ranks_work *x, size_t bytes, r
     TRY(device_open(x->device, &o, &r->device, e));
     TRY(r->device->ops->stream_open(r->device, STREAM_COMM, false, &r->stream, e));
     TRY(comm_open("auto", comm_world_options(w, rank, r->device, WAIT_MS), &r->comm, e));
-    comm_watchdog_set(w->watchdog, WAIT_MS);
     TRY(comm_alloc(r->comm, r->device, bytes, &r->memory, e));
     r->bytes = bytes;
     TRY(comm_share(r->comm, e));
@@ -74,7 +93,7 @@ static double count_wrong(const float *sum, int ranks)
     return wrong;
 }
 
-static status reduce_all(world *w, int rank, int ranks, void *arg, err *e)
+static status reduce_all(world *w, int rank, void *arg, err *e)
 {
     status result = OK;
     ranks_work *x = arg;
@@ -90,7 +109,7 @@ static status reduce_all(world *w, int rank, int ranks, void *arg, err *e)
         TRY(r.device->ops->sync(r.stream, e));
         best = fmin(best, clock_seconds() - start);
         TRY(comm_barrier(r.comm, e));
-        if (call == 0 || call == CALLS - 1) x->wrong[rank] += count_wrong(sum, ranks);
+        if (call == 0 || call == CALLS - 1) x->wrong[rank] += count_wrong(sum, w->ranks);
     }
     if (rank == 0) x->seconds = best;
 done:
@@ -106,8 +125,7 @@ status measure_all_reduce(const doctor_context *c, doctor_measured *out, err *e)
     ranks_work x = {.device = "cpu"};
     out->all_reduce.wrong_rank = -1;
     TRY(alloc_zeroed(&x.wrong, (size_t)ranks, sizeof *x.wrong, "the figures", e));
-    const launch_options o = {.ranks = ranks, .as_threads = true};
-    TRY(launch_ranks(&o, reduce_all, &x, NULL, e));
+    TRY(run_ranks(&x, ranks, reduce_all, e));
     out->all_reduce.ranks = ranks;
     out->all_reduce.rate =
         ELEMENTS * sizeof(float) / x.seconds * 2 * (ranks - 1) / ranks * 1e-9;
@@ -122,9 +140,8 @@ done:
 
 // ---- A link
 
-static status send_messages(world *w, int rank, int ranks, void *arg, err *e)
+static status send_messages(world *w, int rank, void *arg, err *e)
 {
-    (void)ranks;
     status result = OK;
     ranks_work *x = arg;
     rank_state r = {0};
@@ -151,8 +168,7 @@ status measure_link(const char *device_name, int from, int to, double *out, err 
     status result = OK;
     const int both[] = {from, to};
     ranks_work x = {.device = device_name, .index = both};
-    const launch_options o = {.ranks = 2, .as_threads = true};
-    TRY(launch_ranks(&o, send_messages, &x, NULL, e));
+    TRY(run_ranks(&x, 2, send_messages, e));
     *out = LINK_BYTES / x.seconds * 1e-9;
 done:
     return result;

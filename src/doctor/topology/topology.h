@@ -77,6 +77,8 @@ void topology_close(topology *t); // safe on a zeroed one
 
 // Says that two GPUs are joined by so many NVLinks, which then is their path.
 void topology_set_nvlinks(topology *t, int gpu, int other, int links);
+// Sets the NVLinks of all GPUs, as NVML says, which is this library of the driver; without it nothing changes.
+void topology_read_nvlinks(topology *t, const char *library);
 // The GPU at a PCI address as NVML writes it ("00000000:17:00.0"), or -1.
 int topology_find_gpu(const topology *t, const char *address);
 const char *topology_kind_name(topology_kind k);
