@@ -29,10 +29,9 @@ static status check(const tier_options *o, const char *buffer, uint64_t offset, 
 {
     for (size_t k = 0; k < bytes; k += o->block_bytes)
         if (*(const uint64_t *)(buffer + k) != stamp(offset + k))
-            return err_set(
-                e, E_IO,
-                "%s: the block at offset %llu is not the one that was written there",
-                o->name, (unsigned long long)(offset + k));
+            return err_set(e, E_IO,
+                           "%s: the block at offset %llu is not the one that was written there",
+                           o->name, (unsigned long long)(offset + k));
     return OK;
 }
 

@@ -65,8 +65,8 @@ static int compare(const void *a, const void *b)
 // ---- Times
 
 // The seconds of `count` launches, until the device has done them.
-static status time_launches(const bench_device *b, const kernel_call *call, int count,
-                            double *out, err *e)
+static status time_launches(const bench_device *b, const kernel_call *call, int count, double *out,
+                            err *e)
 {
     status result = OK;
     const double start = clock_seconds();

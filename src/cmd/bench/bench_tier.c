@@ -44,7 +44,8 @@ static status measure(const bench_tier_request *q, err *e)
         printf("{\"write_gb_per_s\":%.4g,\"read_gb_per_s\":%.4g,\"bytes\":%lld,\"block_bytes\":%"
                "lld,\"depth\":%lld,\"cpu_share\":%.4g,\"best_way\":%s}\n",
                bytes * 1e-9 / r.write_s, bytes * 1e-9 / r.read_s, (long long)q->bytes,
-               (long long)q->block, (long long)q->depth, r.cpu_share, r.note.bytes ? "false" : "true");
+               (long long)q->block, (long long)q->depth, r.cpu_share,
+               r.note.bytes ? "false" : "true");
     } else {
         char size[24], block[24];
         text_bytes(size, bytes);

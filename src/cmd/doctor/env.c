@@ -51,8 +51,8 @@ static void add_program(facts *f)
 #else
     facts_put(f, "Trireme", "C compiler", "gcc %s", __VERSION__);
 #endif
-    const bool built = device_describe("cuda", NULL, &d, &why) == OK ||
-                       !strstr(why.text, "was built without it");
+    const bool built =
+        device_describe("cuda", NULL, &d, &why) == OK || !strstr(why.text, "was built without it");
     facts_put(f, "Trireme", "CUDA", built ? "built in" : "not built in");
 #ifdef TRIREME_UCX
     facts_put(f, "Trireme", "UCX", "built in");
@@ -158,10 +158,11 @@ const command command_env = {
     .run = cmd_env,
     .usage = "[--python] [--json]",
     .help = "Prints the versions of the program, the system and the libraries, for an issue.",
-    .about = "Prints in one block what PyTorch's collect_env, DeepSpeed's ds_report and `accelerate "
-             "env` print: the program and how it was built, the system, processor, memory, limits, "
-             "GPUs and their libraries, interfaces, and the variables that change a run. Values of "
-             "variables that may be secrets are not printed.",
+    .about =
+        "Prints in one block what PyTorch's collect_env, DeepSpeed's ds_report and `accelerate "
+        "env` print: the program and how it was built, the system, processor, memory, limits, "
+        "GPUs and their libraries, interfaces, and the variables that change a run. Values of "
+        "variables that may be secrets are not printed.",
     .flags = flags,
     .flag_count = FLAGS,
 };

@@ -61,13 +61,14 @@ void facts_put(facts *f, const char *section, const char *name, const char *form
 static bool is_relevant(const char *name)
 {
     static const char *const starts[] = {
-        "TRIREME_",   "NCCL_",      "UCX_",     "GLOO_",     "CUDA_",       "CUBLAS_",  "CUDNN_",
-        "NVIDIA_",    "OMP_",       "KMP_",     "MKL_",      "OPENBLAS_",   "OMPI_",    "PMI",
-        "I_MPI_",     "MV2_",       "FI_",      "SLURM_",    "TORCH",       "PYTORCH_", "TF_CONFIG",
-        "HF_",        "ACCELERATE", "FSDP_",    "DEEPSPEED", "DS_",         "MASTER_",  "WORLD_SIZE",
-        "RANK",       "LOCAL_",     "NODE_RANK",    "LD_",       "PYTHON",      "MALLOC_",  "LC_",
-        "LANG",       "TMPDIR",     "MEGATRON", "TOKENIZERS_", "SM_",       "http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY",
-        "no_proxy",   "NO_PROXY",
+        "TRIREME_",   "NCCL_",       "UCX_",        "GLOO_",      "CUDA_",      "CUBLAS_",
+        "CUDNN_",     "NVIDIA_",     "OMP_",        "KMP_",       "MKL_",       "OPENBLAS_",
+        "OMPI_",      "PMI",         "I_MPI_",      "MV2_",       "FI_",        "SLURM_",
+        "TORCH",      "PYTORCH_",    "TF_CONFIG",   "HF_",        "ACCELERATE", "FSDP_",
+        "DEEPSPEED",  "DS_",         "MASTER_",     "WORLD_SIZE", "RANK",       "LOCAL_",
+        "NODE_RANK",  "LD_",         "PYTHON",      "MALLOC_",    "LC_",        "LANG",
+        "TMPDIR",     "MEGATRON",    "TOKENIZERS_", "SM_",        "http_proxy", "https_proxy",
+        "HTTP_PROXY", "HTTPS_PROXY", "no_proxy",    "NO_PROXY",
     };
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
         if (strncmp(name, starts[i], strlen(starts[i])) == 0) return true;
@@ -77,7 +78,7 @@ static bool is_relevant(const char *name)
 // Returns whether a value may let someone in: by the variable's name, or as an address with a user's password.
 static bool is_secret(const char *name, const char *value)
 {
-    static const char *const words[] = {"TOKEN", "SECRET", "KEY",  "PASS",
+    static const char *const words[] = {"TOKEN",      "SECRET", "KEY",    "PASS",
                                         "CREDENTIAL", "AUTH",   "PRIVATE"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcasestr(name, words[i])) return true;

@@ -6,9 +6,9 @@
 #include "base/text.h"
 #include "device/device.h"
 
-void facts_add_platform(text *out);  // "Linux-6.1.0-x86_64-with-glibc2.36"
-void facts_add_program(text *out);   // the path of this program
-double facts_memory_gib(void);       // of the machine
+void facts_add_platform(text *out); // "Linux-6.1.0-x86_64-with-glibc2.36"
+void facts_add_program(text *out);  // the path of this program
+double facts_memory_gib(void);      // of the machine
 // Describes the first GPU that this version can use; false: there is none, and *why says why.
 bool facts_gpu(device_description *out, err *why);
 

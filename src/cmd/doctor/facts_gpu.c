@@ -17,9 +17,20 @@ typedef struct gpu_library {
 
 static const gpu_library LIBRARIES[] = {
     {"driver supports CUDA", {"libcuda.so.1"}, "cuDriverGetVersion", false, 1000, 10, 0},
-    {"CUDA runtime", {"libcudart.so.13", "libcudart.so.12", "libcudart.so"}, "cudaRuntimeGetVersion",
-     false, 1000, 10, 0},
-    {"cuDNN", {"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so"}, "cudnnGetVersion", true, 10000, 100, 1},
+    {"CUDA runtime",
+     {"libcudart.so.13", "libcudart.so.12", "libcudart.so"},
+     "cudaRuntimeGetVersion",
+     false,
+     1000,
+     10,
+     0},
+    {"cuDNN",
+     {"libcudnn.so.9", "libcudnn.so.8", "libcudnn.so"},
+     "cudnnGetVersion",
+     true,
+     10000,
+     100,
+     1},
     {"NCCL", {"libnccl.so.2", "libnccl.so"}, "ncclGetVersion", false, 10000, 100, 1},
 };
 

@@ -5,16 +5,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char COMMAND[] =
-    "python3 -c '\n"
-    "import sys\n"
-    "print(\"python3\", sys.version.split()[0], \"at\", sys.executable)\n"
-    "from importlib.metadata import version\n"
-    "for name in (\"torch\", \"torchvision\", \"deepspeed\", \"accelerate\", \"transformers\", \"numpy\", "
-    "\"triton\", \"flash-attn\", \"mpi4py\"):\n"
-    "    try: print(name, version(name))\n"
-    "    except Exception: print(name, \"not installed\")\n"
-    "' 2>/dev/null </dev/null";
+static const char COMMAND[] = "python3 -c '\n"
+                              "import sys\n"
+                              "print(\"python3\", sys.version.split()[0], \"at\", sys.executable)\n"
+                              "from importlib.metadata import version\n"
+                              "for name in (\"torch\", \"torchvision\", \"deepspeed\", "
+                              "\"accelerate\", \"transformers\", \"numpy\", "
+                              "\"triton\", \"flash-attn\", \"mpi4py\"):\n"
+                              "    try: print(name, version(name))\n"
+                              "    except Exception: print(name, \"not installed\")\n"
+                              "' 2>/dev/null </dev/null";
 
 void facts_add_python(facts *f)
 {

@@ -42,7 +42,8 @@ static void add_machine(facts *f)
     struct utsname u = {.sysname = ""};
     char line[LINE];
     uname(&u);
-    if (read_value("/etc/os-release", "PRETTY_NAME", line)) facts_put(f, "System", "OS", "%s", line);
+    if (read_value("/etc/os-release", "PRETTY_NAME", line))
+        facts_put(f, "System", "OS", "%s", line);
     facts_put(f, "System", "kernel", "%s %s", u.sysname, u.release);
     facts_put(f, "System", "architecture", "%s", u.machine);
     facts_put(f, "System", "libc", "glibc %s", gnu_get_libc_version());
@@ -53,9 +54,9 @@ static void add_machine(facts *f)
 // Those that kernels of Trireme, or libraries beside it, choose by.
 static void add_flags(facts *f)
 {
-    static const char *const known[] = {"sse4_2",      "avx",         "f16c",      "fma",
-                                        "avx2",        "avx512f",     "avx512bw",  "avx512vl",
-                                        "avx512_vnni", "avx512_bf16", "amx_tile",  "amx_bf16",
+    static const char *const known[] = {"sse4_2",      "avx",          "f16c",      "fma",
+                                        "avx2",        "avx512f",      "avx512bw",  "avx512vl",
+                                        "avx512_vnni", "avx512_bf16",  "amx_tile",  "amx_bf16",
                                         "amx_int8",    "constant_tsc", "hypervisor"};
     char line[LINE];
     text out = {0};
@@ -130,7 +131,8 @@ static void put_limit(facts *f, const char *name, int which)
 static bool read_first(const char *folder, const char *name, const char *file, char out[LINE])
 {
     char path[LINE];
-    if (snprintf(path, sizeof path, "%s/%s/%s", folder, name, file) >= (int)sizeof path) return false;
+    if (snprintf(path, sizeof path, "%s/%s/%s", folder, name, file) >= (int)sizeof path)
+        return false;
     return read_value(path, "", out) && out[0];
 }
 

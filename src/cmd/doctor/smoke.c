@@ -1,5 +1,6 @@
 // smoke.c -- `trireme smoke`: trains a small model on all devices and hosts of a launch in several ways, and compares losses
 // and bits. doctor/measure/smoke.h judges them. It writes nothing to disk.
+#include "doctor/measure/smoke.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/proc.h"
@@ -7,7 +8,6 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
-#include "doctor/measure/smoke.h"
 #include "rendezvous/peers.h"
 
 #include <stdio.h>
@@ -17,11 +17,11 @@
 
 enum {
     STEPS = 8,
-    WARM_UP = 2,  // steps of the first run that do not count for its speed
+    WARM_UP = 2, // steps of the first run that do not count for its speed
     RUNS = 7,
-    BATCH = 4,    // samples of a rank in a step
+    BATCH = 4, // samples of a rank in a step
     MOST_RANKS_CPU = 8,
-    HOST = 64,    // bytes of a host's name, a multiple of 8
+    HOST = 64, // bytes of a host's name, a multiple of 8
     MOST_HOSTS = 4096,
 };
 static const int64_t MOST_PARAMS = 4 << 20;
@@ -30,7 +30,7 @@ static const int64_t MOST_PARAMS = 4 << 20;
 typedef struct smoke_run {
     const char *name;
     const char *settings[2];
-    int equals;  // -1: none
+    int equals;   // -1: none
     bool divides; // needs an even number of ranks
 } smoke_run;
 
@@ -52,7 +52,7 @@ typedef struct smoke_shared {
     char difference[256];   // the first one that was found; "": none
     char kind[32];          // of the device
     char host[MOST_HOSTS][HOST];
-    int hosts; // ranks whose host is known
+    int hosts;       // ranks whose host is known
     float weights[]; // [RUNS, MOST_PARAMS]
 } smoke_shared;
 
@@ -325,8 +325,8 @@ static void print_result(const smoke_request *q)
     else
         printf("smoke: %d rank%s on %d host%s (%s): %d runs of %d steps in %.1f s, %.0f tokens/s; "
                "losses fall from %.4f to %.4f; the bits of equal runs agree\n",
-               ranks, ranks == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s", s->kind, runs, STEPS, seconds,
-               s->tokens / s->seconds, loss[0], loss[STEPS - 1]);
+               ranks, ranks == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s", s->kind, runs, STEPS,
+               seconds, s->tokens / s->seconds, loss[0], loss[STEPS - 1]);
 }
 
 static status read_arguments(smoke_request *q, int argc, char **argv, err *e)
@@ -335,8 +335,9 @@ static status read_arguments(smoke_request *q, int argc, char **argv, err *e)
     TRY(flags_take(flags, FLAGS, &argc, argv, q, e));
     q->given = bench_job_arguments(argc, argv, DEFAULTS);
     if (q->given.path)
-        FAIL(E_USAGE, "smoke: found '%s'; valid are keys such as --launch.device cuda, as it has "
-                      "a model of its own",
+        FAIL(E_USAGE,
+             "smoke: found '%s'; valid are keys such as --launch.device cuda, as it has "
+             "a model of its own",
              q->given.path);
     if (bench_job_gives(&q->given, "--launch.ranks"))
         FAIL(E_USAGE, "smoke: --launch.ranks: valid is --ranks N");
@@ -395,8 +396,8 @@ static int cmd_smoke(int argc, char **argv)
     smoke_request q = {.began = clock_seconds()};
     const size_t bytes = sizeof *q.shared + (size_t)(RUNS * MOST_PARAMS) * sizeof(float);
     TRY(join_open(&q.join, argc, argv, e));
-    q.shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-                    MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0); // until the process ends
+    q.shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0); // until the process ends
     if (q.shared == MAP_FAILED) FAIL(E_IO, "smoke: cannot map the ranks' figures");
     TRY(read_arguments(&q, argc, argv, e));
     TRY(choose_ranks(&q, e));

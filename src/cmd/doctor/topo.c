@@ -99,8 +99,7 @@ static json_t *list_to_json(const measured_list *l, const char *place, const cha
 {
     json_t *all = json_array();
     for (int i = 0; i < l->count; i++)
-        json_array_append_new(all,
-                              json_pack("{s:i, s:f}", place, l->place[i], value, l->value[i]));
+        json_array_append_new(all, json_pack("{s:i, s:f}", place, l->place[i], value, l->value[i]));
     return all;
 }
 

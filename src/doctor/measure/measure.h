@@ -21,9 +21,9 @@ struct doctor_measured {
     measured_list bits;                    // of each core: results that differ from those of most
     struct {
         int ranks;
-        double rate;       // GB/s of the bus, as nccl-tests counts them
-        int wrong_rank;    // the first one with a wrong sum; -1: none
-        double wrong;      // elements of it
+        double rate;    // GB/s of the bus, as nccl-tests counts them
+        int wrong_rank; // the first one with a wrong sum; -1: none
+        double wrong;   // elements of it
     } all_reduce;
     struct {
         double write, read; // GB/s; `write` includes the fsync

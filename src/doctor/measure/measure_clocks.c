@@ -19,7 +19,8 @@ typedef struct clock_pair {
     int64_t time_ns; // of the thread that had the last turn
     alignas(128) _Atomic bool stop;
     int64_t best_ns; // of a round trip
-    int64_t back_ns[2]; // by which a thread's clock was behind the other's, which had been read before it
+    int64_t back_ns
+        [2]; // by which a thread's clock was behind the other's, which had been read before it
 } clock_pair;
 
 // Waits for the turn; false where the pair's time is over.

@@ -47,7 +47,8 @@ static status list_nodes(const doctor_context *c, node_work *w, err *e)
     char **names = NULL;
     int count = 0, nodes = 0;
     cpu_set_t may;
-    if (sched_getaffinity(0, sizeof may, &may) != 0) FAIL(E_IO, "cannot read the cores of this process");
+    if (sched_getaffinity(0, sizeof may, &may) != 0)
+        FAIL(E_IO, "cannot read the cores of this process");
     TRY(doctor_names(c, "/sys/devices/system/node", &names, &count, e));
     TRY(alloc_zeroed(&w->set, (size_t)count + 1, sizeof *w->set, "the nodes", e));
     TRY(measured_list_make(&w->out->copies, count + 1, e));

@@ -49,7 +49,8 @@ static status time_writes(int fd, const char *folder, double *out, err *e)
     char *block = NULL;
     uint64_t bytes = 0;
     TRY(alloc_zeroed(&block, BLOCK, 1, "a block", e));
-    for (int i = 0; i < BLOCK; i++) block[i] = (char)(i * 7 + i / 251); // not what a file system leaves out
+    for (int i = 0; i < BLOCK; i++)
+        block[i] = (char)(i * 7 + i / 251); // not what a file system leaves out
     const double start = clock_seconds();
     for (int i = 0; i < BLOCKS && clock_seconds() - start < LIMIT; i++) {
         TRY(file_write_at(fd, folder, block, BLOCK, bytes, e));

@@ -7,7 +7,8 @@
 
 enum { ROUNDS = 2 };
 static const double SECONDS = 0.5;
-static const size_t MOST = (size_t)512 << 20, SHARE = 16; // of a copy; it takes at most this part of what is free
+static const size_t MOST = (size_t)512 << 20,
+                    SHARE = 16; // of a copy; it takes at most this part of what is free
 
 static status time_products(int index, void *arg, err *e)
 {

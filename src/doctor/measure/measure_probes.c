@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 status measure_take(const doctor_context *c, measure_function measure, doctor_measured *m,
-                   bool *there, doctor_findings *out, err *e)
+                    bool *there, doctor_findings *out, err *e)
 {
     status result = OK;
     err why = {0};
@@ -39,11 +39,12 @@ void measure_write_number(char out[MEASURE_NUMBER], double value)
 }
 
 void measure_find_slower(const measured_list *l, const char *kind, const char *type, double percent,
-                        doctor_findings *out)
+                         doctor_findings *out)
 {
     const double median = measured_median(l);
     for (int i = 0; i < l->count; i++) {
-        char where[MEASURE_NUMBER], value[MEASURE_NUMBER], middle[MEASURE_NUMBER], below[MEASURE_NUMBER];
+        char where[MEASURE_NUMBER], value[MEASURE_NUMBER], middle[MEASURE_NUMBER],
+            below[MEASURE_NUMBER];
         if (l->value[i] >= median * (1 - percent / 100)) continue;
         snprintf(where, sizeof where, "%s %d", kind, l->place[i]);
         measure_write_number(value, l->value[i]);
@@ -55,7 +56,7 @@ void measure_find_slower(const measured_list *l, const char *kind, const char *t
 }
 
 void measure_find_below(const doctor_context *c, const char *key, double otherwise, double value,
-                       const char *where, doctor_findings *out)
+                        const char *where, doctor_findings *out)
 {
     const double least = doctor_threshold(c, key, otherwise);
     char found[MEASURE_NUMBER], needed[MEASURE_NUMBER];

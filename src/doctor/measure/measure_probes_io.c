@@ -124,7 +124,8 @@ status measure_probe_gpu_copies(const doctor_context *c, doctor_findings *out, e
     const status result = measure_take(c, measure_gpu_copies, &m, &there, out, e);
     if (result != OK || !there || has_no_gpu(&m.gpu_copies, out)) return result;
     doctor_measure(out, "gpu_copy_gb_per_s", measured_median(&m.gpu_copies), "GB/s", true);
-    measure_find_slower(&m.gpu_copies, "GPU", "copies", doctor_threshold(c, "gpu_spread_percent", 5), out);
+    measure_find_slower(&m.gpu_copies, "GPU", "copies",
+                        doctor_threshold(c, "gpu_spread_percent", 5), out);
     measure_give_back(c, &m);
     return OK;
 }

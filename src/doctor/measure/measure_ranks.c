@@ -10,7 +10,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { ELEMENTS = 4 << 20, CALLS = 10, MOST_RANKS = 16, LINK_BYTES = 64 << 20, MESSAGES = 10, WAIT_MS = 5000 };
+enum {
+    ELEMENTS = 4 << 20,
+    CALLS = 10,
+    MOST_RANKS = 16,
+    LINK_BYTES = 64 << 20,
+    MESSAGES = 10,
+    WAIT_MS = 5000
+};
 
 typedef status (*ranks_main)(world *w, int rank, void *arg, err *e);
 
@@ -49,7 +56,8 @@ done:
     return result;
 }
 
-static status open_rank(world *w, int rank, const ranks_work *x, size_t bytes, rank_state *r, err *e)
+static status open_rank(world *w, int rank, const ranks_work *x, size_t bytes, rank_state *r,
+                        err *e)
 {
     status result = OK;
     const device_options o = {.threads = 1,
@@ -127,8 +135,7 @@ status measure_all_reduce(const doctor_context *c, doctor_measured *out, err *e)
     TRY(alloc_zeroed(&x.wrong, (size_t)ranks, sizeof *x.wrong, "the figures", e));
     TRY(run_ranks(&x, ranks, reduce_all, e));
     out->all_reduce.ranks = ranks;
-    out->all_reduce.rate =
-        ELEMENTS * sizeof(float) / x.seconds * 2 * (ranks - 1) / ranks * 1e-9;
+    out->all_reduce.rate = ELEMENTS * sizeof(float) / x.seconds * 2 * (ranks - 1) / ranks * 1e-9;
     for (int i = ranks - 1; i >= 0; i--) {
         out->all_reduce.wrong += x.wrong[i];
         if (x.wrong[i] > 0) out->all_reduce.wrong_rank = i;

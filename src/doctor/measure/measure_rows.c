@@ -57,9 +57,11 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "The clock runs at its rate",
      .needs = "two clocks of the kernel, 0.4 s",
-     .issue = "The clock is corrected by {ppm} parts per million; a sound one needs at most {most}.",
-     .why = "The system's clock is far from its source of time. Traces of several hosts do not fit, "
-            "and certificates may seem to be expired.",
+     .issue =
+         "The clock is corrected by {ppm} parts per million; a sound one needs at most {most}.",
+     .why =
+         "The system's clock is far from its source of time. Traces of several hosts do not fit, "
+         "and certificates may seem to be expired.",
      .remedy = {"$ chronyc tracking", "$ timedatectl", NULL},
      .reference = "docs/topology.md",
      .probe = measure_probe_clock_drift},

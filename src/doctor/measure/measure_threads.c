@@ -12,9 +12,9 @@
 
 void doctor_measured_clear(doctor_measured *m)
 {
-    measured_list *const all[] = {&m->products,      &m->products_bf16, &m->copies,
-                                  &m->bits,          &m->clock.latency, &m->clock.back,
-                                  &m->gpu_products,  &m->gpu_copies,    &m->sustained};
+    measured_list *const all[] = {&m->products,     &m->products_bf16, &m->copies,
+                                  &m->bits,         &m->clock.latency, &m->clock.back,
+                                  &m->gpu_products, &m->gpu_copies,    &m->sustained};
     for (size_t i = 0; i < sizeof all / sizeof(*all); i++) {
         free(all[i]->place);
         free(all[i]->value);
@@ -43,7 +43,8 @@ double measured_median(const measured_list *l)
 {
     double *sorted = NULL, median = 0;
     int count = 0;
-    if (alloc_zeroed(&sorted, (size_t)l->count, sizeof *sorted, "the figures", NULL) != OK) return 0;
+    if (alloc_zeroed(&sorted, (size_t)l->count, sizeof *sorted, "the figures", NULL) != OK)
+        return 0;
     for (int i = 0; i < l->count; i++)
         if (l->value[i] > 0) sorted[count++] = l->value[i];
     if (count) {
@@ -127,7 +128,8 @@ status measure_run_on_cores(const int *core, int count, measure_on_core fn, void
         all[i].fn = fn;
         all[i].arg = arg;
         all[i].started = pthread_create(&all[i].thread, NULL, run, &all[i]) == 0;
-        if (!all[i].started) all[i].result = err_set(&all[i].failure, E_IO, "cannot start a thread");
+        if (!all[i].started)
+            all[i].result = err_set(&all[i].failure, E_IO, "cannot start a thread");
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     for (int i = 0; i < count; i++) {

@@ -19,6 +19,7 @@ typedef struct smoke_difference {
     int rank;         // that has the shard of the first one, where ranks shard dim 0 as zero3 does
 } smoke_difference;
 // Compares the bits of a parameter [count] with `rows` rows after two runs on so many ranks.
-smoke_difference smoke_compare(const float *a, const float *b, int64_t count, int64_t rows, int ranks);
+smoke_difference smoke_compare(const float *a, const float *b, int64_t count, int64_t rows,
+                               int ranks);
 
 #endif

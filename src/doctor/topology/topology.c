@@ -10,8 +10,8 @@
 
 const char *topology_kind_name(topology_kind k)
 {
-    static const char *const names[] = {"machine", "group", "socket", "numa", "cache",
-                                        "cores",   "bridge", "gpu",   "nic",  "disk"};
+    static const char *const names[] = {"machine", "group",  "socket", "numa", "cache",
+                                        "cores",   "bridge", "gpu",    "nic",  "disk"};
     _Static_assert(sizeof names / sizeof *names == TOPOLOGY_KINDS, "each kind has a name");
     return names[k];
 }
@@ -101,8 +101,8 @@ static int count_within(const topology_builder *b, hwloc_obj_t o, hwloc_obj_type
 // Returns whether the object is one core, or a cache of one core.
 static bool is_one_core(const topology_builder *b, hwloc_obj_t o)
 {
-    const bool may = o->type == HWLOC_OBJ_CORE || o->type == HWLOC_OBJ_PU ||
-                     hwloc_obj_type_is_cache(o->type);
+    const bool may =
+        o->type == HWLOC_OBJ_CORE || o->type == HWLOC_OBJ_PU || hwloc_obj_type_is_cache(o->type);
     return may && o->memory_arity == 0 && count_within(b, o, HWLOC_OBJ_CORE) <= 1;
 }
 
@@ -140,8 +140,8 @@ static status add_cores(topology_builder *b, hwloc_obj_t first, topology_item *t
         count++;
     }
     TRY(text_check(&each, e));
-    text_addf(&label, "%d core%s%s %s", count, count == 1 ? "" : "s", count == 1 ? ":" : ", each:",
-              each.chars);
+    text_addf(&label, "%d core%s%s %s", count, count == 1 ? "" : "s",
+              count == 1 ? ":" : ", each:", each.chars);
     TRY(add_part(to, TOPOLOGY_CORES, &label, threads, &made, e));
 done:
     text_clear(&each);
@@ -197,11 +197,10 @@ static status add_bus(topology_builder *b, hwloc_obj_t o, topology_item *to, err
                   (unsigned)o->attr->bridge.downstream.pci.domain,
                   (unsigned)o->attr->bridge.downstream.pci.secondary_bus);
     else
-        text_addf(&label, "PCIe bridge %04x:%02x:%02x.%x",
-                  (unsigned)o->attr->bridge.upstream.pci.domain,
-                  (unsigned)o->attr->bridge.upstream.pci.bus,
-                  (unsigned)o->attr->bridge.upstream.pci.dev,
-                  (unsigned)o->attr->bridge.upstream.pci.func);
+        text_addf(
+            &label, "PCIe bridge %04x:%02x:%02x.%x", (unsigned)o->attr->bridge.upstream.pci.domain,
+            (unsigned)o->attr->bridge.upstream.pci.bus, (unsigned)o->attr->bridge.upstream.pci.dev,
+            (unsigned)o->attr->bridge.upstream.pci.func);
     TRY(add_part(to, TOPOLOGY_BRIDGE, &label, NULL, &made, e));
     if (within.parts == 1) { // stands for what it leads to
         free(made->label);
@@ -316,13 +315,13 @@ static status load(const topology_source *from, hwloc_topology_t *out, err *e)
     hwloc_topology_t h = NULL;
     if (hwloc_topology_init(&h) != 0) return alloc_failed(0, "the topology", e);
     hwloc_topology_set_io_types_filter(h, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-    if (from->xml && !file_exists(from->xml))
-        FAIL(E_USAGE, "%s: there is no such file", from->xml);
+    if (from->xml && !file_exists(from->xml)) FAIL(E_USAGE, "%s: there is no such file", from->xml);
     if (from->xml && hwloc_topology_set_xml(h, from->xml) != 0)
         FAIL(E_USAGE, "%s: hwloc does not read it; valid is XML that `lstopo FILE.xml` writes",
              from->xml);
     if (from->synthetic && hwloc_topology_set_synthetic(h, from->synthetic) != 0)
-        FAIL(E_USAGE, "'%s': hwloc does not read it; valid: a description such as pack:2 core:4 pu:2",
+        FAIL(E_USAGE,
+             "'%s': hwloc does not read it; valid: a description such as pack:2 core:4 pu:2",
              from->synthetic);
     if (hwloc_topology_load(h) != 0)
         FAIL(from->xml ? E_USAGE : E_IO, "%s: hwloc cannot load the topology",

@@ -26,10 +26,11 @@ typedef enum topology_kind {
 // A part of the machine, and the parts within it.
 typedef struct topology_item {
     topology_kind kind;
-    int number;    // of a NUMA node, a GPU or a NIC; else 0
-    char *label;   // one line, "L3 cache, 32 MiB"
-    char *threads; // numbers of its hardware threads as the kernel lists them, "0-7,64-71"; "" for what is on a bus
-    char *rate;    // what was measured of it; NULL: nothing
+    int number;  // of a NUMA node, a GPU or a NIC; else 0
+    char *label; // one line, "L3 cache, 32 MiB"
+    char *
+        threads; // numbers of its hardware threads as the kernel lists them, "0-7,64-71"; "" for what is on a bus
+    char *rate;                 // what was measured of it; NULL: nothing
     struct topology_item *part; // [parts]
     int parts, room;
 } topology_item;
@@ -49,11 +50,11 @@ typedef enum topology_path {
 // A GPU or a network interface: a row and a column of the matrix.
 typedef struct topology_device {
     topology_kind kind;
-    int number;     // among those of its kind, in the order of PCI addresses: the 2 of GPU2
-    char *title;    // "NVIDIA H100 80GB HBM3", or the names of an interface, "mlx5_0, ib0"
+    int number;       // among those of its kind, in the order of PCI addresses: the 2 of GPU2
+    char *title;      // "NVIDIA H100 80GB HBM3", or the names of an interface, "mlx5_0, ib0"
     char address[16]; // on the PCI bus, "0000:17:00.0"
-    char *threads;  // hardware threads near it
-    char *nodes;    // NUMA nodes near it, "0-1"
+    char *threads;    // hardware threads near it
+    char *nodes;      // NUMA nodes near it, "0-1"
 } topology_device;
 
 typedef struct topology {
@@ -68,7 +69,8 @@ typedef struct topology {
 typedef struct topology_source {
     const char *xml;       // a file that lstopo or hwloc has written; NULL: not that
     const char *synthetic; // hwloc's description, "pack:2 core:4 pu:2"; NULL: not that
-    const char *root; // stands before /sys, for the rates of interfaces; NULL: they are not read, as the machine is another one
+    const char *
+        root; // stands before /sys, for the rates of interfaces; NULL: they are not read, as the machine is another one
 } topology_source;
 
 // E_USAGE names the file or the description that hwloc does not read. The caller calls topology_close.

@@ -29,8 +29,7 @@ static bool is_gpu(hwloc_obj_t o)
 static bool is_nic(hwloc_obj_t o)
 {
     return o->attr->pcidev.class_id >> 8 == NETWORK ||
-           interface_of(o, HWLOC_OBJ_OSDEV_OPENFABRICS) ||
-           interface_of(o, HWLOC_OBJ_OSDEV_NETWORK);
+           interface_of(o, HWLOC_OBJ_OSDEV_OPENFABRICS) || interface_of(o, HWLOC_OBJ_OSDEV_NETWORK);
 }
 
 static int compare(const void *a, const void *b)
@@ -164,8 +163,8 @@ static status describe_device(const topology_builder *b, int i, err *e)
     const struct hwloc_pcidev_attr_s *p = &o->attr->pcidev;
     d->kind = is_gpu(o) ? TOPOLOGY_GPU : TOPOLOGY_NIC;
     d->number = i && d[-1].kind == d->kind ? d[-1].number + 1 : 0;
-    snprintf(d->address, sizeof d->address, "%04x:%02x:%02x.%x", (unsigned)(p->domain & 0xffff), p->bus,
-             p->dev, (unsigned)(p->func & 0xf));
+    snprintf(d->address, sizeof d->address, "%04x:%02x:%02x.%x", (unsigned)(p->domain & 0xffff),
+             p->bus, p->dev, (unsigned)(p->func & 0xf));
     if (d->kind == TOPOLOGY_GPU)
         add_gpu_title(b, o, d->address, &title);
     else

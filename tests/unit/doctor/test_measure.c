@@ -307,11 +307,11 @@ static void test_real_stress(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cores),     cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_clocks),    cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_disk),      cmocka_unit_test(test_gpus),
+        cmocka_unit_test(test_cores),      cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_clocks),     cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_disk),       cmocka_unit_test(test_gpus),
         cmocka_unit_test(test_thresholds), cmocka_unit_test(test_real),
-        cmocka_unit_test(test_real_disk), cmocka_unit_test(test_real_stress),
+        cmocka_unit_test(test_real_disk),  cmocka_unit_test(test_real_stress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,14 +17,14 @@ static void test_losses(void **state)
     const double falls[] = {5.5, 5.6, 5.1}, rises[] = {5.5, 5.4, 5.5}, broken[] = {5.5, NAN, 5.1};
     assert_int_equal(smoke_check_losses("ddp", falls, 3, &e), OK);
     assert_int_equal(smoke_check_losses("ddp", rises, 3, &e), E_NUMERIC);
-    assert_string_equal(e.text,
-                        "smoke: ddp: the loss does not fall: 5.5 in step 1, 5.5 in step 3");
+    assert_string_equal(e.text, "smoke: ddp: the loss does not fall: 5.5 in step 1, 5.5 in step 3");
     assert_int_equal(smoke_check_losses("zero3", broken, 3, &e), E_NUMERIC);
     assert_string_equal(e.text, "smoke: zero3: the loss of step 2 is nan");
     assert_int_equal(smoke_check_first("tp 2", 5.52, "ddp", 5.5, &e), OK);
     assert_int_equal(smoke_check_first("tp 2", 5.6, "ddp", 5.5, &e), E_NUMERIC);
     assert_string_equal(
-        e.text, "smoke: tp 2: the loss of step 1 is 5.6; it is 5.5 with ddp, and may differ by 1 %");
+        e.text,
+        "smoke: tp 2: the loss of step 1 is 5.6; it is 5.5 with ddp, and may differ by 1 %");
 }
 
 // Rows of a parameter are cut as torch.chunk cuts them: 10 rows of 4 ranks are 3, 3, 3 and 1.
