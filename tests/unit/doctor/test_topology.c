@@ -138,6 +138,24 @@ static void test_golden(void **state)
     topology_close(&t);
 }
 
+// NVML says which GPUs are joined: two directly, two by a switch, to which one has fewer links.
+static void test_nvlinks(void **state)
+{
+    (void)state;
+    topology t;
+    open_it(&(topology_source){.xml = GOLDEN "gpus.xml"}, &t);
+    topology_read_nvlinks(&t, NVLINK_STAND_IN);
+    expect_path(&t, 0, 1, "NV4");
+    expect_path(&t, 2, 3, "NV12");
+    expect_path(&t, 0, 2, "SYS");
+    expect_path(&t, 0, 4, "PIX");
+    topology_close(&t);
+    open_it(&(topology_source){.xml = GOLDEN "gpus.xml"}, &t);
+    topology_read_nvlinks(&t, "/nosuch/library.so");
+    expect_path(&t, 0, 1, "PHB");
+    topology_close(&t);
+}
+
 static void expect_refused(const topology_source *from, const char *words)
 {
     topology t;
@@ -192,7 +210,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_synthetic), cmocka_unit_test(test_one_core),
         cmocka_unit_test(test_paths),     cmocka_unit_test(test_golden),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_speed),
+        cmocka_unit_test(test_nvlinks),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_speed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
