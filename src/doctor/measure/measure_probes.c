@@ -35,7 +35,7 @@ void measure_give_back(const doctor_context *c, doctor_measured *m)
 
 void measure_write_number(char out[MEASURE_NUMBER], double value)
 {
-    snprintf(out, MEASURE_NUMBER, "%.3g", value);
+    snprintf(out, MEASURE_NUMBER, fabs(value) < 1000 ? "%.3g" : "%.0f", value);
 }
 
 void measure_find_slower(const measured_list *l, const char *kind, const char *type, double percent,

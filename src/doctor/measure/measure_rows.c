@@ -7,7 +7,7 @@ static const doctor_check ROWS[] = {
      .level = DOCTOR_ACTIVE,
      .severity = DOCTOR_WARNING,
      .title = "All cores compute matrix products at the same rate",
-     .needs = "products of fp32 and bf16 on all cores at once, 1.5 s",
+     .needs = "products of fp32 and bf16 on all cores at once, 0.9 s",
      .issue = "{where} computes products of {type} at {rate} GFLOP/s, {percent} % below the median "
               "of {median} GFLOP/s.",
      .why = "Ranks wait for the slowest of them in each step. A core is slow when another program "
@@ -19,7 +19,7 @@ static const doctor_check ROWS[] = {
      .level = DOCTOR_ACTIVE,
      .severity = DOCTOR_ERROR,
      .title = "All cores compute the same bits",
-     .needs = "the same product again and again on all cores, 0.3 s",
+     .needs = "the same product again and again on all cores, 0.15 s",
      .issue = "{where} computed {count} products with other bits than most cores.",
      .why = "A core that computes wrong corrupts weights without an error. Its loss curve may look "
             "healthy for long.",
