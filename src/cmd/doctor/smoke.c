@@ -8,7 +8,6 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
-#include "rendezvous/peers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,9 +60,8 @@ typedef struct smoke_request {
     bench_job given;
     int64_t ranks; // 0: not given
     bool json;
-    int now; // the run that the ranks do
-    job *job;
-    session_inputs inputs;
+    job *job[RUNS]; // NULL: the number of ranks does not allow the run
+    session_inputs inputs[RUNS];
     smoke_shared *shared;
     double began;
 } smoke_request;
@@ -134,44 +132,69 @@ static void add_host(const smoke_shared *shared, int rank, text *out)
 }
 
 // Says where the weights first differ from those of the run that they must equal.
-static void compare_param(const smoke_request *q, const model_param *p, const float *own,
+static void compare_param(smoke_shared *shared, int run, const model_param *p, const float *own,
                           const float *other, int ranks)
 {
-    const smoke_run *r = &RUN[q->now];
+    const smoke_run *r = &RUN[run];
     text line = {0};
     const smoke_difference d = smoke_compare(own, other, p->count, p->shard_rows, ranks);
-    if (!d.elements || q->shared->difference[0]) return;
+    if (!d.elements || shared->difference[0]) return;
     text_addf(&line, "%s and %s have other weights: %lld of %lld elements of %s, the first is %lld",
               r->name, RUN[r->equals].name, (long long)d.elements, (long long)p->count, p->name,
               (long long)d.first);
-    if (q->now == ZERO3) {
+    if (run == ZERO3) {
         text_addf(&line, ", in the shard of rank %d", d.rank);
-        add_host(q->shared, d.rank, &line);
+        add_host(shared, d.rank, &line);
     }
-    snprintf(q->shared->difference, sizeof q->shared->difference, "%s",
+    snprintf(shared->difference, sizeof shared->difference, "%s",
              line.chars ? line.chars : r->name);
-    text_trim(q->shared->difference);
+    text_trim(shared->difference);
     text_clear(&line);
 }
 
-static status read_weights(const smoke_request *q, const session *s, err *e)
+static status read_weights(smoke_shared *shared, int run, const session *s, err *e)
 {
     status result = OK;
     const model *m = trainer_get_model(s->trainer);
     const bool is_first = s->comm->rank == 0;
-    const int equals = RUN[q->now].equals;
-    float *own = q->shared->weights + q->now * MOST_PARAMS;
-    const float *other = q->shared->weights + (equals < 0 ? q->now : equals) * MOST_PARAMS;
+    const int equals = RUN[run].equals;
+    float *own = shared->weights + run * MOST_PARAMS;
+    const float *other = shared->weights + (equals < 0 ? run : equals) * MOST_PARAMS;
     if (model_param_count(m) > (uint64_t)MOST_PARAMS)
-        FAIL(E_USAGE, "smoke: found a model of %llu parameters; valid: at most %lld",
+        FAIL(E_USAGE, "found a model of %llu parameters; valid: at most %lld",
              (unsigned long long)model_param_count(m), (long long)MOST_PARAMS);
     for (int i = 0; i < m->params; i++) {
         TRY(trainer_read_state(s->trainer, STATE_WEIGHT, i, is_first ? own : NULL, e));
-        if (is_first && equals >= 0) compare_param(q, &m->param[i], own, other, s->comm->size);
+        if (is_first && equals >= 0)
+            compare_param(shared, run, &m->param[i], own, other, s->comm->size);
         own += m->param[i].count;
         other += m->param[i].count;
     }
 done:
+    return result;
+}
+
+// Rank 0 writes what the run gave.
+static status rank_train(const smoke_request *q, int run, world *w, int rank, err *e)
+{
+    status result = OK;
+    session s = {0};
+    smoke_shared *const shared = q->shared;
+    TRY(session_open(q->job[run], &q->inputs[run], w, rank, &s, e));
+    if (run == 0) TRY(gather_hosts(&s, shared, e));
+    for (int i = 0; i < STEPS; i++) {
+        trainer_step_result r;
+        TRY(trainer_step(s.trainer, false, &r, e));
+        if (rank != 0) continue;
+        shared->loss[run][i] = r.loss;
+        if (run != 0 || i < WARM_UP) continue;
+        shared->tokens += r.tokens;
+        shared->seconds += r.seconds;
+    }
+    TRY(read_weights(shared, run, &s, e));
+done:
+    if (result != OK) session_abort(&s, e);
+    session_close(&s);
     return result;
 }
 
@@ -180,72 +203,49 @@ static status rank_smoke(world *w, int rank, int ranks, void *arg, err *e)
     (void)ranks;
     status result = OK;
     const smoke_request *q = arg;
-    session s = {0};
-    TRY(session_open(q->job, &q->inputs, w, rank, &s, e));
-    if (q->now == 0) TRY(gather_hosts(&s, q->shared, e));
-    for (int i = 0; i < STEPS; i++) {
-        trainer_step_result r;
-        TRY(trainer_step(s.trainer, false, &r, e));
-        if (rank != 0) continue;
-        q->shared->loss[q->now][i] = r.loss;
-        if (q->now != 0 || i < WARM_UP) continue;
-        q->shared->tokens += r.tokens;
-        q->shared->seconds += r.seconds;
+    for (int run = 0; run < RUNS && result == OK; run++) {
+        if (!q->job[run]) continue;
+        result = rank_train(q, run, w, rank, e);
+        if (result != OK) err_prefix(e, "%s: ", RUN[run].name);
     }
-    TRY(read_weights(q, &s, e));
-done:
-    if (result != OK) session_abort(&s, e);
-    session_close(&s);
     return result;
 }
 
 // ---- The starting process
 
-// Two batches of random tokens, again and again: a model that learns knows them soon.
-static void set_samples(job *j, int ranks)
-{
-    j->data.mock_samples = (uint64_t)ranks * BATCH * 2;
-}
-
-static status open_received(void *arg, job *j, const text *data, err *e)
-{
-    (void)data;
-    smoke_request *q = arg;
-    set_samples(j, (int)q->ranks);
-    return session_inputs_open_to_plan(j, NULL, &q->inputs, e);
-}
-
-static status open_job(smoke_request *q, const session_join *part, err *e)
+// Each process opens the same jobs, as all have the same arguments (join_same).
+static status open_run(smoke_request *q, int run, err *e)
 {
     status result = OK;
-    text settings[8] = {{0}}, none = {0};
+    text settings[8] = {{0}};
     int count = 0;
-    if (join_follows(part)) {
-        TRY(join_receive(part, open_received, q, &q->job, &none, e));
-        goto done;
-    }
-    q->given.own = q->join.own;
+    if (RUN[run].divides && q->ranks % 2 != 0) goto done;
     text_addf(&settings[count++], "--launch.ranks=%lld", (long long)q->ranks);
     text_addf(&settings[count++], "--train.global_batch=%lld", (long long)q->ranks * BATCH);
     text_addf(&settings[count++], "--train.steps=%d", STEPS);
-    for (int i = 0; i < 2 && RUN[q->now].settings[i]; i++)
-        text_add(&settings[count++], RUN[q->now].settings[i]);
-    TRY(bench_job_open(&q->given, settings, count, &q->job, e));
-    set_samples(q->job, (int)q->ranks);
-    TRY(session_inputs_open(q->job, &q->inputs, e));
-    TRY(join_broadcast(part, q->job, false, "", 0, e));
+    for (int i = 0; i < 2 && RUN[run].settings[i]; i++)
+        text_add(&settings[count++], RUN[run].settings[i]);
+    TRY(bench_job_open(&q->given, settings, count, &q->job[run], e));
+    // Two batches of random tokens, again and again: a model that learns knows them soon.
+    q->job[run]->data.mock_samples = (uint64_t)q->ranks * BATCH * 2;
+    TRY(session_inputs_open(q->job[run], &q->inputs[run], e));
 done:
     for (int i = 0; i < 8; i++) text_clear(&settings[i]);
-    text_clear(&none);
     return result;
 }
 
-static void close_job(smoke_request *q)
+static status judge(const smoke_request *q, err *e)
 {
-    session_inputs_close(&q->inputs);
-    job_close(q->job);
-    q->inputs = (session_inputs){0};
-    q->job = NULL;
+    status result = OK;
+    for (int run = 0; run < RUNS; run++) {
+        const double *loss = q->shared->loss[run];
+        if (!q->job[run]) continue;
+        TRY(smoke_check_losses(RUN[run].name, loss, STEPS, e));
+        TRY(smoke_check_first(RUN[run].name, loss[0], RUN[0].name, q->shared->loss[0][0], e));
+    }
+    if (q->shared->difference[0]) FAIL(E_NUMERIC, "smoke: %s", q->shared->difference);
+done:
+    return result;
 }
 
 // A rank that failed is named with its host.
@@ -253,46 +253,20 @@ static void name_host(const smoke_request *q, int rank, err *e)
 {
     text host = {0};
     add_host(q->shared, rank, &host);
-    err_prefix(e, "smoke: %s%s: ", RUN[q->now].name, host.chars ? host.chars : "");
+    err_prefix(e, "smoke%s: ", host.chars ? host.chars : "");
     text_clear(&host);
-}
-
-static status do_run(smoke_request *q, err *e)
-{
-    status result = OK;
-    session_join part;
-    bool takes_part;
-    TRY(join_part(&q->join, (int)q->ranks, q->now, &part, &takes_part, e));
-    if (!takes_part) goto done;
-    TRY(open_job(q, &part, e));
-    const launch_options o = {.ranks = (int)q->ranks, .as_threads = q->job->launch.as_threads};
-    result = join_run(&part, &o, rank_smoke, q, e);
-    if (result != OK) name_host(q, part.first_rank, e);
-done:
-    result = join_fail(&part, result, e);
-    q->join.first_rank = part.first_rank;
-    close_job(q);
-    join_close(&part);
-    return result;
-}
-
-static bool may_run(const smoke_request *q, int i)
-{
-    return !RUN[i].divides || q->ranks % 2 == 0;
 }
 
 static status do_all(smoke_request *q, err *e)
 {
     status result = OK;
-    for (q->now = 0; q->now < RUNS; q->now++) {
-        const double *loss = q->shared->loss[q->now];
-        if (!may_run(q, q->now)) continue;
-        TRY(do_run(q, e));
-        if (join_follows(&q->join)) continue;
-        TRY(smoke_check_losses(RUN[q->now].name, loss, STEPS, e));
-        TRY(smoke_check_first(RUN[q->now].name, loss[0], RUN[0].name, q->shared->loss[0][0], e));
-        if (q->shared->difference[0]) FAIL(E_NUMERIC, "smoke: %s", q->shared->difference);
-    }
+    for (int run = 0; run < RUNS; run++) TRY(open_run(q, run, e));
+    TRY(join_attach(&q->join, e));
+    TRY(join_same(&q->join, NULL, NULL, NULL, e));
+    const launch_options o = {.ranks = (int)q->ranks, .as_threads = q->job[0]->launch.as_threads};
+    result = join_run(&q->join, &o, rank_smoke, q, e);
+    if (result != OK) name_host(q, q->join.first_rank, e);
+    if (result == OK && !join_follows(&q->join)) TRY(judge(q, e));
 done:
     return result;
 }
@@ -316,7 +290,7 @@ static void print_result(const smoke_request *q)
     const double seconds = clock_seconds() - q->began, *loss = s->loss[0];
     const int ranks = (int)q->ranks, hosts = count_hosts(s);
     int runs = 0;
-    for (int i = 0; i < RUNS; i++) runs += may_run(q, i);
+    for (int i = 0; i < RUNS; i++) runs += q->job[i] != NULL;
     if (q->json)
         printf("{\"ranks\":%d,\"hosts\":%d,\"device\":\"%s\",\"runs\":%d,\"steps\":%d,"
                "\"seconds\":%.4g,\"tokens_per_s\":%.6g,\"first_loss\":%.9g,\"last_loss\":%.9g}\n",
@@ -334,6 +308,7 @@ static status read_arguments(smoke_request *q, int argc, char **argv, err *e)
     status result = OK;
     TRY(flags_take(flags, FLAGS, &argc, argv, q, e));
     q->given = bench_job_arguments(argc, argv, DEFAULTS);
+    q->given.own = q->join.own;
     if (q->given.path)
         FAIL(E_USAGE,
              "smoke: found '%s'; valid are keys such as --launch.device cuda, as it has "
@@ -359,11 +334,12 @@ static status choose_ranks(smoke_request *q, err *e)
     device_description d;
     text one = {0}, batch = {0};
     if (q->join.location.launcher) q->ranks = q->join.location.ranks;
-    q->given.own = (job_own){0};
     text_add(&one, "--launch.ranks=1");
     text_add(&batch, "--train.global_batch=4");
     const text settings[] = {one, batch};
-    TRY(bench_job_open(&q->given, settings, 2, &j, e));
+    bench_job alone = q->given;
+    alone.own = (job_own){0};
+    TRY(bench_job_open(&alone, settings, 2, &j, e));
     TRY(device_describe(j->launch.device, NULL, &d, e));
     snprintf(q->shared->kind, sizeof q->shared->kind, "%.*s %.*s", TEXT_CUT(d.name, 8),
              TEXT_CUT(d.kind, 22));
@@ -374,18 +350,6 @@ done:
     job_close(j);
     text_clear(&one);
     text_clear(&batch);
-    return result;
-}
-
-static status meet(smoke_request *q, err *e)
-{
-    status result = OK;
-    TRY(join_attach(&q->join, e));
-    TRY(join_same(&q->join, NULL, NULL, NULL, e));
-    if (q->join.world) comm_peers_leave(q->join.world);
-    world_close(q->join.world);
-    q->join.world = NULL;
-done:
     return result;
 }
 
@@ -401,10 +365,13 @@ static int cmd_smoke(int argc, char **argv)
     if (q.shared == MAP_FAILED) FAIL(E_IO, "smoke: cannot map the ranks' figures");
     TRY(read_arguments(&q, argc, argv, e));
     TRY(choose_ranks(&q, e));
-    TRY(meet(&q, e));
     TRY(do_all(&q, e));
     if (!join_follows(&q.join)) print_result(&q);
 done:
+    for (int run = 0; run < RUNS; run++) {
+        session_inputs_close(&q.inputs[run]);
+        job_close(q.job[run]);
+    }
     return cmd_end(&q.join, result, e);
 }
 
