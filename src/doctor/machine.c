@@ -14,7 +14,27 @@
 
 // Every threshold: a check reads it by doctor_threshold.
 static const char *const KEYS[] = {
-    "shm_mib", // room of /dev/shm for each rank, MiB
+    "shm_mib",                // room of /dev/shm for each rank, MiB
+    "pcie_gen",               // generation of a GPU's PCIe link
+    "pcie_width",             // and its width: 16 is x16
+    "pcie_replays",           // packets that a GPU's link may repeat
+    "pcie_corrected",         // errors that a PCIe link may correct
+    "nvlinks",                // of each GPU
+    "nvlink_errors",          // of all links of a GPU
+    "ecc_corrected",          // errors of memory that ECC may correct before a GPU is suspect
+    "stalled_power_share",    // of its limit, that a busy GPU takes at least
+    "all_reduce_gb_per_s",    // of an all-reduce of this host's ranks on the CPU
+    "clock_drift_ppm",        // by which the clock may be corrected, parts per million
+    "copy_gb_per_s",          // of each NUMA node, read and written
+    "core_spread_percent",    // by which a core may be below the median
+    "disk_read_gb_per_s",     // of the folder of a run
+    "disk_write_gb_per_s",    // of the same, with an fsync
+    "fsync_ms",               // of a small write, at most
+    "gpu_spread_percent",     // by which a GPU may be below the median
+    "matmul_bf16_tflops",     // of each GPU
+    "stress_memory_mib",      // that memory-pattern writes
+    "stress_seconds",         // of sustained-rate
+    "sustained_drop_percent", // by which a core may become slower
 };
 
 enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] };
