@@ -21,6 +21,7 @@ const doctor_table *const DOCTOR_TABLES[] = {
     &DOCTOR_GPU_CLOCKS,
     &DOCTOR_GPU_LINKS,
     &DOCTOR_GPU_P2P,
+    &DOCTOR_MEASURE,
     NULL, // the end
 };
 
