@@ -14,7 +14,11 @@
 
 // Every threshold: a check reads it by doctor_threshold.
 static const char *const KEYS[] = {
-    "shm_mib", // room of /dev/shm for each rank, MiB
+    "shm_mib",             // room of /dev/shm for each rank, MiB
+    "disk_free_gib",       // of the file system of train.out
+    "io_pressure_percent", // of a minute in which all programs waited for disks
+    "dirty_gib",           // that may wait for the disk
+    "zombies",             // processes that have ended and are not reaped
 };
 
 enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] };

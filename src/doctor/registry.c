@@ -18,6 +18,9 @@ const doctor_table *const DOCTOR_TABLES[] = {
     &DOCTOR_GPU_CLOCKS,
     &DOCTOR_GPU_LINKS,
     &DOCTOR_GPU_P2P,
+    &DOCTOR_STORAGE,
+    &DOCTOR_ENVIRONMENT,
+    &DOCTOR_LAUNCH,
     NULL,
 };
 

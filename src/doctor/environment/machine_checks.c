@@ -45,9 +45,9 @@ static void look_at_devices(doctor_findings *out, const char *value, int gpus)
         snprintf(words[count], DEVICE_BYTES, "%.*s", (int)bytes, rest);
         const char *problem = judge_device(words[count], words, count, gpus);
         if (problem) {
-            char text[2 * DEVICE_BYTES];
-            snprintf(text, sizeof text, "entry %d (%s) %s", count + 1, words[count], problem);
-            doctor_find(out, "where", "CUDA_VISIBLE_DEVICES", "value", value, "problem", text,
+            char found[2 * DEVICE_BYTES];
+            snprintf(found, sizeof found, "entry %d (%s) %s", count + 1, words[count], problem);
+            doctor_find(out, "where", "CUDA_VISIBLE_DEVICES", "value", value, "problem", found,
                         NULL);
             return;
         }

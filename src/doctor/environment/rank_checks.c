@@ -96,15 +96,15 @@ status environment_probe_launchers(const doctor_context *c, doctor_findings *out
     (void)e;
     const rank_variables *first = NULL;
     int64_t count, before = 0;
-    char text[24], earlier[24];
+    char counted[24], earlier[24];
     for (int i = 0; i < LAUNCHER_COUNT; i++) {
         const rank_variables *l = &LAUNCHERS[i];
         if (strcmp(l->rank, "LOCAL_RANK") == 0 || !environment_number(c, l->ranks, &count))
             continue;
         if (first && count != before) {
-            snprintf(text, sizeof text, "%" PRId64, count);
+            snprintf(counted, sizeof counted, "%" PRId64, count);
             snprintf(earlier, sizeof earlier, "%" PRId64, before);
-            doctor_find(out, "where", l->ranks, "value", text, "other", first->ranks, "before",
+            doctor_find(out, "where", l->ranks, "value", counted, "other", first->ranks, "before",
                         earlier, NULL);
             return OK;
         }

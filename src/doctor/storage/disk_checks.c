@@ -103,15 +103,15 @@ done:
 status storage_probe_errors(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    char **names = NULL, path[300], text[24];
+    char **names = NULL, path[300], counted[24];
     int count = 0;
     int64_t errors;
     TRY(doctor_names(c, "/sys/fs/ext4", &names, &count, e));
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "/sys/fs/ext4/%s/errors_count", names[i]);
         if (!doctor_read_number(c, path, &errors) || errors == 0) continue;
-        snprintf(text, sizeof text, "%" PRId64, errors);
-        doctor_find(out, "where", names[i], "errors", text, NULL);
+        snprintf(counted, sizeof counted, "%" PRId64, errors);
+        doctor_find(out, "where", names[i], "errors", counted, NULL);
     }
 done:
     doctor_names_free(names, count);

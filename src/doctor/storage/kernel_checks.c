@@ -40,12 +40,12 @@ status storage_probe_memfd(const doctor_context *c, doctor_findings *out, err *e
 status storage_probe_pressure(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    char *text = NULL, share[24];
+    char *content = NULL, share[24];
     bool denied;
     double percent = 0;
     const double most = doctor_threshold(c, "io_pressure_percent", 20);
-    TRY(doctor_read(c, "/proc/pressure/io", &text, &denied, e));
-    const char *full = text ? strstr(text, "full ") : NULL;
+    TRY(doctor_read(c, "/proc/pressure/io", &content, &denied, e));
+    const char *full = content ? strstr(content, "full ") : NULL;
     if (!full || sscanf(full, "full avg10=%*f avg60=%lf", &percent) != 1) {
         doctor_skip(out, "this kernel does not count pressure");
     } else if (percent > most) {
@@ -53,21 +53,21 @@ status storage_probe_pressure(const doctor_context *c, doctor_findings *out, err
         doctor_find(out, "percent", share, NULL);
     }
 done:
-    free(text);
+    free(content);
     return result;
 }
 
 static status read_memory_kib(const doctor_context *c, double *kib, err *e)
 {
     status result = OK;
-    char *text = NULL;
+    char *content = NULL;
     bool denied;
     *kib = 0;
-    TRY(doctor_read(c, "/proc/meminfo", &text, &denied, e));
-    const char *total = text ? strstr(text, "MemTotal:") : NULL;
+    TRY(doctor_read(c, "/proc/meminfo", &content, &denied, e));
+    const char *total = content ? strstr(content, "MemTotal:") : NULL;
     if (total) sscanf(total, "MemTotal: %lf", kib);
 done:
-    free(text);
+    free(content);
     return result;
 }
 
