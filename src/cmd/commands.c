@@ -93,6 +93,7 @@ static const command *const COMMANDS[] = {
     &command_deepspeed,
     &command_accelerate,
     &command_ilab,
+    &command_diagnose,
     PLANNED("doctor", "Checks the machine and a job before a run."),
     PLANNED("env", "Prints the versions of the program, the system and the libraries."),
     PLANNED("topo", "Prints the links between devices."),

@@ -1,0 +1,205 @@
+// causes_start.c -- causes of failed runs: launchers, schedulers and logins. See cause.h.
+#include "diagnose/tables.h"
+
+static const diagnose_cause ROWS[] = {
+    {
+        .code = "time-limit",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"DUE TO TIME LIMIT",
+                     "(?:ON (?<host>[\\w-]+[\\w.-]*\\w) )?CANCELLED AT (?<when>\\S+) "
+                     "DUE TO TIME LIMIT"},
+                    {"walltime", "(?i)job killed: walltime|exceeded.*walltime|walltime.*exceeded"},
+                    {"TERM_RUNLIMIT", NULL},
+                    {"DeadlineExceeded", "Reason:\\s*DeadlineExceeded|Job was active longer than"}},
+        .sentence = "the scheduler ended the job: its time limit was reached[ at {when}]",
+        .remedy = {"Ask for more time (--time), or let the job continue from its checkpoint: "
+                   "--requeue",
+                   "Save before the end: #SBATCH --signal=TERM@120"},
+        .check = {0},
+        .reference = "docs/checkpoint-format.md#resume",
+    },
+    {
+        .code = "preempted",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"DUE TO PREEMPTION", "ON (?<host>[\\w.-]+) CANCELLED AT (?<when>\\S+) DUE"},
+                    {"reempted", "(?i)job .*preempted|instance .*preempted|\\bpreempted by"},
+                    {"TERM_PREEMPT", NULL},
+                    {"pot instance", "(?i)spot instance (?:interruption|termination)"}},
+        .sentence = "the job was preempted by one of higher priority[ at {when}]",
+        .remedy = {"Save often and let the scheduler start it again: --requeue, --open-mode=append",
+                   "Save on SIGTERM: #SBATCH --signal=TERM@60"},
+        .check = {0},
+        .reference = "docs/checkpoint-format.md#resume",
+    },
+    {
+        .code = "node-failed",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"DUE TO NODE FAILURE",
+                     "(?:ON (?<host>[\\w.-]+) )?CANCELLED AT (?<when>\\S+) DUE"},
+                    {"Node failure on", "Node failure on (?<host>[\\w.-]+)"},
+                    {"NODE_FAIL", NULL},
+                    {"ORTE has lost communication", NULL},
+                    {"NodeNotReady", NULL}},
+        .sentence = "a host of the job failed, or its scheduler's daemon did not answer",
+        .remedy = {"$ scontrol show node NODE # its Reason", "Start the job again without the "
+                                                             "host: --exclude=NODE"},
+        .check = {0},
+    },
+    {
+        .code = "job-cancelled",
+        .weight = DIAGNOSE_GENERAL,
+        .pattern = {{"CANCELLED AT", "(?:JOB|STEP) \\S+ ON (?<host>[\\w.-]+) CANCELLED AT "
+                                     "(?<when>\\S+?) (?:\\*\\*\\*|DUE TO (?:JOB|SIGNAL))"},
+                    {"qdel", "(?i)job deleted at request of|killed by qdel"}},
+        .sentence = "the job or its step was cancelled[ at {when}]",
+        .why = "A step is also cancelled where one of its tasks failed; then that task's log says "
+               "why.",
+        .remedy = {"$ sacct -j JOB -o JobID,State,ExitCode,Reason,NodeList"},
+        .check = {0},
+    },
+    {
+        .code = "slurm-refused",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"Unable to allocate resources",
+                     "Unable to allocate resources: (?<error>[^\\n]*)"},
+                    {"Batch job submission failed", "submission failed: (?<error>[^\\n]*)"},
+                    {"Unable to create step", "Unable to create step for job \\S+: "
+                                              "(?<error>[^\\n]*)"},
+                    {"Invalid account", "(?i)invalid account or account/partition"},
+                    {"nvalid qos", NULL},
+                    {"nvalid generic resource", NULL},
+                    {"ore processors requested than permitted", NULL}},
+        .sentence = "Slurm refused the job or its step[: {error}]",
+        .remedy = {"$ sinfo -o '%P %l %G %D'; sacctmgr show assoc user=$USER format=account,qos",
+                   "Compare --account, --partition, --qos, --time, --gres and --mem with these"},
+        .check = {0},
+    },
+    {
+        .code = "mpi-slots",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"not enough slots", "satisfy the (?<slots>\\d+)|not enough slots"},
+                    {"ot enough node entries", NULL},
+                    {"All nodes which are allocated for this job are already filled", NULL}},
+        .sentence = "mpirun has fewer slots than ranks were asked for[: {slots}]",
+        .remedy = {"Write slots=N behind each host of the hostfile, or -H host:N",
+                   "$ mpirun --oversubscribe ... # starts them all the same, more slowly"},
+        .check = {0},
+    },
+    {
+        .code = "mpi-root",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"mpirun has detected an attempt to run as root", NULL},
+                    {"unning mpirun as root", "(?i)running mpirun as root is \\*?strongly"}},
+        .sentence = "mpirun refuses to run as root",
+        .remedy = {"Start it as another user, or with --allow-run-as-root inside a container"},
+        .check = {0},
+    },
+    {
+        .code = "ssh-login",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"ost key verification failed", NULL},
+                    {"REMOTE HOST IDENTIFICATION HAS CHANGED", NULL},
+                    {"Permission denied (publickey",
+                     "(?:^|[\\s:])(?:(?<host>[\\w.@-]+): )?Permission "
+                     "denied \\(publickey"},
+                    {"was not reachable via ssh", "host=(?<host>\\S+) was not reachable"},
+                    {"ssh exited with exit code 255", "^(?<host>[\\w.-]+): .*|pdsh@.*: "
+                                                      "(?<node>[\\w.-]+): ssh exited"},
+                    {"ssh: connect to host", "connect to host (?<host>\\S+) port"},
+                    {"Permission denied, please try again", NULL},
+                    {"Too many authentication failures", NULL}},
+        .sentence = "ssh could not log in to a host",
+        .why = "Launchers such as deepspeed, mpirun and pdsh need a login without a password and "
+               "a known host key.",
+        .remedy = {"$ ssh -o BatchMode=yes HOST true # must print nothing",
+                   "$ ssh-copy-id HOST; ssh-keyscan HOST >> ~/.ssh/known_hosts"},
+        .check = {"ssh-login"},
+    },
+    {
+        .code = "program-missing",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"ommand not found", "(?<name>[\\w./-]+): command not found"},
+                    {"xecve()", "(?i)execve\\(\\): (?<name>\\S+?):? No such file"},
+                    {"ould not access or execute an executable", NULL},
+                    {"executable file not found", NULL},
+                    {"not found on path", "(?i)pdsh .*not (?:installed|found)"},
+                    {"No such file or directory: 'pdsh'", NULL},
+                    {"annot find launcher", "cannot find launcher.*|backend '\\w+' not installed"},
+                    {"o module named torch.distributed.run", NULL}},
+        .sentence = "a program that the launch needs is missing on a host[: {name}]",
+        .remedy = {"Install it on every host, or give its full path",
+                   "A login without a terminal reads no ~/.bashrc: set PATH in the launcher "
+                   "(.deepspeed_env, -x PATH)"},
+        .check = {0},
+    },
+    {
+        .code = "started-twice",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"ocal rank", "(?i)local[ _]rank \\d+ .*(?:out of range|exceeds|>= )"},
+                    {"torchrun", "(?i)srun .*torchrun.*(?:twice|each task)"},
+                    {"ealready been initialized", NULL},
+                    {"default process group twice", NULL},
+                    {"trying to initialize the default process group twice", NULL}},
+        .sentence = "the ranks, or the process group, were started twice",
+        .why = "Two launchers are nested: srun starts torchrun once for each GPU, and each starts "
+               "all ranks.",
+        .remedy = {"Let srun start one task for each host (--ntasks-per-node=1), or start the "
+                   "program without torchrun"},
+        .check = {0},
+        .reference = "docs/troubleshooting.md#started-twice",
+    },
+    {
+        .code = "launch-variables",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"environment variable", "(?:variable (?<name>(?:MASTER_ADDR|MASTER_PORT|RANK|"
+                                             "WORLD_SIZE|LOCAL_RANK)) expected, but not set)"},
+                    {"KeyError: '", "KeyError: '(?<name>LOCAL_RANK|RANK|WORLD_SIZE|MASTER_ADDR|"
+                                    "MASTER_PORT|SLURM_\\w+|OMPI_\\w+)'"},
+                    {"efault process group has not been initialized", NULL}},
+        .sentence = "the process was started without a launcher[: {name} is not set]",
+        .remedy = {"$ torchrun --nproc-per-node N PROGRAM # or srun, mpirun, accelerate launch"},
+        .check = {"environment"},
+    },
+    {
+        .code = "bad-arguments",
+        .weight = DIAGNOSE_GENERAL,
+        .pattern = {{"error: unrecognized arguments", "unrecognized arguments: (?<what>.*)"},
+                    {"error: the following arguments are required", "required: (?<what>.*)"},
+                    {": error: argument ", "error: argument (?<what>.*)"},
+                    {"specified keys are not used by the HfArgumentParser", NULL}},
+        .sentence = "the program refused its arguments[: {what}]",
+        .remedy = {"Compare the command with the program's --help; launchers up to PyTorch 1 also "
+                   "pass --local_rank"},
+        .check = {0},
+    },
+    {
+        .code = "world-size",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"divisible",
+                     "(?i)(?:world[ _]size|ranks?|gpus?|heads?|batch|layers?|experts?|"
+                     "parallel|hidden|num_\\w+|attention|vocab)\\b.*(?:is not divisible "
+                     "by|must be divisible|not divisible|divisible by)"},
+                    {"world size (", "world size \\((?<have>\\d+)\\)"},
+                    {"expected world_size", "(?i)world_size.*(?:mismatch|expected)"}},
+        .sentence = "the number of ranks, or a dimension, does not divide as the parallelism needs",
+        .remedy =
+            {"Make ranks a multiple of tensor x pipeline x context (x expert) parallelism, and "
+             "heads, layers and batch multiples of the axis that divides them",
+             "$ trireme explain JOB # says before a run what divides"},
+        .check = {0},
+        .reference = "docs/which-strategy.md",
+    },
+    {
+        .code = "image-pull",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"ImagePullBackOff", NULL},
+                    {"ErrImagePull", NULL},
+                    {"pull access denied", NULL},
+                    {"manifest unknown", NULL}},
+        .sentence = "the image of the container could not be fetched",
+        .remedy = {"$ kubectl describe pod POD # its Events name the image and the answer"},
+        .check = {0},
+    },
+};
+
+const diagnose_table DIAGNOSE_START = {ROWS, sizeof ROWS / sizeof *ROWS};
