@@ -91,6 +91,10 @@ static void add_unknown(text *out, const diagnosis *d)
     text_add(out, "no known cause; the first error line is\n  ");
     text_add_printable(out, d->path[d->error_file], strlen(d->path[d->error_file]), "");
     text_addf(out, ":%" PRId64 ": %s\n", d->error_line, d->error_shown);
+    const diagnose_finding *f = diagnosis_first_failed(d);
+    if (!f) return;
+    text_addf(out, "its launcher says that rank %d%s%s failed first: read that rank's log\n",
+              f->place.rank, f->place.host[0] ? " on host " : "", f->place.host);
 }
 
 void diagnose_add_text(text *out, const diagnosis *d)

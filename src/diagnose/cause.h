@@ -18,7 +18,7 @@ typedef enum diagnose_weight {
     DIAGNOSE_MACHINE,  // the line says what is wrong with the machine, and explains the others
 } diagnose_weight;
 
-enum { DIAGNOSE_PATTERNS = 8, DIAGNOSE_REMEDIES = 4, DIAGNOSE_CHECKS = 4 };
+enum { DIAGNOSE_PATTERNS = 12, DIAGNOSE_REMEDIES = 4, DIAGNOSE_CHECKS = 4 };
 
 // A line shows the cause where it holds `literal`, and `regex` matches (PCRE2, on bytes); NULL: the literal is enough.
 // The literal makes large logs fast to read, so it is as rare as possible. The groups <rank>, <local> (a rank of its
@@ -34,6 +34,7 @@ typedef struct diagnose_cause {
     // One sentence. {name} is a value of the line; what stands in brackets is left out where a value is missing.
     const char *sentence;
     bool last_resort; // counts only where no other row knows the line
+    bool last_counts; // the last line shows it, not the first
     const char
         *why; // what happens because of it, or how it comes about; NULL: the sentence says all
     const char

@@ -9,7 +9,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "the user's quota on a file system is used up",
         .remedy = {"$ quota -s; df -h . # quotas also count files: df -i",
                    "Point HF_HOME, TMPDIR and the checkpoints to another file system"},
-        .check = {"disk-free", "disk-quota"},
+        .check = {0},
     },
     {
         .code = "disk-full",
@@ -25,7 +25,7 @@ static const diagnose_cause ROWS[] = {
                "cannot be read.",
         .remedy = {"$ df -h . /tmp; df -i .", "Keep fewer checkpoints, or write them elsewhere",
                    "Point TMPDIR and HF_HOME to a disk with room"},
-        .check = {"disk-free"},
+        .check = {0},
     },
     {
         .code = "read-only",
@@ -34,7 +34,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "a file system is mounted read-only[: {path}]",
         .why = "The mount of a container says so, or the kernel found an error on the disk.",
         .remedy = {"$ findmnt -T PATH; dmesg -T | tail"},
-        .check = {"disk-writable"},
+        .check = {0},
     },
     {
         .code = "storage-error",
@@ -48,7 +48,7 @@ static const diagnose_cause ROWS[] = {
                     {"nfs: server", "nfs: server (?<server>\\S+) not responding"}},
         .sentence = "a disk or a network file system[ of {server}] failed",
         .remedy = {"$ dmesg -T | tail -50; df -h PATH", "Mount the file system anew"},
-        .check = {"disk-free", "network-file-system"},
+        .check = {0},
     },
     {
         .code = "checkpoint-broken",
@@ -65,7 +65,7 @@ static const diagnose_cause ROWS[] = {
         .why = "A download or a save was cut off, or git-lfs left a pointer in place of the file.",
         .remedy = {"$ ls -l; head -c 200 FILE # a pointer of git-lfs is text of some 130 bytes",
                    "Fetch the file again, or load the checkpoint before it"},
-        .check = {"disk-free"},
+        .check = {0},
     },
     {
         .code = "hub-gated",
@@ -81,7 +81,7 @@ static const diagnose_cause ROWS[] = {
                     "missing",
         .remedy = {"Accept its terms on its page, then set HF_TOKEN on every host",
                    "$ hf auth login"},
-        .check = {"hub-token"},
+        .check = {0},
     },
     {
         .code = "hub-rate",
@@ -91,7 +91,7 @@ static const diagnose_cause ROWS[] = {
         .why = "Each rank of each host asks for each file.",
         .remedy = {"Fetch the model once: hf download NAME, then set HF_HUB_OFFLINE=1",
                    "Set HF_TOKEN: requests with one have a higher limit"},
-        .check = {"hub-token"},
+        .check = {0},
     },
     {
         .code = "hub-offline",
@@ -107,7 +107,7 @@ static const diagnose_cause ROWS[] = {
                     "cache",
         .remedy = {"Fetch the model on a host with access, into an HF_HOME that all hosts see",
                    "Set HF_HUB_OFFLINE=1 once it is there, or https_proxy where one is needed"},
-        .check = {"hub-reachable"},
+        .check = {0},
     },
     {
         .code = "hub-missing",
@@ -136,7 +136,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "a file or device may not be used[: {path}]",
         .remedy = {"$ namei -l PATH # the rights of each folder above it",
                    "In a container compare its user with the owner of the mounted folder"},
-        .check = {"disk-writable"},
+        .check = {0},
     },
     {
         .code = "file-missing",
@@ -173,7 +173,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"Look at the file and line that the traceback names; fetch it again if it was "
                    "cut off",
                    "$ trireme data inspect FILE"},
-        .check = {"disk-free"},
+        .check = {0},
     },
     {
         .code = "shards-mismatch",

@@ -21,7 +21,7 @@ static const diagnose_cause ROWS[] = {
                "it is reset.",
         .remedy = {"$ nvidia-smi; dmesg -T | grep -i xid",
                    "Take the host out of the job, restart it, and report the GPU"},
-        .check = {"gpu-xid", "gpu-state", "gpu-throttle"},
+        .check = {"gpu-xid", "gpu-recovery", "gpu-slowdown"},
         .reference = "NVIDIA, Xid errors",
     },
     {
@@ -38,7 +38,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"$ nvidia-smi -q -d ECC,ROW_REMAPPER",
                    "$ sudo nvidia-smi --gpu-reset -i GPU # with no program on it, or restart",
                    "Have the GPU replaced if it comes again"},
-        .check = {"gpu-ecc", "gpu-remapped-rows"},
+        .check = {"gpu-ecc-uncorrected", "gpu-remapped-rows"},
         .reference = "NVIDIA, GPU memory error management",
     },
     {
@@ -47,11 +47,13 @@ static const diagnose_cause ROWS[] = {
         .pattern = {XID("74|137|144|145|149|150"),
                     {"SXid", "SXid \\((?:PCI:)?(?<gpu>[\\da-fA-F:.]+)\\): (?<xid>\\d+)"},
                     {"NVLink", "(?i)nvlink (?:fatal|error|recovery failed)|uncorrectable NVLink"},
-                    {"NVLINK_UNCORRECTABLE", NULL}},
+                    {"NVLINK_UNCORRECTABLE", NULL},
+                    {"caused by previous Xid", "Xid \\((?:PCI:)?(?<gpu>[\\da-fA-F:.]+)\\).*caused "
+                                               "by previous Xid (?<xid>74|137|14[459]|150)"}},
         .sentence = "an NVLink or its switch has failed[ ({gpu}, Xid {xid})]",
         .remedy = {"$ nvidia-smi nvlink --status; nvidia-smi nvlink -e",
                    "$ systemctl status nvidia-fabricmanager", "Take the host out of the job"},
-        .check = {"gpu-nvlink", "fabric-manager"},
+        .check = {"gpu-nvlink-down", "gpu-fabric"},
     },
     {
         .code = "fabric-manager",
@@ -63,7 +65,7 @@ static const diagnose_cause ROWS[] = {
                     "run, or does not fit the driver",
         .remedy = {"$ sudo systemctl start nvidia-fabricmanager",
                    "Install the version of the fabric manager that the driver has"},
-        .check = {"fabric-manager"},
+        .check = {"gpu-fabric"},
     },
     {
         .code = "gpu-xid-program",
@@ -117,7 +119,7 @@ static const diagnose_cause ROWS[] = {
                     "built with[ (found {found})]",
         .remedy = {"Install a newer driver, or a PyTorch for an older CUDA",
                    "$ nvidia-smi # its upper right corner has the newest CUDA of the driver"},
-        .check = {"gpu-driver", "cuda-fits-driver"},
+        .check = {"gpu-driver", "gpu-cuda-version"},
     },
     {
         .code = "driver-mismatch",
@@ -141,7 +143,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "the program has no kernels for this GPU[ ({arch})]",
         .remedy = {"Install a build of PyTorch (or of the extension) for this GPU",
                    "Build extensions with TORCH_CUDA_ARCH_LIST set to the GPU's capability"},
-        .check = {"gpu-arch"},
+        .check = {0},
     },
     {
         .code = "gpu-missing",
@@ -152,7 +154,10 @@ static const diagnose_cause ROWS[] = {
                     {"ound no NVIDIA driver", NULL},
                     {"ouldn't communicate with the NVIDIA driver", NULL},
                     {"ot compiled with CUDA enabled", NULL},
-                    {"could not select device driver", NULL}},
+                    {"could not select device driver", NULL},
+                    {"NVIDIA Driver was not detected", NULL},
+                    {"o supported GPU(s) detected", NULL},
+                    {"t initialize NVML", NULL}},
         .sentence = "the program sees no GPU",
         .why = "The driver is not loaded, the container was started without --gpus, "
                "CUDA_VISIBLE_DEVICES is empty, or PyTorch is a build for CPUs.",
@@ -177,7 +182,7 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "gpu-busy",
         .weight = DIAGNOSE_SPECIFIC,
-        .pattern = {{"evices are busy or unavailable", NULL},
+        .pattern = {{"busy or unavailable", NULL},
                     {"DEVICE_UNAVAILABLE", NULL},
                     {"xclusive-process", "(?i)exclusive[-_]process.*(?:in use|busy)"}},
         .sentence = "a GPU is in use by another program, or may be used by one process alone",
@@ -211,7 +216,7 @@ static const diagnose_cause ROWS[] = {
                    "$ compute-sanitizer PROGRAM",
                    "Update the extension (flash-attn, Triton, apex) to one for this PyTorch",
                    "If one host alone shows it, test its GPU"},
-        .check = {"gpu-xid", "gpu-ecc"},
+        .check = {"gpu-xid", "gpu-ecc-uncorrected"},
     },
     {
         .code = "cublas-init",
@@ -225,7 +230,7 @@ static const diagnose_cause ROWS[] = {
                "third cause.",
         .remedy = {"Lower the micro-batch and try again", "$ CUDA_LAUNCH_BLOCKING=1 PROGRAM",
                    "Unset LD_LIBRARY_PATH, so that PyTorch takes its own cuBLAS"},
-        .check = {"gpu-memory", "cuda-libraries"},
+        .check = {"gpu-memory-taken", "gpu-libraries"},
     },
     {
         .code = "cudnn-init",
@@ -241,7 +246,7 @@ static const diagnose_cause ROWS[] = {
                "PyTorch.",
         .remedy = {"Lower the micro-batch and try again",
                    "Remove other copies of cuDNN from LD_LIBRARY_PATH"},
-        .check = {"gpu-memory", "cuda-libraries"},
+        .check = {"gpu-memory-taken", "gpu-libraries"},
     },
     {
         .code = "cuda-init",

@@ -46,7 +46,7 @@ static const diagnose_cause ROWS[] = {
                    "fewer ranks or loader workers on each host",
                    "Load weights on one rank, or from safetensors, which are mapped and not copied",
                    "$ dmesg -T | grep -i oom"},
-        .check = {"memory-free", "cgroup-memory"},
+        .check = {"memory-available", "cgroup-memory"},
         .reference = "docs/troubleshooting.md#a-rank-dies",
     },
     {
@@ -72,7 +72,7 @@ static const diagnose_cause ROWS[] = {
                    "$ trireme plan MODEL --gpus N # says before a run what fits",
                    "Look with nvidia-smi for other programs on the GPU; set "
                    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragments"},
-        .check = {"gpu-processes", "gpu-memory"},
+        .check = {"gpu-processes", "gpu-memory-taken"},
         .reference = "docs/troubleshooting.md#it-does-not-fit-in-memory",
     },
     {
@@ -92,7 +92,7 @@ static const diagnose_cause ROWS[] = {
                "(ulimit -v).",
         .remedy = {"Ask for more memory, or start fewer ranks and loader workers",
                    "$ ulimit -v; cat /proc/sys/vm/overcommit_memory"},
-        .check = {"memory-free", "cgroup-memory", "overcommit"},
+        .check = {"memory-available", "cgroup-memory", "overcommit-memory"},
     },
     {
         .code = "too-many-files",
@@ -122,7 +122,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"$ ulimit -u unlimited",
                    "Set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS to the cores of one rank",
                    "In a container raise --pids-limit"},
-        .check = {"nproc-limit", "cgroup-pids"},
+        .check = {"nproc-limit", "pids-limit"},
     },
     {
         .code = "memlock",
@@ -151,7 +151,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"Start fewer workers, with smaller batches of prefetch",
                    "$ dmesg -T | grep -i -e oom -e segfault",
                    "Run with num_workers=0 to see an error of the worker itself"},
-        .check = {"memory-free", "cgroup-memory", "shm-size"},
+        .check = {"memory-available", "cgroup-memory", "shm-size"},
     },
     {
         .code = "pod-evicted",
@@ -161,7 +161,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "Kubernetes evicted the pod: its node was short of memory or disk",
         .remedy = {"$ kubectl describe pod POD", "Request what the job needs, so that the "
                                                  "scheduler keeps it free"},
-        .check = {"disk-free", "memory-free"},
+        .check = {"memory-available"},
     },
 };
 

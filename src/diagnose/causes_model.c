@@ -27,6 +27,9 @@ static const diagnose_cause ROWS[] = {
                             "(?:inf or |inf/)?nan\\b"},
                     {"is nan", "(?i)loss is (?:nan|inf)(?:, stopping)?"},
                     {"on-finite loss", NULL},
+                    {"infinite or NaN",
+                     "(?i)(?:infinite|inf) or NaN(?: at iteration=(?<step>\\d+))?"},
+                    {"inite or nan", NULL},
                     {"inf or nan", "(?i)probability tensor contains either .?inf.?, .?nan"},
                     {"probability tensor contains either", NULL},
                     {"oss is infinite or NaN", NULL},
@@ -38,7 +41,7 @@ static const diagnose_cause ROWS[] = {
                    "Repeat the step on another GPU: a result that differs there points to the "
                    "hardware",
                    "$ trireme train JOB --checks.nonfinite stop # names the first tensor"},
-        .check = {"gpu-ecc"},
+        .check = {"gpu-ecc-uncorrected"},
         .reference = "docs/troubleshooting.md#mistakes-that-cannot-happen",
     },
     {
@@ -71,6 +74,19 @@ static const diagnose_cause ROWS[] = {
                    "$ TORCH_DISTRIBUTED_DEBUG=DETAIL ... # names them"},
         .check = {0},
         .reference = "docs/troubleshooting.md#mistakes-that-cannot-happen",
+    },
+    {
+        .code = "parameters-differ",
+        .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"appears not to match", "params\\[(?<which>\\d+)\\] in this process"},
+                    {"inconsistent number of params", NULL},
+                    {"parameters than", "(?i)rank (?<rank>\\d+) has \\d+ params, while rank"}},
+        .sentence = "the ranks have built different models[: parameter {which} differs]",
+        .why = "The program builds the model from something that differs between ranks, or the "
+               "memory layout (channels_last) of a convolution differs.",
+        .remedy = {"Build the model from the same configuration and versions on every rank",
+                   "$ TORCH_DISTRIBUTED_DEBUG=DETAIL ... # names the parameter"},
+        .check = {0},
     },
     {
         .code = "state-shape",
@@ -145,7 +161,8 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "type-mismatch",
         .weight = DIAGNOSE_SPECIFIC,
-        .pattern = {{"xpected scalar type", "xpected scalar type (?<a>\\w+) but found (?<b>\\w+)"},
+        .pattern = {{"xpected dtype", "xpected dtype (?<a>\\w+) for .*but got dtype (?<b>[\\w:]+)"},
+                    {"xpected scalar type", "xpected scalar type (?<a>\\w+) but found (?<b>\\w+)"},
                     {"must have the same dtype",
                      "(?i)same dtype, but got (?<a>\\w+) and (?<b>\\w+)"},
                     {"same dtype",

@@ -20,7 +20,7 @@ static const diagnose_cause ROWS[] = {
                "container has none.",
         .remedy = {"$ ip -brief address", "Unset NCCL_SOCKET_IFNAME, or set it to an interface "
                                           "that every host has"},
-        .check = {"nccl-interface", "network-interface"},
+        .check = {"interface-taken", "interface-rule"},
         .reference = "docs/troubleshooting.md#is-the-connection-slow-or-wrong",
     },
     {
@@ -39,13 +39,26 @@ static const diagnose_cause ROWS[] = {
         .check = {"gpu-visible"},
     },
     {
-        .code = "ib-timeout",
+        .code = "ib-event",
         .weight = DIAGNOSE_SPECIFIC,
+        .pattern = {{"Got async event", "Got async event ?:? ?(?<event>.*)"},
+                    {"async fatal event", "async fatal event on (?<event>.*)"},
+                    {"IBV_EVENT_", "(?<event>IBV_EVENT_(?:PORT_ERR|DEVICE_FATAL|QP_FATAL))"}},
+        .sentence = "an InfiniBand or RoCE card reports a fault of its port or queue[: {event}]",
+        .why = "A port error is a link that went down, from a cable, a switch or a setting of the "
+               "port; a queue error is a card or a driver that does not do what NCCL asks.",
+        .remedy = {"$ ibstatus; ibqueryerrors; dmesg -T | grep mlx5",
+                   "Check the cable and the port at the switch; update the firmware of the card",
+                   "$ NCCL_IB_DISABLE=1 ... # shows whether the network card is at fault"},
+        .check = {"ib-state", "ib-rate"},
+    },
+    {
+        .code = "ib-timeout",
+        .weight = DIAGNOSE_GENERAL,
         .pattern = {{"NET/IB", "Got completion (?:from peer (?<peer>[\\w.:]+)\\S* )?with "
                                "(?:status=|error )12\\b.*?vendor err (?<vendor>\\d+)"},
                     {"RETRY_EXC", NULL},
-                    {"ransport retry", "(?i)transport retry (?:count|counter) exceeded"},
-                    {"IBV_WC_RETRY", NULL}},
+                    {"ransport retry", "(?i)transport retry (?:count|counter) exceeded"}},
         .sentence = "an InfiniBand or RoCE card got no answer from its peer[ {peer}]",
         .why = "The two cards cannot reach each other (another subnet or GID, a link that is down, "
                "RoCE without priority flow control), or the peer's process has ended.",
@@ -54,18 +67,15 @@ static const diagnose_cause ROWS[] = {
                    "For RoCE set NCCL_IB_GID_INDEX (often 3); NCCL_IB_TIMEOUT=22 where the "
                    "network is busy",
                    "$ NCCL_IB_DISABLE=1 ... # shows whether the network card is at fault"},
-        .check = {"ib-port", "roce-gid", "ib-rate"},
+        .check = {"ib-state", "roce-gid", "ib-rate"},
         .reference = "NVIDIA, NCCL user guide, troubleshooting",
     },
     {
         .code = "ib-error",
-        .weight = DIAGNOSE_SYMPTOM,
+        .weight = DIAGNOSE_GENERAL,
         .pattern = {{"NET/IB", "Got completion (?:from peer (?<peer>[\\w.:]+)\\S* )?with "
                                "(?:status=|error )(?<status>(?!12\\b|0\\b)\\d+)"},
                     {"ocal work queue", NULL},
-                    {"Got async event", "Got async event ?:? ?(?<event>.*)"},
-                    {"IBV_EVENT_", "IBV_EVENT_(?:PORT_ERR|DEVICE_FATAL|QP_FATAL)"},
-                    {"IB_DISABLE", "(?i)ibv_modify_qp.*failed"},
                     {"ibv_modify_qp", "ibv_modify_qp failed.*|modify_qp.*(?:rror|ailed)"}},
         .sentence = "an InfiniBand or RoCE card reports an error[ of peer {peer}][ (status "
                     "{status})]",
@@ -73,7 +83,7 @@ static const diagnose_cause ROWS[] = {
                "registered, is gone; others point to the card, its GID or its firmware.",
         .remedy = {"Look first at the logs of the other hosts for a rank that ended",
                    "$ ibstatus; dmesg -T | grep mlx5", "Set NCCL_IB_GID_INDEX for RoCE"},
-        .check = {"ib-port", "roce-gid"},
+        .check = {"ib-state", "roce-gid"},
     },
     {
         .code = "collective-mismatch",
@@ -106,7 +116,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "ranks loaded different versions of NCCL",
         .remedy = {"Install the same PyTorch on every host, and unset LD_PRELOAD and "
                    "LD_LIBRARY_PATH of other NCCLs"},
-        .check = {"nccl-version"},
+        .check = {"gpu-libraries"},
     },
     {
         .code = "port-in-use",
@@ -123,7 +133,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"$ ss -ltnp | grep 29500",
                    "Choose another port: --master-port, MASTER_PORT, or --rdzv-endpoint "
                    "localhost:0"},
-        .check = {"store-port"},
+        .check = {0},
     },
     {
         .code = "name-resolution",
@@ -141,7 +151,7 @@ static const diagnose_cause ROWS[] = {
                "name is missing in /etc/hosts.",
         .remedy = {"$ getent hosts NAME", "Use the address instead of the name, or add the name "
                                           "to /etc/hosts of every host"},
-        .check = {"name-resolution", "own-name"},
+        .check = {"peer-name", "host-name-unknown"},
     },
     {
         .code = "connection-failed",
@@ -151,6 +161,7 @@ static const diagnose_cause ROWS[] = {
                     {"onnection refused", NULL},
                     {"o route to host", NULL},
                     {"etwork is unreachable", "^(?!.*huggingface).*etwork is unreachable"},
+                    {"connect to all addresses", NULL},
                     {"onnectFull failed", "Gloo connectFull(?:Mesh)? failed"},
                     {"nable to complete a TCP connection", NULL},
                     {"ORTE was unable to reliably start", NULL}},
@@ -161,19 +172,20 @@ static const diagnose_cause ROWS[] = {
                    "Set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to the network that all hosts "
                    "share",
                    "Open the ports between the hosts of the job"},
-        .check = {"store-port", "nccl-interface", "network-interface"},
+        .check = {"interface-taken", "interface-rule"},
         .reference = "docs/troubleshooting.md#is-the-connection-slow-or-wrong",
     },
     {
         .code = "nccl-cuda-error",
         .weight = DIAGNOSE_SYMPTOM,
         .pattern = {{"nhandled cuda error", NULL},
+                    {"nhandled CUDA error", NULL},
                     {"ncclUnhandledCudaError", NULL},
                     {"NCCL WARN Cuda failure", "NCCL WARN Cuda failure '?(?<error>[^']*)"}},
         .sentence = "a call of CUDA inside NCCL failed[: {error}]",
         .remedy = {"$ NCCL_DEBUG=WARN ... # prints the call that failed",
                    "Look for a GPU without memory, and for a driver older than NCCL's CUDA"},
-        .check = {"gpu-driver", "gpu-memory", "gpu-p2p"},
+        .check = {"gpu-driver", "gpu-memory-taken", "gpu-p2p"},
     },
     {
         .code = "nccl-system-error",
@@ -184,12 +196,14 @@ static const diagnose_cause ROWS[] = {
                "there.",
         .remedy = {"$ NCCL_DEBUG=INFO ... # its WARN line names the call that failed",
                    "Start the container with --ipc=host or --shm-size=16g"},
-        .check = {"shm-size", "nccl-interface", "memlock-limit"},
+        .check = {"shm-size", "interface-taken", "memlock-limit"},
     },
     {
         .code = "nccl-invalid-usage",
         .weight = DIAGNOSE_SYMPTOM,
-        .pattern = {{"ncclInvalidUsage", NULL}, {"ncclInvalidArgument", NULL}},
+        .pattern = {{"ncclInvalidUsage", NULL},
+                    {"ncclInvalidArgument", NULL},
+                    {"NCCL error in", "NCCL error in.*(?:invalid argument|invalid usage)"}},
         .sentence = "NCCL was called in a way that it refuses",
         .why = "Most often two ranks use one GPU, or a tensor is on the CPU.",
         .remedy = {"$ NCCL_DEBUG=WARN ... # names the call"},
@@ -204,7 +218,7 @@ static const diagnose_cause ROWS[] = {
                "has ended.",
         .remedy = {"$ NCCL_DEBUG=INFO ... # its WARN line names the call that failed",
                    "Update NCCL; try NCCL_NET_PLUGIN=none"},
-        .check = {"nccl-version", "nccl-interface"},
+        .check = {"gpu-libraries", "interface-taken"},
     },
     {
         .code = "nccl-timeout",
@@ -227,7 +241,7 @@ static const diagnose_cause ROWS[] = {
                    "$ TORCH_NCCL_DUMP_ON_TIMEOUT=1 TORCH_NCCL_TRACE_BUFFER_SIZE=2000 ... # which "
                    "call each rank was in",
                    "Raise the timeout only where one rank works alone for long, as in a save"},
-        .check = {"gpu-state", "network-interface", "ib-port"},
+        .check = {"gpu-recovery", "interface-rule", "ib-state"},
         .reference = "docs/troubleshooting.md#a-collective-times-out",
     },
     {
@@ -241,7 +255,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"$ py-spy dump --pid PID # on each rank that hangs",
                    "Look for a rank that ended, or that left the loop earlier than the others",
                    "Raise TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC only where a long pause is expected"},
-        .check = {"gpu-state", "gpu-xid"},
+        .check = {"gpu-recovery", "gpu-xid"},
         .reference = "docs/troubleshooting.md#a-collective-times-out",
     },
     {
@@ -253,6 +267,7 @@ static const diagnose_cause ROWS[] = {
                     {"Timed out after",
                      "Timed out after (?<limit>\\d+) seconds waiting for clients"},
                     {"RendezvousTimeoutError", NULL},
+                    {"RendezvousClosedError", NULL},
                     {"RendezvousConnectionError", NULL},
                     {"wait timeout after",
                      "(?i)wait timeout after (?<limit>\\d+m?s)|Socket Timeout"},
@@ -266,7 +281,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"Start the same command on every host; only the rank of the node differs",
                    "$ nc -vz MASTER_ADDR MASTER_PORT # from each host",
                    "Look at the log of rank 0: its host must be MASTER_ADDR"},
-        .check = {"store-port", "name-resolution", "network-interface"},
+        .check = {"peer-name", "interface-rule"},
     },
     {
         .code = "peer-lost",
@@ -276,6 +291,7 @@ static const diagnose_cause ROWS[] = {
                     {"onnection reset by peer", NULL},
                     {"Broken pipe", NULL},
                     {"ncclRemoteError", NULL},
+                    {"has unexpectedly disconnected", NULL},
                     {"emote process exited or there was a network error", NULL},
                     {"eof: receive", NULL},
                     {"ead from socket", "failed to recv, got 0 bytes|read from socket.*closed"}},
@@ -283,7 +299,7 @@ static const diagnose_cause ROWS[] = {
         .why = "The peer ended first. Its own log says why.",
         .remedy = {"Read the log of the peer: the cause is there",
                    "If every log says only this, look for killed processes: dmesg on each host"},
-        .check = {"memory-free", "ib-port"},
+        .check = {"memory-available", "ib-state"},
     },
 };
 

@@ -10,7 +10,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "the job does not fit in memory: {text}",
         .remedy = {"Take the change that the line names",
                    "$ trireme explain JOB # where the bytes go"},
-        .check = {"memory-free", "gpu-memory"},
+        .check = {"memory-available", "gpu-memory-taken"},
         .reference = "docs/troubleshooting.md#it-does-not-fit-in-memory",
     },
     {
@@ -24,7 +24,7 @@ static const diagnose_cause ROWS[] = {
         .why = "The line says in which instruction the rank was.",
         .remedy = {"Look at that host: disk for LOAD_BATCH, processor or GPU for FORWARD",
                    "Raise checks.watchdog where a long pause is expected"},
-        .check = {"processor-steal", "gpu-throttle", "network-interface"},
+        .check = {"cpu-steal", "gpu-slowdown", "interface-rule"},
         .reference = "docs/troubleshooting.md#a-collective-times-out",
     },
     {
@@ -36,7 +36,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "a rank was killed by signal {signal} ({name})",
         .why = "Signal 9 is most often the kernel's, for lack of memory; 11 is a crash.",
         .remedy = {"$ dmesg -T | tail -50 # on its host"},
-        .check = {"memory-free", "cgroup-memory"},
+        .check = {"memory-available", "cgroup-memory"},
         .reference = "docs/troubleshooting.md#a-rank-dies",
     },
     {
@@ -46,7 +46,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "a loss or gradient is not finite: {text}",
         .remedy = {"Lower the learning rate or warm up for longer",
                    "checks.nonfinite: skip leaves such a step out"},
-        .check = {"gpu-ecc"},
+        .check = {"gpu-ecc-uncorrected"},
         .reference = "docs/troubleshooting.md#mistakes-that-cannot-happen",
     },
     {

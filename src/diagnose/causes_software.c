@@ -20,7 +20,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"$ nvcc --version; python3 -c 'import torch; print(torch.version.cuda)'",
                    "Install the CUDA toolkit of that version and set CUDA_HOME",
                    "$ ds_report # for ops of DeepSpeed; or build them once: DS_BUILD_OPS=1"},
-        .check = {"cuda-toolkit", "python-packages"},
+        .check = {0},
     },
     {
         .code = "cuda-versions-differ",
@@ -36,7 +36,7 @@ static const diagnose_cause ROWS[] = {
                     "with[ ({want})]",
         .remedy = {"Install the toolkit of that version and set CUDA_HOME, or another PyTorch",
                    "For DeepSpeed, DS_SKIP_CUDA_CHECK=1 accepts another minor version"},
-        .check = {"cuda-toolkit"},
+        .check = {0},
     },
     {
         .code = "undefined-symbol",
@@ -50,7 +50,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"Build or install it anew for the PyTorch that is there: pip install "
                    "--no-cache-dir --force-reinstall --no-build-isolation NAME",
                    "Unset LD_LIBRARY_PATH, which may bring an older libnvJitLink or NCCL"},
-        .check = {"python-packages", "cuda-libraries"},
+        .check = {"gpu-libraries"},
     },
     {
         .code = "library-missing",
@@ -66,7 +66,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"$ ldd FILE | grep 'not found'",
                    "Install the package that has it, or add its folder to LD_LIBRARY_PATH on "
                    "every host"},
-        .check = {"cuda-libraries", "python-packages"},
+        .check = {"gpu-libraries"},
     },
     {
         .code = "module-missing",
@@ -83,7 +83,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "a package of Python is missing[: {name}]",
         .remedy = {"$ python3 -m pip install NAME # in the environment of the ranks, on every host",
                    "$ which python3 # launchers may start another one"},
-        .check = {"python-packages"},
+        .check = {0},
     },
     {
         .code = "package-version",
@@ -105,7 +105,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"Install the versions that the program lists (requirements.txt), in a new "
                    "environment",
                    "$ python3 -m pip check"},
-        .check = {"python-packages"},
+        .check = {0},
     },
     {
         .code = "flash-attention",
@@ -116,7 +116,7 @@ static const diagnose_cause ROWS[] = {
                     {"o available kernel. Aborting execution", NULL}},
         .sentence = "FlashAttention does not work here[: it supports {what} only]",
         .remedy = {"Take attn_implementation=\"sdpa\", or bf16 on a GPU of Ampere or later"},
-        .check = {"gpu-arch"},
+        .check = {0},
     },
     {
         .code = "triton-build",
@@ -134,7 +134,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"Install gcc and the Python headers on every host",
                    "Try without torch.compile; clear ~/.triton/cache",
                    "Update Triton with PyTorch"},
-        .check = {"python-packages"},
+        .check = {0},
     },
 };
 

@@ -113,7 +113,7 @@ static const diagnose_cause ROWS[] = {
                "a known host key.",
         .remedy = {"$ ssh -o BatchMode=yes HOST true # must print nothing",
                    "$ ssh-copy-id HOST; ssh-keyscan HOST >> ~/.ssh/known_hosts"},
-        .check = {"ssh-login"},
+        .check = {0},
     },
     {
         .code = "program-missing",
@@ -158,7 +158,7 @@ static const diagnose_cause ROWS[] = {
                     {"efault process group has not been initialized", NULL}},
         .sentence = "the process was started without a launcher[: {name} is not set]",
         .remedy = {"$ torchrun --nproc-per-node N PROGRAM # or srun, mpirun, accelerate launch"},
-        .check = {"environment"},
+        .check = {0},
     },
     {
         .code = "bad-arguments",
@@ -175,7 +175,8 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "world-size",
         .weight = DIAGNOSE_SPECIFIC,
-        .pattern = {{"divisible",
+        .pattern = {{"divisible", "(?i)\\w*(?:error|exception): .*divisible"},
+                    {"divisible",
                      "(?i)(?:world[ _]size|ranks?|gpus?|heads?|batch|layers?|experts?|"
                      "parallel|hidden|num_\\w+|attention|vocab)\\b.*(?:is not divisible "
                      "by|must be divisible|not divisible|divisible by)"},

@@ -47,14 +47,27 @@ int diagnosis_rank(const diagnosis *d, const diagnose_finding *f)
     return f->place.rank;
 }
 
+const diagnose_finding *diagnosis_first_failed(const diagnosis *d)
+{
+    for (int i = 0; i < diagnose_cause_count(); i++) {
+        const diagnose_finding *f = &d->finding[i];
+        if (f->count && f->cause->last_counts && f->place.rank >= 0) return f;
+    }
+    return NULL;
+}
+
 diagnose_answer diagnose_answer_of(const diagnosis *d)
 {
     const diagnose_finding *f = diagnosis_cause(d);
     diagnose_answer a = {.rank = -1, .local = -1, .has_failure = f || d->error_shown};
     for (int i = 0; i < diagnose_cause_count(); i++) a.has_failure |= d->finding[i].count > 0;
+    if (f) {
+        a.code = f->cause->code;
+        a.sentence = f->sentence;
+    } else {
+        f = diagnosis_first_failed(d);
+    }
     if (!f) return a;
-    a.code = f->cause->code;
-    a.sentence = f->sentence;
     a.rank = diagnosis_rank(d, f);
     a.local = f->place.local;
     a.host = f->place.host[0] ? f->place.host : NULL;

@@ -138,13 +138,13 @@ static status add_hit(diagnosis *d, const log_line *l, const rows_hit *hit, err 
     if (++d->seen[hit->cause] >= MOST_SEEN) d->passed[hit->cause] = true;
     f->count++;
     if (strcmp(f->cause->code, DIAGNOSE_TIMEOUT) == 0) late_add(d->late, l->chars, l->bytes);
-    if (f->count > 1 && f->file == file && l->number - f->line > NEAR_LINES &&
-        (f->place.rank >= 0 || f->place.local < 0))
+    if (f->count > 1 && !f->cause->last_counts && f->file == file &&
+        l->number - f->line > NEAR_LINES && (f->place.rank >= 0 || f->place.local < 0))
         return OK;
     const place p = find_place(d, l, &hit->match);
     const bool is_earlier = f->count > 1 && f->file != file && p.when >= 0 && f->place.when >= 0 &&
                             p.when < f->place.when;
-    if (f->count == 1 || is_earlier)
+    if (f->count == 1 || is_earlier || f->cause->last_counts)
         TRY(keep(d, f, l, &hit->match, &p, e));
     else if (f->file == file)
         complete_place(f, &p, l->number - f->line);

@@ -20,7 +20,8 @@ status diagnose_read(diagnosis *d, const char *path, err *e);
 // The same for a log in memory.
 status diagnose_read_bytes(diagnosis *d, const char *name, const char *chars, size_t bytes, err *e);
 
-// The answer, after everything was read. `code` is NULL where no cause is known; the texts are of the diagnosis.
+// The answer, after everything was read. `code` is NULL where no cause is known; rank and host are then those that a
+// launcher names as the first that failed. The texts are of the diagnosis.
 typedef struct diagnose_answer {
     const char *code, *sentence;
     int rank, local;  // of the run, of its host; -1: not known

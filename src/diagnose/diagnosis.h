@@ -39,6 +39,8 @@ struct diagnosis {
 
 // The row that says why the run ended; NULL: no row but echoes, or none at all.
 const diagnose_finding *diagnosis_cause(const diagnosis *d);
+// The row of a launcher that names the rank that failed first, without a reason; NULL: none.
+const diagnose_finding *diagnosis_first_failed(const diagnosis *d);
 // Whether `a` rather than `b` is the cause. Both were found.
 bool diagnosis_is_before(const diagnose_finding *a, const diagnose_finding *b);
 // The rank to name for a finding; -1: none.

@@ -11,23 +11,22 @@
 // A prefix is near the beginning of a line.
 enum { HEAD_BYTES = 240, MOST_RANK = 1 << 24 };
 
-static const char *const PREFIXES[] =
-    {
-        "^\\[\\d+,(?<rank>\\d+)\\]<std(?:out|err)>",                    // mpirun --tag-output
-        "^(?:\\([^)]*\\) ?)?\\[?(?i:rank)[ :]?(?<rank>\\d+)\\]?[:\\]]", // PyTorch, "[rank3]:", "[Rank 3]"
-        "\\[(?:PG \\S* ?(?:ID )?.*?)?[Rr]ank (?<rank>\\d+)\\]",         // ProcessGroupNCCL
-        "^\\[default(?<local>\\d+)\\]:",                                // torchrun --tee
-        "^(?<rank>\\d{1,5}): ",                                         // srun --label
-        "^(?:\\[[^\\]]*\\](?:<\\w+>)?:? ?)?(?:\\d+: )?(?<host>[A-Za-z][\\w.-]*):\\d+:\\d+ "
-        "\\[\\d+\\]",                                       // NCCL
-        "^\\[[\\d.]+\\] \\[(?<host>[\\w.-]+):\\d+:\\d+\\]", // UCX
-        "^(?<host>[A-Za-z][\\w.-]*) \\[\\d+\\] ",           // NCCL up to 2.2
-        "^(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\\d+ [\\d:]+ (?<host>[\\w.-]+) "
-        "\\S+: ", // syslog
-        "slurmstepd: error: \\*\\*\\* \\w+ \\S+ ON (?<host>\\w[\\w.-]*\\w) CANCELLED",
-        "srun: error: (?<host>[\\w.-]+): tasks? (?:(?<rank>\\d+):)?",
-        "^(?<host>(?:[a-z][a-z0-9]*-[a-z0-9-]*|node|worker|gpu|host)\\d+): ", // pdsh
-        "\\brank (?<rank>\\d+) \\(host (?<host>[\\w.-]+)",                    // Trireme
+static const char *const PREFIXES[] = {
+    "\\[\\d+,(?<rank>\\d+)\\]<std(?:out|err)>",                     // mpirun --tag-output
+    "^(?:\\([^)]*\\) ?)?\\[?(?i:rank)[ :]?(?<rank>\\d+)\\]?[:\\]]", // PyTorch, "[rank3]:", "[Rank 3]"
+    "\\[(?:PG \\S* ?(?:ID )?.*?)?[Rr]ank (?<rank>\\d+)\\]",         // ProcessGroupNCCL
+    "^\\[default(?<local>\\d+)\\]:",                                // torchrun --tee
+    "^(?<rank>\\d{1,5}): ",                                         // srun --label
+    "(?:^|[ >:])(?<host>[A-Za-z][\\w.-]*):\\d+:\\d+ \\[\\d+\\]",    // NCCL
+    "^\\[[\\d.]+\\] \\[(?<host>[\\w.-]+):\\d+:\\d+\\]",             // UCX
+    "^\\[(?<host>[A-Za-z][\\w.-]*):\\d+\\] ",                       // Open MPI
+    "^(?<host>[A-Za-z][\\w.-]*) \\[\\d+\\] ",                       // NCCL up to 2.2
+    "^(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\\d+ [\\d:]+ (?<host>[\\w.-]+) "
+    "\\S+: ", // syslog
+    "slurmstepd: error: \\*\\*\\* \\w+ \\S+ ON (?<host>\\w[\\w.-]*\\w) CANCELLED",
+    "srun: error: (?<host>[\\w.-]+): tasks? (?:(?<rank>\\d+):)?",
+    "^(?<host>(?:[a-z][a-z0-9]*-[a-z0-9-]*|node|worker|gpu|host)\\d+): ", // pdsh
+    "\\brank (?<rank>\\d+) \\(host (?<host>[\\w.-]+)",                    // Trireme
 };
 
 // Month and day, hour, minute and second; "2024-06-29 00:06:24", glog's "W0629 00:06:24", syslog's "Jun 29 00:06:24".
