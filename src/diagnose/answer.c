@@ -93,8 +93,9 @@ static void add_unknown(text *out, const diagnosis *d)
     text_addf(out, ":%" PRId64 ": %s\n", d->error_line, d->error_shown);
     const diagnose_finding *f = diagnosis_first_failed(d);
     if (!f) return;
-    text_addf(out, "its launcher says that rank %d%s%s failed first: read that rank's log\n",
-              f->place.rank, f->place.host[0] ? " on host " : "", f->place.host);
+    text_addf(out, "its launcher says that %srank %d%s%s failed first: read that rank's log\n",
+              f->place.rank < 0 ? "local " : "", f->place.rank < 0 ? f->place.local : f->place.rank,
+              f->place.host[0] ? " on host " : "", f->place.host);
 }
 
 void diagnose_add_text(text *out, const diagnosis *d)

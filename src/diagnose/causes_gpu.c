@@ -251,7 +251,8 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "cuda-init",
         .weight = DIAGNOSE_SYMPTOM,
-        .pattern = {{"CUDA", "CUDA (?:driver )?(?:error: )?initialization error|CUDA unknown "
+        .pattern = {{"untime error (", "cuda runtime error \\((?:30|999|3)\\)"},
+                    {"CUDA", "CUDA (?:driver )?(?:error: )?initialization error|CUDA unknown "
                              "error|CUDA error: unknown error"},
                     {"annot re-initialize CUDA in forked", NULL}},
         .sentence = "CUDA could not be initialized in a process",

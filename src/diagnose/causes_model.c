@@ -161,7 +161,8 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "type-mismatch",
         .weight = DIAGNOSE_SPECIFIC,
-        .pattern = {{"xpected dtype", "xpected dtype (?<a>\\w+) for .*but got dtype (?<b>[\\w:]+)"},
+        .pattern = {{"must have the same type as input tensor", NULL},
+                    {"xpected dtype", "xpected dtype (?<a>\\w+) for .*but got dtype (?<b>[\\w:]+)"},
                     {"xpected scalar type", "xpected scalar type (?<a>\\w+) but found (?<b>\\w+)"},
                     {"must have the same dtype",
                      "(?i)same dtype, but got (?<a>\\w+) and (?<b>\\w+)"},
@@ -208,7 +209,8 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "config-refused",
         .weight = DIAGNOSE_SPECIFIC,
-        .pattern = {{"DeepSpeedConfigError", NULL},
+        .pattern = {{"requires an optimizer", NULL},
+                    {"DeepSpeedConfigError", NULL},
                     {"validation error", "\\d+ validation errors? for (?<what>\\w+)"},
                     {"Please correct the following DeepSpeed config values", NULL},
                     {"mismatch TrainingArguments", NULL},

@@ -156,7 +156,8 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "connection-failed",
         .weight = DIAGNOSE_SYMPTOM,
-        .pattern = {{"socketStartConnect", "Connect to (?<peer>[\\w.:\\[\\]]+?)(?:<\\d+>)? "
+        .pattern = {{"ailed to execute operation Connect", NULL},
+                    {"socketStartConnect", "Connect to (?<peer>[\\w.:\\[\\]]+?)(?:<\\d+>)? "
                                            "(?:failed|returned) ?:? ?(?<error>.*)"},
                     {"onnection refused", NULL},
                     {"o route to host", NULL},
@@ -286,15 +287,19 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "peer-lost",
         .weight = DIAGNOSE_WAIT,
-        .pattern = {{"onnection closed by remote peer", "closed by remote peer (?<peer>[\\w.-]+)"},
-                    {"onnection closed by peer", NULL},
-                    {"onnection reset by peer", NULL},
-                    {"Broken pipe", NULL},
-                    {"ncclRemoteError", NULL},
-                    {"has unexpectedly disconnected", NULL},
-                    {"emote process exited or there was a network error", NULL},
-                    {"eof: receive", NULL},
-                    {"ead from socket", "failed to recv, got 0 bytes|read from socket.*closed"}},
+        .pattern =
+            {{"monitoredBarrier",
+              "Rank (?<rank>\\d+) successfully reached monitoredBarrier.*from rank (?<peer>\\d+)"},
+             {"ailed to pass monitoredBarrier", NULL},
+             {"onnection closed by remote peer", "closed by remote peer (?<peer>[\\w.-]+)"},
+             {"onnection closed by peer", NULL},
+             {"onnection reset by peer", NULL},
+             {"Broken pipe", NULL},
+             {"ncclRemoteError", NULL},
+             {"has unexpectedly disconnected", NULL},
+             {"emote process exited or there was a network error", NULL},
+             {"eof: receive", NULL},
+             {"ead from socket", "failed to recv, got 0 bytes|read from socket.*closed"}},
         .sentence = "a rank's peer[ {peer}] has closed its connection",
         .why = "The peer ended first. Its own log says why.",
         .remedy = {"Read the log of the peer: the cause is there",

@@ -60,7 +60,9 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "slurm-refused",
         .weight = DIAGNOSE_SPECIFIC,
-        .pattern = {{"Unable to allocate resources",
+        .pattern = {{"ask launch for",
+                     "ask launch for \\S+ failed on node (?<host>[\\w.-]+): (?<error>.*)"},
+                    {"Unable to allocate resources",
                      "Unable to allocate resources: (?<error>[^\\n]*)"},
                     {"Batch job submission failed", "submission failed: (?<error>[^\\n]*)"},
                     {"Unable to create step", "Unable to create step for job \\S+: "
@@ -118,7 +120,8 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "program-missing",
         .weight = DIAGNOSE_SPECIFIC,
-        .pattern = {{"ommand not found", "(?<name>[\\w./-]+): command not found"},
+        .pattern = {{"are you indeed on a slurm cluster", NULL},
+                    {"ommand not found", "(?<name>[\\w./-]+): command not found"},
                     {"xecve()", "(?i)execve\\(\\): (?<name>\\S+?):? No such file"},
                     {"ould not access or execute an executable", NULL},
                     {"executable file not found", NULL},

@@ -51,7 +51,8 @@ const diagnose_finding *diagnosis_first_failed(const diagnosis *d)
 {
     for (int i = 0; i < diagnose_cause_count(); i++) {
         const diagnose_finding *f = &d->finding[i];
-        if (f->count && f->cause->last_counts && f->place.rank >= 0) return f;
+        if (f->count && f->cause->last_counts && (f->place.rank >= 0 || f->place.local >= 0))
+            return f;
     }
     return NULL;
 }

@@ -156,7 +156,7 @@ static status see_line(diagnosis *d, const log_line *l, err *e)
 {
     status result = OK;
     rows_hit hit[ROWS_HITS];
-    bool is_error;
+    bool is_error = !d->error_shown;
     text shown = {0};
     const int count = rows_find(d->rows, l->chars, l->bytes, d->passed, hit, &is_error);
     for (int i = 0; i < count; i++) TRY(add_hit(d, l, &hit[i], e));

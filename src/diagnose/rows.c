@@ -8,15 +8,20 @@
 #include <string.h>
 
 // Words of lines that report an error. They are looked at where no row knows a line.
-static const char *const ERROR_WORDS[] = {"rror", "ERROR", "ailed",    "FAILED",  "ailure",
-                                          "atal", "FATAL", "xception", "raceback"};
+static const char *const ERROR_WORDS[] = {
+    "rror",     "ERROR",     "ailed",     "FAILED",   "ailure",   "atal",        "FATAL",
+    "xception", "raceback",  "NCCL WARN", "Aborted",  "aborted",  "core dumped", "Killed",
+    "killed",   "timed out", "efused",    "nable to", "ancelled", "CANCELLED"};
 static const char ERROR_LINE[] =
-    "(?i)^(?!.*\\b(?:info|debug|warning|warn|note)\\b)"
+    "(?i)^(?!.*\\b(?:info|debug|\\w*warning|note)\\b)"
     "(?!.*\\b(?:no|0|zero|without|any) (?:\\w+ )?(?:errors?|failures?|exceptions?)\\b)"
     "(?!.*errors?[\"' ]*[:=] *[\"']?(?:0(?:\\.\\d+)?(?:e-?\\d+)?\\b|none|null|\\[\\]))"
     "(?!.*\\b(?:squared|mean|relative|absolute|test|train\\w*|valid\\w*|eval\\w*|max|rms|l2)[-_ ]"
     "error)(?!.*error[-_ ]?(?:rate|bars?|file|handler|correct))"
-    ".*?(?:\\w*error\\b|\\bfatal\\b|\\w*exception\\b|\\bfailed\\b|\\bfailure\\b|^traceback )";
+    ".*?(?:\\w*error\\b|\\bfatal\\b|\\w*exception\\b|\\bfailed\\b|\\bfailure\\b|^traceback |nccl "
+    "warn|"
+    "\\baborted\\b|core dumped|\\bkilled\\b|\\btimed out\\b|\\brefused\\b|\\bunable "
+    "to\\b|\\bcancelled\\b)";
 
 enum { ERROR_COUNT = sizeof ERROR_WORDS / sizeof *ERROR_WORDS };
 
@@ -104,6 +109,6 @@ int rows_find(rows *r, const char *line, size_t bytes, const bool *passed, rows_
         hit[count] = (rows_hit){.cause = p->cause, .match = {.end = bytes}};
         if (!p->x || expression_find(p->x, line, bytes, &hit[count].match)) count++;
     }
-    *is_error = has_word && expression_find(r->error, line, bytes, NULL);
+    *is_error = *is_error && has_word && expression_find(r->error, line, bytes, NULL);
     return count;
 }

@@ -21,7 +21,8 @@ void rows_close(rows *r); // NULL allowed
 // The first byte behind the first literal in [from, end); NULL: no line there shows anything.
 const char *rows_first(const rows *r, const char *from, const char *end);
 // The causes that line[bytes] shows, in the order of the tables: at most ROWS_HITS. `passed` [causes] names those that are
-// not looked for. *is_error says whether the line looks like an error of any kind.
+// not looked for. *is_error says
+// whether the line looks like an error of any kind; the caller sets it where it wants to know.
 int rows_find(rows *r, const char *line, size_t bytes, const bool *passed, rows_hit *hit,
               bool *is_error);
 

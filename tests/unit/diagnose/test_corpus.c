@@ -104,15 +104,38 @@ static void logs_that_the_patterns_were_written_with(void **state)
     assert_int_equal(check_file("seen.txt", 80, false), 0);
 }
 
+static void logs_that_were_collected_later(void **state)
+{
+    (void)state;
+    assert_int_equal(check_file("unseen.txt", 77, false), 0);
+    assert_int_equal(check_file("later.txt", 21, false), 0);
+}
+
+static void own_lines_and_echoes(void **state)
+{
+    (void)state;
+    assert_int_equal(check_file("own.txt", 14, false), 0);
+}
+
+static void logs_without_a_known_cause(void **state)
+{
+    (void)state;
+    assert_int_equal(check_file("none.txt", 16, false), 0);
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const FILES[] = {"seen.txt", "unseen.txt", "none.txt"};
+    static const char *const FILES[] = {"seen.txt", "unseen.txt", "later.txt", "own.txt",
+                                        "none.txt"};
     if (argc > 1 && strcmp(argv[1], "--table") == 0) {
         for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) check_file(FILES[i], 0, true);
         return 0;
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logs_that_the_patterns_were_written_with),
+        cmocka_unit_test(logs_that_were_collected_later),
+        cmocka_unit_test(own_lines_and_echoes),
+        cmocka_unit_test(logs_without_a_known_cause),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
