@@ -23,7 +23,7 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "illegal-instruction",
         .weight = DIAGNOSE_SPECIFIC,
-        .pattern = {{"llegal instruction (core", NULL},
+        .pattern = {{"llegal instruction", "Illegal instruction\\s*(?:\\(core|$)"},
                     {"SIGILL", NULL},
                     {"xitcode", "exitcode\\s*: ?-4\\b(?:.*local_rank: (?<local>\\d+))?"}},
         .sentence = "a program has instructions that this processor lacks (signal 4)",

@@ -81,7 +81,7 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "gpu-xid",
         .weight = DIAGNOSE_SYMPTOM,
-        .pattern = {XID("(?!45\\b)\\d+")},
+        .pattern = {XID("(?!(?:45|13|31|32|43|68|69)\\b)\\d+")},
         .sentence = "the driver of GPU {gpu} reports Xid {xid}",
         .remedy = {"$ trireme doctor gpu-xid # explains the number", "Take the host out of the job "
                                                                      "if it comes again"},

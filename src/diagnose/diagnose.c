@@ -95,6 +95,7 @@ static place find_place(const diagnosis *d, const log_line *l, const expression_
         if (in_block && i < BLOCK_LINES) place_read_block(d->places, from, bytes, &p);
         place_read_time(d->places, from, bytes, &p);
     }
+    place_read_path(d->places, d->path[d->files - 1], &p);
     return p;
 }
 

@@ -41,6 +41,14 @@ static status read_pieces(gzFile file, const char *path, const input_taker *t, e
             const char *why = gzerror(file, &code);
             FAIL(E_USAGE, "%s: cannot read it: %s", path, code == Z_ERRNO ? strerror(errno) : why);
         }
+        if (count == 0) {
+            int code;
+            gzerror(file, &code);
+            if (code == Z_BUF_ERROR)
+                FAIL(E_USAGE,
+                     "%s: it is cut off; for what is there: gzip -dc %s | trireme diagnose -", path,
+                     path);
+        }
         bytes += (size_t)count;
         const size_t end = count ? complete(buffer + before, bytes) : bytes;
         if (count && end == bytes && bytes < PIECE_BYTES && buffer[before + bytes - 1] != '\n')
@@ -82,12 +90,16 @@ static bool has_end(const char *name, size_t bytes, const char *end)
     return bytes >= strlen(end) && strncasecmp(name + bytes - strlen(end), end, strlen(end)) == 0;
 }
 
-// "train.log", "slurm-7.out", "stderr", "log.jsonl", "messages.1", "rank3.log.gz".
+// "train.log", "slurm-7.out", "stderr", "log.jsonl", "messages.1", "rank3.log.gz", "error.json" of a worker. Not the
+// files of a model, whose vocabulary has the words of errors.
 static bool is_log_name(const char *name)
 {
-    static const char *const ENDS[] = {".log", ".out", ".err", ".txt", ".json", ".jsonl"};
+    static const char *const ENDS[] = {".log", ".out", ".err", ".txt", ".jsonl"};
+    static const char *const OTHERS[] = {"vocab.txt", "merges.txt"};
     size_t bytes = strlen(name);
-    if (name[0] == '.') return false;
+    if (strcmp(name, "error.json") == 0) return true;
+    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
+        if (strcmp(name, OTHERS[i]) == 0) return false;
     if (has_end(name, bytes, ".gz")) bytes -= 3;
     while (bytes > 1 && name[bytes - 1] >= '0' && name[bytes - 1] <= '9') bytes--;
     if (bytes > 1 && bytes < strlen(name) && name[bytes - 1] == '.') bytes--;
@@ -133,8 +145,8 @@ status input_read(const char *path, const input_taker *t, err *e)
     TRY(read_folder(path, 0, t, &count, e));
     if (count == 0)
         FAIL(E_USAGE,
-             "%s: no log in it; valid: names that end in .log, .out, .err, .txt, .json, "
-             ".jsonl or .gz, or have no end",
+             "%s: no log in it; valid: names that end in .log, .out, .err, .txt, .jsonl "
+             "or .gz, or have no end",
              path);
 done:
     return result;

@@ -15,6 +15,7 @@ static const char *const PREFIXES[] = {
     "\\[\\d+,(?<rank>\\d+)\\]<std(?:out|err)>",                     // mpirun --tag-output
     "^(?:\\([^)]*\\) ?)?\\[?(?i:rank)[ :]?(?<rank>\\d+)\\]?[:\\]]", // PyTorch, "[rank3]:", "[Rank 3]"
     "\\[(?:PG \\S* ?(?:ID )?.*?)?[Rr]ank (?<rank>\\d+)\\]",         // ProcessGroupNCCL
+    "^\\[pod/(?<host>[\\w.-]+)/",                                   // kubectl logs --prefix
     "^\\[default(?<local>\\d+)\\]:",                                // torchrun --tee
     "^(?<rank>\\d{1,5}): ",                                         // srun --label
     "(?:^|[ >:])(?<host>[A-Za-z][\\w.-]*):\\d+:\\d+ \\[\\d+\\]",    // NCCL
@@ -26,7 +27,8 @@ static const char *const PREFIXES[] = {
     "slurmstepd: error: \\*\\*\\* \\w+ \\S+ ON (?<host>\\w[\\w.-]*\\w) CANCELLED",
     "srun: error: (?<host>[\\w.-]+): tasks? (?:(?<rank>\\d+):)?",
     "^(?<host>(?:[a-z][a-z0-9]*-[a-z0-9-]*|node|worker|gpu|host)\\d+): ", // pdsh
-    "\\brank (?<rank>\\d+) \\(host (?<host>[\\w.-]+)",                    // Trireme
+    "^trireme: (?:error: )?rank (?<rank>\\d+): ",
+    "\\brank (?<rank>\\d+) \\(host (?<host>[\\w.-]+)", // Trireme
 };
 
 // Month and day, hour, minute and second; "2024-06-29 00:06:24", glog's "W0629 00:06:24", syslog's "Jun 29 00:06:24".
@@ -39,6 +41,17 @@ static const char *const TIMES[] = {
     "(?<minute>\\d\\d):(?<second>\\d\\d)",
 };
 
+// Colours and a time stand before a prefix.
+static const char BEFORE[] =
+    "^(?:\\s|\\x1b\\[[\\d;]*[A-Za-z]|\\[?\\d{4}[-/]\\d\\d[-/]\\d\\d[ "
+    "T]\\d\\d:\\d\\d:\\d\\d(?:[.,]\\d+)?(?:Z|[+-]\\d\\d:?\\d\\d)?\\]?\\s)+";
+
+// Logs of one rank, by their paths: "rank3.log", torchrun's "attempt_0/3/stderr.log".
+static const char *const PATHS[] = {
+    "(?i:rank)[-_.]?(?<rank>\\d+)(?:[^/\\d][^/]*)?$",
+    "attempt_\\d+/(?<local>\\d+)/[^/]*$",
+};
+
 static const char *const BLOCK[] = {
     "^\\s*rank\\s*: (?<rank>\\d+) \\(local_rank: (?<local>\\d+)\\)",
     "^\\s*host\\s*: (?<host>[\\w.-]+)",
@@ -49,10 +62,12 @@ enum {
     PREFIX_COUNT = sizeof PREFIXES / sizeof *PREFIXES,
     TIME_COUNT = sizeof TIMES / sizeof *TIMES,
     BLOCK_COUNT = sizeof BLOCK / sizeof *BLOCK,
+    PATH_COUNT = sizeof PATHS / sizeof *PATHS,
 };
 
 struct place_reader {
     expression *prefix[PREFIX_COUNT], *time[TIME_COUNT], *block[BLOCK_COUNT];
+    expression *path[PATH_COUNT], *before;
 };
 
 static void close_all(expression **x, int count)
@@ -66,6 +81,8 @@ void place_reader_close(place_reader *r)
     close_all(r->prefix, PREFIX_COUNT);
     close_all(r->time, TIME_COUNT);
     close_all(r->block, BLOCK_COUNT);
+    close_all(r->path, PATH_COUNT);
+    expression_close(r->before);
     free(r);
 }
 
@@ -77,6 +94,8 @@ status place_reader_open(place_reader **out, err *e)
     for (int i = 0; i < PREFIX_COUNT; i++) TRY(expression_open(PREFIXES[i], &r->prefix[i], e));
     for (int i = 0; i < TIME_COUNT; i++) TRY(expression_open(TIMES[i], &r->time[i], e));
     for (int i = 0; i < BLOCK_COUNT; i++) TRY(expression_open(BLOCK[i], &r->block[i], e));
+    for (int i = 0; i < PATH_COUNT; i++) TRY(expression_open(PATHS[i], &r->path[i], e));
+    TRY(expression_open(BEFORE, &r->before, e));
     *out = r;
     r = NULL;
 done:
@@ -152,12 +171,20 @@ void place_read_time(const place_reader *r, const char *line, size_t bytes, plac
 
 void place_read(const place_reader *r, const char *line, size_t bytes, place *p)
 {
-    for (int i = 0; i < PREFIX_COUNT; i++)
-        take(r->prefix[i], line, bytes < HEAD_BYTES ? bytes : HEAD_BYTES, p);
+    expression_match m;
+    const size_t head = bytes < HEAD_BYTES ? bytes : HEAD_BYTES;
+    const size_t begin = expression_find(r->before, line, head, &m) ? m.end : 0;
+    for (int i = 0; i < PREFIX_COUNT; i++) take(r->prefix[i], line + begin, head - begin, p);
     place_read_time(r, line, bytes, p);
 }
 
 void place_read_block(const place_reader *r, const char *line, size_t bytes, place *p)
 {
     for (int i = 0; i < BLOCK_COUNT; i++) take(r->block[i], line, bytes, p);
+}
+
+void place_read_path(const place_reader *r, const char *path, place *p)
+{
+    for (int i = 0; i < PATH_COUNT && p->rank < 0 && p->local < 0; i++)
+        take(r->path[i], path, strlen(path), p);
 }

@@ -26,6 +26,8 @@ void place_read(const place_reader *r, const char *line, size_t bytes, place *p)
 void place_read_time(const place_reader *r, const char *line, size_t bytes, place *p);
 // The same for a line of the block that torchrun prints for a rank that failed ("  rank      : 3 (local_rank: 1)").
 void place_read_block(const place_reader *r, const char *line, size_t bytes, place *p);
+// The same for the path of a log that one rank wrote.
+void place_read_path(const place_reader *r, const char *path, place *p);
 // Sets what a group of an expression says: <rank>, <local> or <host>. Other names are ignored.
 void place_set(place *p, const char *name, const char *value, size_t bytes);
 

@@ -115,6 +115,7 @@ static void own_lines_and_echoes(void **state)
 {
     (void)state;
     assert_int_equal(check_file("own.txt", 14, false), 0);
+    assert_int_equal(check_file("printed.txt", 34, false), 0);
 }
 
 static void logs_without_a_known_cause(void **state)
@@ -125,8 +126,8 @@ static void logs_without_a_known_cause(void **state)
 
 int main(int argc, char **argv)
 {
-    static const char *const FILES[] = {"seen.txt", "unseen.txt", "later.txt", "own.txt",
-                                        "none.txt"};
+    static const char *const FILES[] = {"seen.txt", "unseen.txt",  "later.txt",
+                                        "own.txt",  "printed.txt", "none.txt"};
     if (argc > 1 && strcmp(argv[1], "--table") == 0) {
         for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) check_file(FILES[i], 0, true);
         return 0;
