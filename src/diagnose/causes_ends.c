@@ -50,7 +50,7 @@ static const diagnose_cause ROWS[] = {
                          "\\W*(?:Signals\\.)?SIGKILL|Signal 9 \\(SIGKILL\\)"},
              {"EXIT CODE: 9", NULL},
              {"exit",
-              "(?i)exit(?:ed with)?[ _]?(?:return ?)?(?:code|status):? ?=? ?\"?(?:137|-9)\\b|"
+              "(?i)(?:exit|exited with)[ _]?(?:return ?)?(?:code|status):? ?=? ?\"?(?:137|-9)\\b|"
               "return code = -9"},
              {"Killed", "(?:^|\\d+ |[\\])%] ?)Killed(?:\\s|$)|error: (?<host>[\\w.-]+): tasks? "
                         "(?<rank>\\d+).*: Killed"},
