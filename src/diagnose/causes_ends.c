@@ -58,6 +58,7 @@ static const diagnose_cause ROWS[] = {
               "process rank (?<rank>\\d+) .*on node (?<host>\\S+) exited on signal 9"},
              {"signal 9", "(?i)(?:on|by|with) signal 9\\b|signal 9 \\(Killed"},
              {"erminated with signal SIGKILL", NULL},
+             {"WTERMSIG", "WTERMSIG 9\\b"},
              {"RUNNING AT", "PID \\d+ RUNNING AT (?<host>\\S+)"}},
         .sentence = "a process was killed by signal 9",
         .why = "The kernel does so where the memory of the host is used up; it tells only its own "
@@ -140,15 +141,18 @@ static const diagnose_cause ROWS[] = {
         .code = "first-failed",
         .weight = DIAGNOSE_ECHO,
         .pattern = {{"exitcode  : ", "exitcode  : \\d+ \\(pid"},
+                    {"Process name: ", "Process name: (?:\\[\\[\\d+,\\d+\\],)?(?<rank>\\d+)"},
+                    {"Child process ", "\\(local_rank (?<local>\\d+)\\) FAILED"},
                     {"failed (exitcode: ",
                      "failed \\(exitcode: \\d+\\) local_rank: (?<local>\\d+)"}},
-        .sentence = "torchrun names the rank that failed first",
+        .sentence = "the launcher names the rank that failed first",
         .last_counts = true,
     },
     {
         .code = "launcher-failed",
         .weight = DIAGNOSE_ECHO,
         .pattern = {{"CalledProcessError", NULL},
+                    {"rocesses exited with non-zero", NULL},
                     {"failed (exitcode: ", "failed \\(exitcode: (?:1|-15)\\)"},
                     {"SignalException", NULL},
                     {"returned non-zero exit", NULL},
@@ -175,10 +179,10 @@ static const diagnose_cause ROWS[] = {
         .code = "python-error",
         .weight = DIAGNOSE_GENERAL,
         .pattern = {{"Error",
-                     "^(?:\\[?rank ?\\d+\\]?: |\\[default\\d+\\]:|\\d+: |.{0,48}?[\\])>|] ?:? *)?"
+                     "^(?:\\[?rank ?\\d+\\]?: |\\[default\\d+\\]:|\\d+: |.{0,96}?[\\])>|] ?:? *)?"
                      "(?<kind>(?:[A-Za-z_]\\w*\\.)*[A-Z]\\w*Error)(?::\\s*(?<text>.*\\S))?\\s*$"},
                     {"Exception",
-                     "^(?:\\[?rank ?\\d+\\]?: |\\[default\\d+\\]:|\\d+: |.{0,48}?[\\])>|] ?:? "
+                     "^(?:\\[?rank ?\\d+\\]?: |\\[default\\d+\\]:|\\d+: |.{0,96}?[\\])>|] ?:? "
                      "*)?(?<kind>(?:[A-Za-z_]\\w*\\.)*(?:[A-Z]\\w*)?Exception)"
                      "(?::\\s*(?<text>.*\\S))?\\s*$"},
                     {"StopIteration", NULL}},

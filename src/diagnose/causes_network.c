@@ -156,7 +156,7 @@ static const diagnose_cause ROWS[] = {
     {
         .code = "connection-failed",
         .weight = DIAGNOSE_SYMPTOM,
-        .pattern = {{"ailed to execute operation Connect", NULL},
+        .pattern = {{"ailed to execute operation Connect", "^(?!.*retcode 6)"},
                     {"socketStartConnect", "Connect to (?<peer>[\\w.:\\[\\]]+?)(?:<\\d+>)? "
                                            "(?:failed|returned) ?:? ?(?<error>.*)"},
                     {"onnection refused", NULL},

@@ -142,6 +142,7 @@ static const diagnose_cause ROWS[] = {
                     {"torchrun", "(?i)srun .*torchrun.*(?:twice|each task)"},
                     {"ealready been initialized", NULL},
                     {"default process group twice", NULL},
+                    {"has already checked in", "rank \\d+ of \\d+ ranks has already checked in"},
                     {"trying to initialize the default process group twice", NULL}},
         .sentence = "the ranks, or the process group, were started twice",
         .why = "Two launchers are nested: srun starts torchrun once for each GPU, and each starts "

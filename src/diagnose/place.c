@@ -16,12 +16,13 @@ static const char *const PREFIXES[] = {
     "^(?:\\([^)]*\\) ?)?\\[?(?i:rank)[ :]?(?<rank>\\d+)\\]?[:\\]]", // PyTorch, "[rank3]:", "[Rank 3]"
     "\\[(?:PG \\S* ?(?:ID )?.*?)?[Rr]ank (?<rank>\\d+)\\]",         // ProcessGroupNCCL
     "^\\[pod/(?<host>[\\w.-]+)/",                                   // kubectl logs --prefix
-    "^\\[default(?<local>\\d+)\\]:",                                // torchrun --tee
-    "^(?<rank>\\d{1,5}): ",                                         // srun --label
-    "(?:^|[ >:])(?<host>[A-Za-z][\\w.-]*):\\d+:\\d+ \\[\\d+\\]",    // NCCL
-    "^\\[[\\d.]+\\] \\[(?<host>[\\w.-]+):\\d+:\\d+\\]",             // UCX
-    "^\\[(?<host>[A-Za-z][\\w.-]*):\\d+\\] ",                       // Open MPI
-    "^(?<host>[A-Za-z][\\w.-]*) \\[\\d+\\] ",                       // NCCL up to 2.2
+    "\\[rank(?<rank>\\d+)\\]:",
+    "^\\[default(?<local>\\d+)\\]:",                             // torchrun --tee
+    "^(?<rank>\\d{1,5}): ",                                      // srun --label
+    "(?:^|[ >:])(?<host>[A-Za-z][\\w.-]*):\\d+:\\d+ \\[\\d+\\]", // NCCL
+    "^\\[[\\d.]+\\] \\[(?<host>[\\w.-]+):\\d+:\\d+\\]",          // UCX
+    "^\\[(?<host>[A-Za-z][\\w.-]*):\\d+\\] ",                    // Open MPI
+    "^(?<host>[A-Za-z][\\w.-]*) \\[\\d+\\] ",                    // NCCL up to 2.2
     "^(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\\d+ [\\d:]+ (?<host>[\\w.-]+) "
     "\\S+: ", // syslog
     "slurmstepd: error: \\*\\*\\* \\w+ \\S+ ON (?<host>\\w[\\w.-]*\\w) CANCELLED",

@@ -8,20 +8,28 @@
 #include <string.h>
 
 // Words of lines that report an error. They are looked at where no row knows a line.
-static const char *const ERROR_WORDS[] = {
-    "rror",     "ERROR",     "ailed",     "FAILED",   "ailure",   "atal",        "FATAL",
-    "xception", "raceback",  "NCCL WARN", "Aborted",  "aborted",  "core dumped", "Killed",
-    "killed",   "timed out", "efused",    "nable to", "ancelled", "CANCELLED"};
+static const char *const ERROR_WORDS[] = {"rror",        "ERROR",     "ailed",    "FAILED",
+                                          "ailure",      "atal",      "FATAL",    "xception",
+                                          "raceback",    "NCCL WARN", "Aborted",  "aborted",
+                                          "core dumped", "Killed",    "killed",   "timed out",
+                                          "on-zero",     "WTERMSIG",  "rash",     "panic",
+                                          "BUG: ",       "denied",    "egfault",  "annot",
+                                          "ould not",    "orrupt",    "xit code", "xit status",
+                                          "efused",      "nable to",  "ancelled", "CANCELLED"};
 static const char ERROR_LINE[] =
     "(?i)^(?!.*\\b(?:info|debug|\\w*warning|note)\\b)"
     "(?!.*\\b(?:no|0|zero|without|any) (?:\\w+ )?(?:errors?|failures?|exceptions?)\\b)"
     "(?!.*errors?[\"' ]*[:=] *[\"']?(?:0(?:\\.\\d+)?(?:e-?\\d+)?\\b|none|null|\\[\\]))"
     "(?!.*\\b(?:squared|mean|relative|absolute|test|train\\w*|valid\\w*|eval\\w*|max|rms|l2)[-_ ]"
     "error)(?!.*error[-_ ]?(?:rate|bars?|file|handler|correct))"
-    ".*?(?:\\w*error\\b|\\bfatal\\b|\\w*exception\\b|\\bfailed\\b|\\bfailure\\b|^traceback |nccl "
+    ".*?(?<![/"
+    "-])(?:\\w*error\\b|\\bfatal\\b|\\w*exception\\b|\\bfailed\\b|\\bfailure\\b|^traceback |nccl "
     "warn|"
-    "\\baborted\\b|core dumped|\\bkilled\\b|\\btimed out\\b|\\brefused\\b|\\bunable "
-    "to\\b|\\bcancelled\\b)";
+    "\\baborted\\b|core dumped|\\bnon-zero\\b|wtermsig "
+    "[1-9]|\\bcrash(?:ed|es)?\\b|\\bpanic\\b|\\bbug: "
+    "|\\bdenied\\b|\\bsegfault|\\bcannot\\b|\\bcould not\\b|\\bcorrupt(?:ed)?\\b|exit "
+    "(?:code|status):? *[1-9]|\\bkilled\\b|\\btimed out\\b|\\brefused\\b|\\bunable "
+    "to\\b|\\bcancelled\\b)(?![/-]|\\.[a-z])";
 
 enum { ERROR_COUNT = sizeof ERROR_WORDS / sizeof *ERROR_WORDS };
 

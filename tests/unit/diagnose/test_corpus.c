@@ -109,6 +109,7 @@ static void logs_that_were_collected_later(void **state)
     (void)state;
     assert_int_equal(check_file("unseen.txt", 77, false), 0);
     assert_int_equal(check_file("later.txt", 21, false), 0);
+    assert_int_equal(check_file("last.txt", 25, false), 0);
 }
 
 static void own_lines_and_echoes(void **state)
@@ -126,8 +127,8 @@ static void logs_without_a_known_cause(void **state)
 
 int main(int argc, char **argv)
 {
-    static const char *const FILES[] = {"seen.txt", "unseen.txt",  "later.txt",
-                                        "own.txt",  "printed.txt", "none.txt"};
+    static const char *const FILES[] = {"seen.txt",    "unseen.txt", "later.txt", "own.txt",
+                                        "printed.txt", "last.txt",   "none.txt"};
     if (argc > 1 && strcmp(argv[1], "--table") == 0) {
         for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) check_file(FILES[i], 0, true);
         return 0;

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-static const char *const GOLDEN[] = {"seen.txt", "unseen.txt", "later.txt", "own.txt",
-                                     "printed.txt"};
+static const char *const GOLDEN[] = {"seen.txt", "unseen.txt", "later.txt",
+                                     "last.txt", "own.txt",    "printed.txt"};
 enum { GOLDENS = sizeof GOLDEN / sizeof *GOLDEN, LITERAL_LEAST = 3, CAUSES_LEAST = 60 };
 
 static void codes_are_words_and_unique(void **state)
