@@ -85,6 +85,8 @@ add_library(cuda OBJECT ${cuda_sources})
 target_include_directories(cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(cuda SYSTEM PRIVATE ${TRIREME_cuda_runtime_api_H} ${TRIREME_cublasLt_H} ${TRIREME_cudnn_H})
 target_compile_definitions(cuda PRIVATE TRIREME_CUDA_FOLDER="${CUDAToolkit_LIBRARY_DIR}")
+target_compile_definitions(t_doctor PRIVATE TRIREME_CUDA_LEAST=${CUDAToolkit_VERSION_MAJOR}000
+                           TRIREME_CUDA_FOLDER="${CUDAToolkit_LIBRARY_DIR}")
 target_compile_options(cuda PRIVATE # CMake before 3.26 does not know that nvcc knows C++20
   "$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-std=c++20 -gencode=arch=compute_80,code=[${TRIREME_CUDA_CODE}] ${compress} -Xptxas=-v ${werror} -Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers,-Wno-deprecated-enum-enum-conversion${host_werror},-fno-exceptions,-fno-rtti,-fno-threadsafe-statics>")
 # What ptxas says of registers and spills goes to OBJECT.ptxas, and the PTX to OBJECT.ptx. tools/gpu_registers.sh --objects

@@ -195,8 +195,11 @@ static void warn_of_shared(job *j, const device_description *d)
     if (d->is_host_memory || ranks <= d->count) return;
     text_addf(
         &j->warnings,
-        "launch.ranks is %d, more than the %d device%s %s of this process; ranks share them\n",
-        ranks, d->count, d->count == 1 ? "" : "s", d->name);
+        "launch.ranks is %d, more than the %d device%s %s of this process; ranks share them%s\n",
+        ranks, d->count, d->count == 1 ? "" : "s", d->name,
+        j->launch.as_threads ? ", and as threads they may wait for each other for ever; valid: "
+                               "launch.as processes"
+                             : "");
 }
 
 // The job may not ask for other ranks than another launcher has started.

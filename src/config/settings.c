@@ -75,6 +75,8 @@ void setting_place(const job_values *v, const setting *s, err *e)
         err_prefix(e, "%s:%d: ", YAML_NAME, s->line);
     else if (s->from == ORIGIN_COMMAND_LINE)
         err_prefix(e, "%s", dashes(v));
+    else if (s->from == ORIGIN_DIALECT && s->file)
+        err_prefix(e, "%s: %s: ", s->file, s->who);
     else if ((s->from == ORIGIN_OTHER || s->from == ORIGIN_DIALECT) && s->who)
         err_prefix(e, "%s: ", s->who);
     else if (v->file)
@@ -412,6 +414,7 @@ status settings_take_dialects(job_values *v, bool defaults, err *e)
         TRY(take(v, x->key, n, ORIGIN_DIALECT, e));
         TRY(find_setting(v, x->key, &s, e));
         s->who = x->from;
+        s->file = x->file;
         s->note = x->note;
     }
 done:

@@ -23,6 +23,7 @@ typedef struct setting {
     int yaml; // ORIGIN_COMMAND_LINE: number of a program's YAML text; 0: none
     const char *
         who; // ORIGIN_OTHER: the name that explain prints, a literal; ORIGIN_DIALECT: file, line and key
+    const char *file; // ORIGIN_DIALECT: the file that leaves the key out, or NULL; of `theirs`
     const char *note; // why the effective value is another one, or NULL; a literal, or of `theirs`
     int appended;     // items at the end of a list that calls of a program appended to it
 } setting;

@@ -38,11 +38,11 @@ typedef struct doctor_value {
 typedef struct doctor_finding {
     doctor_severity severity;
     doctor_value *value; // [count]
-    int count;
+    size_t count, room;
 } doctor_finding;
 
 typedef struct doctor_number {
-    const char *key, *unit;
+    char *key, *unit;
     double value;
     bool compares;
 } doctor_number;
@@ -53,11 +53,11 @@ struct doctor_findings {
     doctor_state state;
     char *why; // of DOCTOR_SKIPPED and DOCTOR_BLIND
     doctor_finding *finding;
-    int count, room;
+    size_t count, room;
     doctor_number *number;
-    int number_count, number_room;
+    size_t number_count, number_room;
     doctor_value *fact;
-    int fact_count, fact_room;
+    size_t fact_count, fact_room;
     double seconds;
     status failed; // E_MEMORY where a call of a probe had none
 };
@@ -65,7 +65,7 @@ struct doctor_findings {
 typedef struct doctor_report {
     char *host;
     doctor_findings *of; // [count], in the order of the tables
-    int count;
+    size_t count;
 } doctor_report;
 
 // ---- The tables
@@ -83,6 +83,7 @@ void doctor_check_each(void (*visit)(const doctor_table *t, const doctor_check *
 status doctor_run(const doctor_context *c, doctor_level most, const char *const *codes,
                   doctor_report *out, err *e);
 void doctor_report_clear(doctor_report *r);
+void doctor_findings_clear(doctor_findings *f);
 // The worst severity of all findings; false where there is none.
 bool doctor_worst(const doctor_report *r, doctor_severity *out);
 

@@ -215,8 +215,26 @@ static double megatron(const lr_config *c, double base_lr, int64_t done)
     return low + left * (base_lr - low);
 }
 
+// The rate that the constructor of a DeepSpeed schedule sets.
+static double constructed(const lr_config *c)
+{
+    switch (c->name) {
+    case LR_RANGE_TEST:
+        return c->range_test.min_lr;
+    case LR_ONE_CYCLE:
+        return c->cycle.min_lr;
+    case LR_WARMUP_COSINE:
+        return 0.0;
+    default:
+        return c->warmup.min_lr;
+    }
+}
+
 double lr_at(const lr_config *c, double base_lr, int64_t done)
 {
+    const bool is_of_deepspeed = c->name >= LR_RANGE_TEST && c->name <= LR_WARMUP_COSINE;
+    if (is_of_deepspeed && done == 0) return constructed(c);
+    if (is_of_deepspeed) done--;
     switch (c->name) {
     case LR_RANGE_TEST:
         return range_test(c, done);
@@ -239,9 +257,10 @@ double lr_momentum_at(const lr_config *c, double beta1, int64_t done)
     double k;
 
     if (c->name != LR_ONE_CYCLE || !c->cycle.moves_momentum) return beta1;
-    k = cycle_intervals(c, done);
+    if (done == 0) return c->cycle.min_mom; // which the constructor sets
+    k = cycle_intervals(c, done - 1);
     if (k >= 0.0) return c->cycle.max_mom * (1.0 + c->cycle.decay_mom_rate * k);
-    return c->cycle.max_mom - (c->cycle.max_mom - c->cycle.min_mom) * cycle_height(c, done);
+    return c->cycle.max_mom - (c->cycle.max_mom - c->cycle.min_mom) * cycle_height(c, done - 1);
 }
 
 double lr_scale(double lr, lr_scaling s, int ranks)

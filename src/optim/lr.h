@@ -12,7 +12,9 @@
 //               decay_steps (0: a tenth of the run), at least 1 and at most T-W
 // p is limited to 0 ... 1. Steps beyond T stay at r*lr.
 //
-// DeepSpeed's schedules follow DeepSpeed's formulas exactly, with it = finished steps (from 0),
+// DeepSpeed's schedules follow DeepSpeed's formulas exactly, with it = finished steps - 1, because its
+// engine moves the schedule behind an update, and the first move leads to it = 0. The first step has
+// what the constructor sets: min_lr, cycle_min_lr and cycle_min_mom, warmup_min_lr, or 0 for WarmupCosineLR.
 // W = max(2, warmup_num_steps) and T = total_num_steps (0: the steps of the run):
 //   gamma             ln(it+1)/ln(W) for it < W, or it/W with warmup_linear
 //   LRRangeTest       min (1 + rate i), i = (it+1)/size, floored with staircase

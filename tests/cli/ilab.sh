@@ -84,6 +84,11 @@ refused 2 "^trireme: InstructLab's train.data_path: not given, " "$trireme" ilab
 refused 2 "InstructLab's default of train.model_path: model.path: .*home/.cache/instructlab/models/instructlab/granite-7b-lab" \
     "$trireme" ilab model train --data-path toy
 
+# An error about their default names the file that leaves the key out.
+echo "train: {data_path: toy, model_path: $model}" >long.yaml
+refused 2 "^trireme: long.yaml: InstructLab's default of train.max_seq_len: data.seq_len: found 4096; " \
+    "$trireme" ilab model train --config long.yaml
+
 # ---- Backends and their offload
 translate() {
     printf 'train: {%s}\n' "$1" >t.yaml
@@ -99,6 +104,7 @@ expect_line '^  dp_shard: 4 ' stdout
 expect_line '^  dp_replicate: 2 ' stdout
 expect_line '^  ranks: 8 ' stdout
 translate 'checkpoint_at_epoch: true, data_path: x.jsonl'
+expect_line '^  save_every: 3906 +# InstructLab.s default of train.save_samples \(samples become steps\)$' stdout
 expect_line '^# t.yaml:1: train.data_path: found x.jsonl; conversations' stdout
 
 # ---- The keys of articles, which InstructLab does not read

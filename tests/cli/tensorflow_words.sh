@@ -23,6 +23,8 @@ wrong '{"cluster": {"worker": ["a:1"], "ps": ["b:1"]}, "task": {"type": "worker"
 wrong '{"cluster": {"worker": ["a:1"], "evaluator": ["b:1"]}}' 'cluster.evaluator: '
 wrong '{"cluster": {"worker": ["a:1"]}, "task": {"type": "ps", "index": 0}}' 'task.type: found ps, which has no equal here'
 wrong '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1}}' 'task.index: found 1; valid: 0 to 0$'
+wrong '{"cluster": {"worker": ["a:1"]}, "task": {"type": "Worker", "index": 0}}' 'task.type: found Worker; valid: chief, worker$'
+wrong '{"cluster": {"worker": ["a:1", 2]}}' 'cluster.worker: found the address 2; valid: "host:port"$'
 wrong '{"cluster": {}}' 'cluster: found no tasks'
 wrong '{"cluster": {"chief": ["a:1", "b:1"]}}' 'cluster.chief: found 2 tasks; valid: one$'
 wrong '{"cluster": {"workers": ["a:1"]}}' 'cluster.workers: unknown key; did you mean worker\?$'

@@ -11,7 +11,7 @@ expect_archive() {
     {
         echo perfetto_manifest.json
         seq -f 'rank-%05.0f.pftrace' 0 $(($3 - 1))
-        echo calls.pftrace
+        echo ranks-calls.pftrace
     } >expected
     expect_same names expected
     tar xOf "$1/$2.tar" perfetto_manifest.json | tr -d '\n' >manifest

@@ -32,6 +32,13 @@ expect_line '^  betas: \[0.9, 0.999\] +# DeepSpeed.s default of optimizer.params
 expect_line '^# ds.json:11: tensorboard.enabled: found true; log.jsonl in train.out has these values$' stdout
 expect_no_line 'wall_clock_breakdown' stdout
 cp stdout translated.yaml
+# OneCycle moves the first beta, and sets the second one.
+cat >cycle.json <<'END'
+{"train_batch_size": 4, "optimizer": {"type": "AdamW", "params": {"lr": 1e-3, "betas": [0.8, 0.95]}},
+ "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 1e-4, "cycle_max_lr": 1e-3}}}
+END
+ok "$trireme" translate deepspeed cycle.json
+expect_line '^  betas: \[0.9, 0.99\] +# cycle.json:2: scheduler.type ' stdout
 ok "$trireme" translate deepspeed ds.json --json
 expect_line '"zero_optimization.stage3_max_live_parameters": 1000000000' stdout
 expect_line '"origin": "ds.json:6: zero_optimization.stage"' stdout

@@ -132,7 +132,16 @@ def megatron(c, lr, it):
     return low + left * (high - low)
 
 
+CONSTRUCTED = {"LRRangeTest": "lr_range_test_min_lr", "OneCycle": "cycle_min_lr", "WarmupLR": "warmup_min_lr",
+               "WarmupDecayLR": "warmup_min_lr", "WarmupCosineLR": None}
+
+
 def value(name, c, lr, it):
+    if name in CONSTRUCTED:  # its engine moves the schedule behind an update
+        if it == 0:
+            mom = c.get("cycle_min_mom", 0.8) if name == "OneCycle" and c.get("cycle_momentum", 1) else BETA1
+            return float(c.get(CONSTRUCTED[name], 0.0)), mom
+        it -= 1
     if name == "OptimizerParamScheduler":
         return megatron(c, lr, it), BETA1
     if name == "LRRangeTest":

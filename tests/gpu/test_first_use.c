@@ -234,9 +234,12 @@ static void allocation_while_waiting(void)
 
 // ---- Flags
 
+// The kernel is loaded before any stream waits: loading it would wait for that stream.
 static void flags_of_streams(void)
 {
     rig r = rig_open();
+    add(r.a, r.y, r.y); // 0
+    finish(&r, r.a);
     await(&r, r.a, 0);
     add(r.a, r.x, r.y);
     add(r.b, r.x, r.x); // 2

@@ -85,6 +85,16 @@ static void refusals(void)
 
 // ---- Tests
 
+// Ranks as threads of one process need a GPU each: CUDA does not promise that streams of one context that wait for each
+// other all run, and on an H200 they hung (docs/gpus.md). The stand-in lets all run.
+static void skip_where_threads_share(void)
+{
+#ifdef TESTS_ON_GPUS
+    device_description d;
+    if (device_describe("cuda", NULL, &d, NULL) != OK || d.count < 5) skip();
+#endif
+}
+
 static const char *const MACHINES[] = {
     "TRIREME_STAND_IN_DEVICES=1 TRIREME_STAND_IN_SEED=1",
     "TRIREME_STAND_IN_DEVICES=1 TRIREME_STAND_IN_SEED=2",
@@ -95,6 +105,7 @@ enum { MACHINES_COUNT = sizeof MACHINES / sizeof *MACHINES };
 static void test_threads_have_the_bits_of_the_tree(void **state)
 {
     (void)state;
+    skip_where_threads_share();
     for (int i = 0; i < MACHINES_COUNT; i++) child_passes(MACHINES[i], threads);
 }
 
@@ -107,10 +118,14 @@ static void test_processes_have_the_bits_of_the_tree(void **state)
 static void test_a_failure_releases_all_streams(void **state)
 {
     (void)state;
-    for (int i = 0; i < MACHINES_COUNT; i++) {
-        child_passes(MACHINES[i], failure_of_threads);
-        child_passes(MACHINES[i], failure_of_processes);
-    }
+    for (int i = 0; i < MACHINES_COUNT; i++) child_passes(MACHINES[i], failure_of_processes);
+}
+
+static void test_a_failure_releases_all_streams_of_threads(void **state)
+{
+    (void)state;
+    skip_where_threads_share();
+    for (int i = 0; i < MACHINES_COUNT; i++) child_passes(MACHINES[i], failure_of_threads);
 }
 
 static void test_a_wait_of_a_stream_is_bounded(void **state)
@@ -137,6 +152,7 @@ int main(void)
         cmocka_unit_test(test_threads_have_the_bits_of_the_tree),
         cmocka_unit_test(test_processes_have_the_bits_of_the_tree),
         cmocka_unit_test(test_a_failure_releases_all_streams),
+        cmocka_unit_test(test_a_failure_releases_all_streams_of_threads),
         cmocka_unit_test(test_a_wait_of_a_stream_is_bounded),
         cmocka_unit_test(test_a_lost_rank_is_named),
         cmocka_unit_test(test_calls_that_differ_are_refused),

@@ -1,10 +1,9 @@
 #!/bin/sh
 # The page of a run in a browser, from a file: its script runs to its end without an error, each section is drawn, a name
 # of the run is text and no code, and no address is asked for. Skipped where there is no browser.
-#   browser.sh MADE_PAGE [PICTURE.png]   absolute paths; the picture is of a run of 8 ranks
+#   browser.sh MADE_PAGE   an absolute path. pictures.py makes the pictures of docs/images.
 set -u
 made_page=$1
-picture=${2-}
 browser=
 for name in chromium chromium-browser google-chrome; do
     [ -n "$browser" ] || browser=$(command -v "$name" || true)
@@ -70,5 +69,4 @@ for part in '^moved' 'step [0-9]*|train|' 'rank 3 on a, pp 0 dp_shard 3|input|' 
     'FORWARD micro-batch 0|rank|0|phase|forward|' 'all_reduce|rank|0|.*|last arriver|rank 3|moves|1 MiB|process group|dp_shard'; do
     grep -q -- "$part" "$scratch/dom" || fail "no tooltip matches $part"
 done
-[ -z "$picture" ] || look "$scratch/run-8/page.html" --screenshot="$picture"
 [ "$failures" = 0 ]

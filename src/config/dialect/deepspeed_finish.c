@@ -138,6 +138,7 @@ static status finish_scheduler(const dialect_reader *r, err *e)
 {
     status result = OK;
     const char *type = dialect_text(r, "scheduler.type");
+    const char *optimizer = dialect_text(r, "optimizer.type");
     const yaml_node *params = dialect_value(r, "scheduler.params");
     text path = {0};
     int i = 0;
@@ -155,6 +156,12 @@ static status finish_scheduler(const dialect_reader *r, err *e)
     if (strcasecmp(type, "WarmupDecayLR") == 0)
         TRY(dialect_default(r, "lr_schedule.warmup_max_lr", "0.001",
                             "scheduler.params.warmup_max_lr", NULL, e));
+    if (strcasecmp(type, "OneCycle") == 0 &&
+        (!deepspeed_is_given(r, "scheduler.params.cycle_momentum") ||
+         dialect_is_on(r, "scheduler.params.cycle_momentum")) &&
+        (!optimizer || strcasecmp(optimizer, "SGD") != 0))
+        TRY(dialect_set(r, "optimizer.betas", "[0.9, 0.99]", "scheduler.type",
+                        "OneCycle moves the first one, and sets the second one to 0.99", e));
     if (strcasecmp(type, "OneCycle") == 0 &&
         (!deepspeed_is_given(r, "scheduler.params.cycle_min_lr") ||
          !deepspeed_is_given(r, "scheduler.params.cycle_max_lr")))

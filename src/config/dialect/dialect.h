@@ -112,6 +112,7 @@ struct dialect {
 typedef struct dialect_setting {
     char *key, *value; // a dotted path, and flow YAML
     char *from;        // "ds.json:12: zero_optimization.stage"
+    char *file;        // of a default: the file that leaves the key out; NULL: none
     char *note;        // NULL: none
     bool is_default;   // their default, which the file does not give; a job file overrides it
 } dialect_setting;

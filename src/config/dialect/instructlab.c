@@ -63,15 +63,21 @@ static status convert_model(const dialect_reader *r, const dialect_row *row, con
 }
 
 // Samples between checkpoints become steps.
+static int64_t steps_of(const dialect_reader *r, int64_t samples)
+{
+    int64_t batch = 0;
+    if (!dialect_count(r, IN_TRAIN("effective_batch_size"), &batch) || batch < 1) batch = 1;
+    if (!samples) return 1000000000;
+    return samples / batch > 1 ? samples / batch : 1;
+}
+
 static status convert_samples(const dialect_reader *r, const dialect_row *row, const yaml_node *n,
                               text *out, err *e)
 {
-    int64_t samples = 0, batch = 0;
+    int64_t samples = 0;
     (void)row;
     (void)text_to_count(n->scalar, &samples);
-    if (!dialect_count(r, IN_TRAIN("effective_batch_size"), &batch) || batch < 1) batch = 1;
-    const int64_t steps = samples / batch > 1 ? samples / batch : 1;
-    text_addf(out, "%lld", (long long)(samples ? steps : 1000000000));
+    text_addf(out, "%lld", (long long)steps_of(r, samples));
     return text_check(out, e);
 }
 
@@ -113,7 +119,7 @@ static const dialect_row ROW[] = {
     OPEN_SECTION("train.additional_args"),
     SETS_WITH(MORE("learning_rate"), DIALECT_NUMBER, "2e-5", "optimizer.lr", .option = "learning_rate"),
     SETS_WITH(MORE("warmup_steps"), DIALECT_WHOLE, "25", "lr_schedule.warmup_steps", .option = "warmup_steps"),
-    SETS(MORE("random_seed"), DIALECT_WHOLE, "42", "train.seed"),
+    SETS_WITH(MORE("random_seed"), DIALECT_WHOLE, "42", "train.seed", .note = "InstructLab does not hand it to its library, whose seed is 42"),
     OPTION("deepspeed_cpu_offload_optimizer_ratio", MORE("deepspeed_cpu_offload_optimizer_ratio"), DIALECT_NUMBER, "1", EFFECT_LOST, "all state of the optimizer is offloaded: less memory of the device, and more time"),
     OPTION("deepspeed_cpu_offload_optimizer_pin_memory", MORE("deepspeed_cpu_offload_optimizer_pin_memory"), DIALECT_BOOL, "false", EFFECT_NOTHING, "Trireme always does so"),
     OPTION("lora_alpha", MORE("lora_alpha"), DIALECT_NUMBER, "32", EFFECT_NOTHING, NULL),
@@ -365,12 +371,17 @@ done:
 static status finish_output(const dialect_reader *r, err *e)
 {
     status result = OK;
+    static const char SAMPLES[] = IN_TRAIN("save_samples");
     const char *home = getenv("XDG_DATA_HOME");
+    int64_t samples = 0;
     text out = {0};
     text_addf(&out, "%s/instructlab/checkpoints", home && *home ? home : "~/.local/share");
     TRY(text_check(&out, e));
     if (!dialect_value(r, IN_TRAIN("ckpt_output_dir")))
         TRY(dialect_set(r, "train.out", out.chars, IN_TRAIN("ckpt_output_dir"), NULL, e));
+    if (!dialect_value(r, SAMPLES) && dialect_count(r, SAMPLES, &samples))
+        TRY(dialect_set_count(r, "train.save_every", steps_of(r, samples), SAMPLES,
+                              "samples become steps", e));
 done:
     text_clear(&out);
     return result;

@@ -166,6 +166,7 @@ static void setting_clear(dialect_setting *s)
     free(s->key);
     free(s->value);
     free(s->from);
+    free(s->file);
     free(s->note);
     *s = (dialect_setting){.key = NULL};
 }
@@ -207,6 +208,7 @@ status dialect_put_setting(const dialect_reader *r, const char *key, const char 
     if (is_default && is_given(r->out, key)) return OK;
     TRY(setting_for(r->out, key, &s, e));
     s->is_default = is_default;
+    if (is_default && r->file) TRY(text_copy(r->file, &s->file, e));
     if (is_default) {
         text_addf(&from, "%s's default of ", r->of->system);
         dialect_add_key(r->of, theirs, &from);

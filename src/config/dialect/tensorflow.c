@@ -3,7 +3,6 @@
 #include "config/dialect/private.h"
 
 #include <string.h>
-#include <strings.h>
 
 #define WORD(word, ours)                                                                           \
     {word, ours},                                                                                  \
@@ -102,6 +101,24 @@ static int64_t length_of(const yaml_node *list)
     return count;
 }
 
+// TensorFlow takes texts alone for addresses.
+static status check_addresses(const dialect_reader *r, const char *key, err *e)
+{
+    const yaml_node *list = dialect_value(r, key);
+    for (const yaml_node *n = list ? list->first : NULL; n; n = n->next) {
+        double number;
+        text found = {0};
+        if (n->kind == NODE_SCALAR && (n->quoted || !text_to_double(n->scalar, &number))) continue;
+        yaml_node_text(n, &found);
+        const status result =
+            dialect_refuse(r, key, e, "found the address %.*s; valid: \"host:port\"",
+                           TEXT_CUT(found.chars ? found.chars : "", 200));
+        text_clear(&found);
+        return result;
+    }
+    return OK;
+}
+
 // A rank for each task: the chief is rank 0, and the workers follow in their order.
 static status finish_cluster(const dialect_reader *r, err *e)
 {
@@ -109,9 +126,14 @@ static status finish_cluster(const dialect_reader *r, err *e)
     const char *type = dialect_text(r, "task.type");
     const int64_t chiefs = length_of(dialect_value(r, "cluster.chief"));
     const int64_t workers = length_of(dialect_value(r, "cluster.worker"));
-    const bool is_chief = type && strcasecmp(type, "chief") == 0;
+    const bool is_chief = type && strcmp(type, "chief") == 0;
     int64_t index = 0;
     if (!dialect_value(r, "cluster")) return OK;
+    TRY(check_addresses(r, "cluster.chief", e));
+    TRY(check_addresses(r, "cluster.worker", e));
+    if (type && !is_chief && strcmp(type, "worker") != 0) // TensorFlow's words are in lower case
+        return dialect_refuse(r, "task.type", e, "found %.*s; valid: chief, worker",
+                              TEXT_CUT(type, 200));
     if (chiefs > 1)
         return dialect_refuse(r, "cluster.chief", e, "found %lld tasks; valid: one",
                               (long long)chiefs);

@@ -11,6 +11,10 @@
 
 enum { NAME_BYTES = 32 };
 
+// Perfetto reads the files of an archive in the order of their names, and version 52 dies where that is not their order in
+// the archive. So this name stands behind those of ranks.
+static const char CALLS_FILE[] = "ranks-calls.pftrace";
+
 static void name_file(int rank, char out[NAME_BYTES])
 {
     snprintf(out, NAME_BYTES, "rank-%05d.pftrace", rank);
@@ -44,7 +48,7 @@ static void add_files(text *t, const run_view *v, const trace_clocks *c)
                       base, (long long)m->offset_ns);
         text_add(t, "},\n");
     }
-    add_file(t, "calls.pftrace", &c->machine[0]);
+    add_file(t, CALLS_FILE, &c->machine[0]);
     text_add(t, "}\n");
 }
 
@@ -89,7 +93,7 @@ static status add_rank(file_writer *w, const spans *record, const trace_clocks *
     TRY(trace_rank_read(record, &r, e));
     // One machine's time of day is enough: those of two machines differ.
     if (rank == c->machine[0].first && r.steps)
-        packets_describe_clock(file, r.step[0].begin_ns, record->head->clock.realtime_ns);
+        packets_describe_clock(file, record->head->clock.realtime_ns);
     TRY(trace_perfetto_rank(&r, m, file, e));
     TRY(trace_perfetto_calls(&r, m, calls, e));
     name_file(rank, name);
@@ -114,7 +118,7 @@ status trace_write_perfetto(const run_view *cut, const char *path, err *e)
     trace_perfetto_calls_begin(cut->ranks, &calls);
     for (int r = 0; r < cut->ranks; r++)
         if (cut->rank[r]) TRY(add_rank(w, cut->rank[r], &c, &calls, &file, now, e));
-    TRY(trace_tar_add(w, "calls.pftrace", calls.chars, calls.bytes, now, e));
+    TRY(trace_tar_add(w, CALLS_FILE, calls.chars, calls.bytes, now, e));
     TRY(trace_tar_end(w, e));
     result = file_finish(w, e);
     w = NULL;

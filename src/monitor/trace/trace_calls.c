@@ -57,7 +57,7 @@ static status add_stream(const trace_rank *r, const trace_machine *m, trace_trac
     if (first == count) goto done;
     snprintf(name, sizeof name, "rank %d (host %s) %s", h->rank, h->host, trace_track_name(t));
     packets_describe_track(out, track, PROCESS_TRACK, name, (int)id);
-    TRY(packets_begin(&p, out, strings, id + 1, track, slices[first].begin_ns, m->offset_ns, e));
+    TRY(packets_begin(&p, out, strings, id + 1, track, m->offset_ns, e));
     for (size_t i = first; i < count; i++)
         if (slices[i].is_call) TRY(add_call(&p, r, &slices[i], e));
 done:

@@ -63,11 +63,11 @@ static void add_clock(text *snapshot, uint64_t id, int64_t ns)
     text_clear(&clock);
 }
 
-void packets_describe_clock(text *out, int64_t ns, int64_t realtime_ns)
+void packets_describe_clock(text *out, int64_t realtime_ns)
 {
     text snapshot = {0};
-    add_clock(&snapshot, MONOTONIC, ns);
-    add_clock(&snapshot, REALTIME, ns + realtime_ns);
+    add_clock(&snapshot, MONOTONIC, 0);
+    add_clock(&snapshot, REALTIME, realtime_ns);
     protobuf_add_uint(&snapshot, SNAPSHOT_PRIMARY, MONOTONIC);
     add_packet(out, PACKET_CLOCK_SNAPSHOT, &snapshot);
     text_clear(&snapshot);

@@ -120,11 +120,11 @@ static void intern_fact(packets *p, packet_fact f)
 
 // ---- Packets
 
-static void add_clock(text *snapshot, text *part, uint64_t id, int64_t ns)
+static void add_clock(text *snapshot, text *part, uint64_t id)
 {
     part->bytes = 0;
     protobuf_add_uint(part, CLOCK_ID, id);
-    protobuf_add_uint(part, CLOCK_TIMESTAMP, (uint64_t)ns);
+    protobuf_add_uint(part, CLOCK_TIMESTAMP, 0);
     if (id == SEQUENCE_CLOCK) protobuf_add_uint(part, CLOCK_INCREMENTAL, 1);
     protobuf_add_message(snapshot, SNAPSHOT_CLOCK, part);
 }
@@ -139,12 +139,12 @@ static void add_defaults(text *packet, text *part, text *defaults, uint64_t trac
 }
 
 status packets_begin(packets *p, text *out, packet_strings *strings, uint32_t id, uint64_t track,
-                     int64_t first_ns, int64_t offset_ns, err *e)
+                     int64_t offset_ns, err *e)
 {
     text packet = {0};
-    *p = (packets){.out = out, .strings = strings, .sequence = id, .last_ns = first_ns};
-    add_clock(&p->event, &p->part, SEQUENCE_CLOCK, first_ns);
-    add_clock(&p->event, &p->part, MONOTONIC, first_ns + offset_ns);
+    *p = (packets){.out = out, .strings = strings, .sequence = id, .offset_ns = offset_ns};
+    add_clock(&p->event, &p->part, SEQUENCE_CLOCK);
+    add_clock(&p->event, &p->part, MONOTONIC);
     protobuf_add_uint(&p->event, SNAPSHOT_PRIMARY, MONOTONIC);
     protobuf_add_message(&packet, PACKET_CLOCK_SNAPSHOT, &p->event);
     add_defaults(&packet, &p->part, &p->event, track);
@@ -170,6 +170,7 @@ void packets_add(packets *p, int64_t ns)
 {
     text *packet = &p->part;
     packet->bytes = 0;
+    ns += p->offset_ns;
     if (ns < p->last_ns) ns = p->last_ns;
     protobuf_add_uint(packet, PACKET_TIMESTAMP, (uint64_t)(ns - p->last_ns));
     protobuf_add_uint(packet, PACKET_SEQUENCE, p->sequence);

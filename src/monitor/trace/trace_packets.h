@@ -2,6 +2,9 @@
 // whose times are differences to the time before, and its own interned strings, so that an event takes few bytes. The
 // writers of ranks and of calls use it. It knows no spans.
 //
+// The clock of every sequence is CLOCK_MONOTONIC itself, from 0. Perfetto 52 takes clocks of sequences with the same number
+// in two files of an archive for one, and refuses a CLOCK_MONOTONIC that goes back from one sequence to the next.
+//
 // Numbers of fields are those of Perfetto's protos/perfetto/trace/*.proto.
 #ifndef TRIREME_MONITOR_TRACE_TRACE_PACKETS_H
 #define TRIREME_MONITOR_TRACE_TRACE_PACKETS_H
@@ -40,17 +43,17 @@ typedef struct packets {
     text *out;               // the file
     packet_strings *strings; // of the file
     uint32_t sequence;
-    int64_t last_ns;
+    int64_t offset_ns, last_ns; // last_ns: with the offset
     unsigned char *known; // [known_room] bits of a string: as a name, as a value, as a category
     size_t known_room;
     unsigned known_facts;
     text event, interned, part; // of the packet that is being made
 } packets;
 
-// Begins sequence `id`, unique in the file, whose events are of `track`, at a time of the rank's clock. `offset_ns` is
-// added to its times for the clock of the file.
+// Begins sequence `id`, unique in the file, whose events are of `track`. `offset_ns` is added to their times, which are
+// those of the rank's clock, for the clock of the file.
 status packets_begin(packets *p, text *out, packet_strings *strings, uint32_t id, uint64_t track,
-                     int64_t first_ns, int64_t offset_ns, err *e);
+                     int64_t offset_ns, err *e);
 void packets_clear(packets *p);
 
 // An event is begun, gets its facts, and is ended; times never decrease.
@@ -66,7 +69,7 @@ void packets_counter(packets *p, uint64_t track, int64_t ns, uint64_t value);
 // ---- Descriptions
 
 // How CLOCK_MONOTONIC of the file lies beside the time of day: `realtime_ns` is added to it.
-void packets_describe_clock(text *out, int64_t ns, int64_t realtime_ns);
+void packets_describe_clock(text *out, int64_t realtime_ns);
 
 typedef struct packet_process {
     uint64_t track;

@@ -122,7 +122,7 @@ static status add_stream(writer *w, trace_track t, err *e)
     if (!count) goto done;
     packets_describe_track(w->out, track, w->tracks, trace_track_name(t),
                            t == TRACK_HOST ? TRACE_TRACKS : (int)t);
-    TRY(packets_begin(&p, w->out, &w->strings, 1 + t, track, slices[0].begin_ns, 0, e));
+    TRY(packets_begin(&p, w->out, &w->strings, 1 + t, track, 0, e));
     TRY(add_slices(w, &p, slices, count, e));
 done:
     packets_clear(&p);
@@ -139,7 +139,7 @@ static status add_steps(writer *w, err *e)
     const uint64_t track = w->tracks + STEPS_TRACK;
     packets p = {0};
     packets_describe_track(w->out, track, w->tracks, "steps", 0);
-    TRY(packets_begin(&p, w->out, &w->strings, STEPS_SEQUENCE, track, r->step[0].begin_ns, 0, e));
+    TRY(packets_begin(&p, w->out, &w->strings, STEPS_SEQUENCE, track, 0, e));
     TRY(alloc_zeroed(&w->step_name, r->steps, sizeof *w->step_name, "the steps of a trace", e));
     for (size_t i = 0; i < r->steps; i++) {
         const spans_step *s = &r->step[i];
@@ -165,7 +165,7 @@ static status add_memory(writer *w, err *e)
     const uint64_t now = w->tracks + MEMORY_TRACK, plan = w->tracks + PLAN_TRACK;
     packets p = {0};
     packets_describe_counter(w->out, now, w->tracks, "memory", TRACE_TRACKS + 1);
-    TRY(packets_begin(&p, w->out, &w->strings, MEMORY_SEQUENCE, now, r->step[0].begin_ns, 0, e));
+    TRY(packets_begin(&p, w->out, &w->strings, MEMORY_SEQUENCE, now, 0, e));
     for (int m = 0; m < SPANS_MEMORIES; m++) {
         char name[64];
         if (!w->head->plan_bytes[m]) continue;

@@ -2,7 +2,7 @@
 //
 //   perfetto_manifest.json   which machine each file is of, and how the clocks of machines lie beside each other
 //   rank-00003.pftrace       tracks of a rank: steps, streams, host, memory beside the bytes of the plan
-//   calls.pftrace            a track for each rank with its collectives and messages, joined by arrows
+//   ranks-calls.pftrace      a track for each rank with its collectives and messages, joined by arrows
 //
 // Perfetto joins by arrows only what is in one file, so the calls of all ranks stand together once more; there a call
 // is drawn from the moment when its last rank had come, and what its rank waited before is a slice of its own.

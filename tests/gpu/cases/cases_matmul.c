@@ -121,6 +121,27 @@ static void check_random(case_run *r)
 }
 
 // Layouts and epilogues of products in TF32.
+// Dimensions that are large and odd are divided (cuda_matmul.c).
+static void check_odd(case_run *r)
+{
+    const shape shapes[] = {
+        {.m = 5, .n = 1031, .k = 24, .pad = 9, .trans_b = true},
+        {.m = 1033, .n = 16, .k = 5, .pad = 7, .trans_a = true},
+        {.m = 6, .n = 16, .k = 1027, .pad = 5},
+        {.m = 1029, .n = 24, .k = 1025, .trans_a = true, .trans_b = true},
+    };
+    for (dtype type = F32; type <= F16; type++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            for (int rounds = 0; rounds < 4; rounds++) {
+                shape s = shapes[i];
+                s.type = type;
+                s.c_type = rounds & 1 ? F32 : type;
+                s.accumulate = rounds & 2;
+                s.bias = rounds & 1;
+                check(r, &s);
+            }
+}
+
 static void check_tf32(case_run *r)
 {
     for (int flags = 0; flags < 16; flags++)
@@ -228,6 +249,7 @@ void cases_run(case_run *r)
                           .c_type = type,
                           .trans_b = true});
     }
+    check_odd(r);
     check_tf32(r);
     check_random(r);
     check_activations(r);

@@ -15,6 +15,7 @@
 //                             library does not fit the kernel's module
 //   TRIREME_STAND_IN_ARCH     compute capability, 80, 89 (99 KiB of shared memory a block) or 90; default 90
 //   TRIREME_STAND_IN_NAME     of the devices; default "Stand-in GPU"
+//   TRIREME_STAND_IN_PEERS    1: a copy between two devices changes a byte; default 0
 //
 // A broken rule that CUDA reports is reported with CUDA's error. A broken rule that CUDA does not notice
 // ends the process with one line on stderr, "cuda stand-in: CALL: …", and exit status 1:

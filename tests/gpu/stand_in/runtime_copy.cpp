@@ -72,6 +72,19 @@ static void poison_target(const op &o)
     memset(o.dst, POISON, o.bytes);
 }
 
+static bool is_on_device(const block *b)
+{
+    return b && b->live && (b->kind == block_kind::DEVICE || b->kind == block_kind::IMPORT);
+}
+
+// A machine that copies wrongly between its devices: one byte of each such copy changes.
+static void spoil_peer_copy(const op &o, char *dst)
+{
+    const block *from = find_block(o.src), *to = find_block(o.dst);
+    if (the().spoils_peers && is_on_device(from) && is_on_device(to) && from->device != to->device)
+        dst[o.bytes / 2] ^= 1;
+}
+
 void run_copy(const op &o, uint64_t source_hash)
 {
     if (!o.bytes) return;
@@ -83,16 +96,12 @@ void run_copy(const op &o, uint64_t source_hash)
             "ran",
             o.call, o.bytes, o.src);
     memcpy(dst, src, o.bytes);
+    spoil_peer_copy(o, dst);
 }
 
 void run_set(const op &o)
 {
     if (o.bytes) memset(usable(o.call, o.dst, o.bytes), (int)o.value, o.bytes);
-}
-
-static bool is_on_device(const block *b)
-{
-    return b && b->live && (b->kind == block_kind::DEVICE || b->kind == block_kind::IMPORT);
 }
 
 // Whether the kind of the copy says the truth about the addresses. cudaMemcpyDefault does.

@@ -83,6 +83,7 @@ void start(stand_in::process &p)
     p.seed = number("TRIREME_STAND_IN_SEED", 0);
     p.random = p.seed;
     p.limit = number("TRIREME_STAND_IN_BYTES", 2ull << 30);
+    p.spoils_peers = number("TRIREME_STAND_IN_PEERS", 0) != 0;
     switch (stand_in::driver()) {
     case stand_in::driver_kind::GOOD:
         break;

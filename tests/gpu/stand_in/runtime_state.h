@@ -164,6 +164,7 @@ struct process {
     cudaError_t refusal = cudaSuccess;
     size_t limit = 0;
     uint64_t seed = 0, random = 0;
+    bool spoils_peers = false; // TRIREME_STAND_IN_PEERS
     std::vector<device> devices;
     std::map<uintptr_t, block> blocks; // by the address of `pages`; dead ones explain faults
     std::vector<block *> usable;       // the live ones of devices, and of other processes

@@ -324,7 +324,7 @@ done:
 status cuda_blas_prepare(struct cuda_blas *b, const kernel_call *c, err *e)
 {
     status result = OK;
-    kernel_matmul_args product;
+    kernel_matmul_args product, piece[CUDA_MATMUL_PIECES];
     blas_product *found;
     bool joins = false;
     if (c->kind != K_MATMUL || c->u.matmul.m <= 0 || c->u.matmul.n <= 0) return OK;
@@ -332,7 +332,8 @@ status cuda_blas_prepare(struct cuda_blas *b, const kernel_call *c, err *e)
     if (joins) return OK;
     const kernel_matmul_args plain = cuda_matmul_without_epilogue(&c->u.matmul);
     cuda_matmul_split(&plain, &product);
-    if (product.k > 0) TRY(find(b, &product, &found, e));
+    const int count = product.k > 0 ? cuda_matmul_pieces(&product, piece) : 0;
+    for (int i = 0; i < count; i++) TRY(find(b, &piece[i], &found, e));
 done:
     return result;
 }

@@ -35,6 +35,10 @@ void cuda_matmul_bias(const cuda_context *x, const kernel_matmul_args *p);
 // Splits a call into what cuda_matmul_bias and what cuBLASLt computes. Returns whether the first has
 // something to do; *product then adds to c, and its k may be 0.
 bool cuda_matmul_split(const kernel_matmul_args *p, kernel_matmul_args *product);
+// Divides a product with m, n, k >= 1 into those that the library computes one after the other, and returns how many they
+// are. Each needs at most the workspace of the whole.
+enum { CUDA_MATMUL_PIECES = 8 };
+int cuda_matmul_pieces(const kernel_matmul_args *p, kernel_matmul_args out[CUDA_MATMUL_PIECES]);
 // Returns whether the library may compute the product together with its activation. A rule of the shape.
 bool cuda_matmul_may_join(const kernel_matmul_args *p);
 // The product that leaves its sums as they are.
