@@ -4,12 +4,6 @@
 
 #include <stddef.h>
 
-#define PLANNED(words, sentence)                                                                   \
-    &(const command)                                                                               \
-    {                                                                                              \
-        .name = (words), .help = (sentence), .planned = true                                       \
-    }
-
 static const command *const DATA[] = {&command_data_prepare, &command_data_inspect, NULL};
 
 const command command_data = {
@@ -70,13 +64,35 @@ static const command command_ilab = {
 };
 
 static const command *const COMMANDS[] = {
-    &command_train,      &command_explain,    &command_plan,     &command_translate,
-    &command_data,       &command_generate,   &command_eval,     &command_predict,
-    &command_checkpoint, &command_curve,      &command_top,      &command_report,
-    &command_trace,      &command_bench,      &command_help,     &command_version,
-    &command_completion, &command_run,        &command_torchrun, &command_launch,
-    &command_deepspeed,  &command_accelerate, &command_ilab,     &command_doctor,
-    &command_smoke,      &command_env,        &command_topo,     NULL,
+    &command_train,
+    &command_explain,
+    &command_plan,
+    &command_translate,
+    &command_data,
+    &command_generate,
+    &command_eval,
+    &command_predict,
+    &command_checkpoint,
+    &command_curve,
+    &command_top,
+    &command_report,
+    &command_trace,
+    &command_bench,
+    &command_help,
+    &command_version,
+    &command_completion,
+    &command_run,
+    &command_torchrun,
+    &command_launch,
+    &command_deepspeed,
+    &command_accelerate,
+    &command_ilab,
+    &command_doctor,
+    &command_smoke,
+    &command_env,
+    &command_topo,
+    &command_diagnose,
+    NULL,
 };
 
 const command command_trireme = {
