@@ -93,7 +93,7 @@ static const command *const COMMANDS[] = {
     &command_deepspeed,
     &command_accelerate,
     &command_ilab,
-    PLANNED("doctor", "Checks the machine and a job before a run."),
+    &command_doctor,
     PLANNED("env", "Prints the versions of the program, the system and the libraries."),
     PLANNED("topo", "Prints the links between devices."),
     NULL,

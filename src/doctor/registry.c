@@ -9,6 +9,9 @@ const doctor_table *const DOCTOR_TABLES[] = {
     &DOCTOR_LIMITS,
     &DOCTOR_PROCESSOR,
     &DOCTOR_CONTAINER,
+    &DOCTOR_INTERFACES,
+    &DOCTOR_NAMES,
+    &DOCTOR_RDMA,
     &DOCTOR_KERNEL_LOG,
     &DOCTOR_PCI,
     &DOCTOR_GPU_DRIVER,
@@ -18,10 +21,7 @@ const doctor_table *const DOCTOR_TABLES[] = {
     &DOCTOR_GPU_CLOCKS,
     &DOCTOR_GPU_LINKS,
     &DOCTOR_GPU_P2P,
-    &DOCTOR_INTERFACES,
-    &DOCTOR_NAMES,
-    &DOCTOR_RDMA,
-    NULL,
+    NULL, // the end
 };
 
 void doctor_check_each(void (*visit)(const doctor_table *t, const doctor_check *c, void *arg),
