@@ -6,6 +6,7 @@
 #include "base/proc.h"
 #include "cmd/cmd.h"
 #include "cmd/console.h"
+#include "cmd/doctor/doctor.h"
 #include "doctor/hosts/message.h"
 #include "doctor/hosts/print.h"
 #include "launch/secret_input.h"
@@ -141,7 +142,7 @@ static status compare(const doctor_hosts_request *q, host_group *g, cluster *c, 
                             .missing_count = c->missing_count,
                             .is_gone = c->is_gone,
                             .waited_s = (double)g->timeout_ms * 1e-3};
-    TRY(hosts_compare(&in, &c->between, e));
+    TRY(hosts_compare(&in, &c->between, q->all, e));
 done:
     return result;
 }
@@ -188,14 +189,14 @@ done:
     return result;
 }
 
-// 2: a run fails; 1: a warning, with --strict.
 static int exit_code(const doctor_hosts_request *q, const cluster *c)
 {
-    doctor_severity worst = DOCTOR_NOTE, own;
-    if (doctor_worst(&c->between, &own)) worst = own;
-    for (int i = 0; i < c->count; i++)
-        if (doctor_worst(&c->report[i], &own) && own > worst) worst = own;
-    return worst == DOCTOR_ERROR ? 2 : worst == DOCTOR_WARNING && q->strict ? 1 : 0;
+    int worst = doctor_exit_code(&c->between, q->strict);
+    for (int i = 0; i < c->count; i++) {
+        const int own = doctor_exit_code(&c->report[i], q->strict);
+        if (own > worst) worst = own;
+    }
+    return worst;
 }
 
 // ---- Every host
