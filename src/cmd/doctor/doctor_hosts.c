@@ -142,7 +142,7 @@ static status compare(const doctor_hosts_request *q, host_group *g, cluster *c, 
                             .missing_count = c->missing_count,
                             .is_gone = c->is_gone,
                             .waited_s = (double)g->timeout_ms * 1e-3};
-    TRY(hosts_compare(&in, &c->between, q->all, e));
+    TRY(hosts_compare(&in, &c->between, e));
 done:
     return result;
 }
@@ -208,8 +208,8 @@ static status check(const doctor_hosts_request *q, host_group *g, int *code, err
     host_message own = {0};
     doctor_context context = *q->context;
     if (!context.ranks) context.ranks = q->location->local_ranks;
-    TRY(doctor_run(&context, q->level, q->codes, &own.report, e));
-    TRY(host_message_fill(g, q->level > DOCTOR_PASSIVE && !q->codes, &own, e));
+    TRY(doctor_run(&context, q->level, NULL, &own.report, e));
+    TRY(host_message_fill(g, q->level > DOCTOR_PASSIVE, &own, e));
     TRY(host_message_send(g, &own, e));
     if (g->index > 0) goto done;
     TRY(compare(q, g, &c, e));
