@@ -1,5 +1,4 @@
 // rdma_checks.c -- probes of InfiniBand and RoCE ports. See ports.h for what they read.
-#include "base/text.h"
 #include "doctor/network/ports.h"
 #include "doctor/network/probes.h"
 
@@ -241,7 +240,7 @@ static status look_at_roce_mtu(const doctor_context *c, const doctor_port *p, do
     snprintf(folder, sizeof folder, "/sys/class/infiniband/%s/device/net", p->device);
     TRY(doctor_names(c, folder, &names, &count, e));
     for (int i = 0; i < count; i++) {
-        snprintf(path, sizeof path, "%s/%.*s/mtu", folder, TEXT_CUT(names[i], 64));
+        snprintf(path, sizeof path, "%s/%s/mtu", folder, names[i]);
         if (!doctor_read_number(c, path, &mtu) || mtu >= LEAST) continue;
         snprintf(number, sizeof number, "%" PRId64, mtu);
         doctor_find(out, "where", p->name, "interface", names[i], "mtu", number, NULL);
@@ -261,10 +260,10 @@ static bool read_gid_type(const doctor_context *c, const doctor_port *p, const c
                           char out[PORT_WORD_BYTES])
 {
     char path[PORT_PATH_BYTES + PORT_WORD_BYTES], gid[PORT_WORD_BYTES];
-    snprintf(path, sizeof path, "%s/gids/%.*s", p->folder, TEXT_CUT(index, 16));
+    snprintf(path, sizeof path, "%s/gids/%s", p->folder, index);
     if (!doctor_read_line(c, path, gid, sizeof gid) || strspn(gid, "0:") == strlen(gid))
         return false;
-    snprintf(path, sizeof path, "%s/gid_attrs/types/%.*s", p->folder, TEXT_CUT(index, 16));
+    snprintf(path, sizeof path, "%s/gid_attrs/types/%s", p->folder, index);
     return doctor_read_line(c, path, out, PORT_WORD_BYTES);
 }
 
