@@ -5,18 +5,9 @@
 #include <string.h>
 
 const doctor_table *const DOCTOR_TABLES[] = {
-    &DOCTOR_MEMORY,
-    &DOCTOR_GPU_DRIVER,
-    &DOCTOR_GPU_MODES,
-    &DOCTOR_GPU_LIBRARIES,
-    &DOCTOR_GPU_MEMORY,
-    &DOCTOR_GPU_CLOCKS,
-    &DOCTOR_GPU_LINKS,
-    &DOCTOR_GPU_P2P,
-    &DOCTOR_PCI,
-    &DOCTOR_KERNEL_LOG,
-    &DOCTOR_MEASURE,
-    NULL,
+    &DOCTOR_MEMORY,     &DOCTOR_GPU_DRIVER, &DOCTOR_GPU_MODES, &DOCTOR_GPU_LIBRARIES,
+    &DOCTOR_GPU_MEMORY, &DOCTOR_GPU_CLOCKS, &DOCTOR_GPU_LINKS, &DOCTOR_GPU_P2P,
+    &DOCTOR_PCI,        &DOCTOR_KERNEL_LOG, &DOCTOR_MEASURE,   NULL,
 };
 
 void doctor_check_each(void (*visit)(const doctor_table *t, const doctor_check *c, void *arg),

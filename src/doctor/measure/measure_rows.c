@@ -7,7 +7,7 @@ static const doctor_check ROWS[] = {
      .level = DOCTOR_ACTIVE,
      .severity = DOCTOR_WARNING,
      .title = "All cores compute matrix products at the same rate",
-     .needs = "products of fp32 and bf16 on all cores at once, 0.9 s",
+     .needs = "products of fp32 and bf16 on all cores at once, 0.6 s",
      .issue = "{where} computes products of {type} at {rate} GFLOP/s, {percent} % below the median "
               "of {median} GFLOP/s.",
      .why = "Ranks wait for the slowest of them in each step. A core is slow when another program "
@@ -31,7 +31,7 @@ static const doctor_check ROWS[] = {
      .level = DOCTOR_ACTIVE,
      .severity = DOCTOR_WARNING,
      .title = "Each NUMA node copies memory at its rate",
-     .needs = "copies of the memory of each NUMA node by its cores, 0.4 s",
+     .needs = "copies of the memory of each NUMA node by its cores, 0.3 s",
      .issue = "{where} copies {rate} GB/s; it should be at least {least} GB/s.",
      .why = "The optimizer, norms and collectives of CPU ranks are as fast as memory. A missing "
             "memory module or one at a lower clock halves the rate of its node.",
@@ -56,7 +56,7 @@ static const doctor_check ROWS[] = {
      .level = DOCTOR_ACTIVE,
      .severity = DOCTOR_WARNING,
      .title = "The clock runs at its rate",
-     .needs = "two clocks of the kernel, 0.4 s",
+     .needs = "two clocks of the kernel, 0.25 s",
      .issue =
          "The clock is corrected by {ppm} parts per million; a sound one needs at most {most}.",
      .why =

@@ -289,7 +289,7 @@ static void test_real_stress(void **state)
     doctor_machine *machine = NULL;
     rig_open(&r);
     rig_write(&r, "/etc/machine.yaml",
-              "name: short\nthresholds: {stress_seconds: 0.5, stress_memory_mib: 8}\n");
+              "name: short\nthresholds: {stress_seconds: 0.3, stress_memory_mib: 8}\n");
     char *path = rig_full(&r, "/etc/machine.yaml");
     rig_must(doctor_machine_open(path, &machine, &e), &e);
     const doctor_context c = {.root = "", .environment = r.variable, .machine = machine};
