@@ -70,20 +70,13 @@ static const command command_ilab = {
 };
 
 static const command *const COMMANDS[] = {
-    &command_train,      &command_explain,
-    &command_plan,       &command_translate,
-    &command_data,       &command_generate,
-    &command_eval,       &command_predict,
-    &command_checkpoint, &command_curve,
-    &command_top,        &command_report,
-    &command_trace,      &command_bench,
-    &command_help,       &command_version,
-    &command_completion, &command_run,
-    &command_torchrun,   &command_launch,
-    &command_deepspeed,  &command_accelerate,
-    &command_ilab,       PLANNED("doctor", "Checks the machine and a job before a run."),
-    &command_smoke,      &command_env,
-    &command_topo,       NULL,
+    &command_train,      &command_explain,    &command_plan,     &command_translate,
+    &command_data,       &command_generate,   &command_eval,     &command_predict,
+    &command_checkpoint, &command_curve,      &command_top,      &command_report,
+    &command_trace,      &command_bench,      &command_help,     &command_version,
+    &command_completion, &command_run,        &command_torchrun, &command_launch,
+    &command_deepspeed,  &command_accelerate, &command_ilab,     &command_doctor,
+    &command_smoke,      &command_env,        &command_topo,     NULL,
 };
 
 const command command_trireme = {

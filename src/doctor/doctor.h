@@ -94,6 +94,7 @@ status doctor_expand(const char *form, const doctor_finding *f, char **out, err 
 
 // ---- Printing
 
+const char *doctor_severity_name(doctor_severity s); // "note", "warning", "error"
 // A table of what was found: findings with what helps, then what could not be seen, then one line of what passed. With
 // `all`, also each check that passed or was skipped.
 void doctor_add_text(text *out, const doctor_report *r, bool all);

@@ -14,27 +14,33 @@
 
 // Every threshold: a check reads it by doctor_threshold.
 static const char *const KEYS[] = {
-    "shm_mib",                // room of /dev/shm for each rank, MiB
-    "pcie_gen",               // generation of a GPU's PCIe link
-    "pcie_width",             // and its width: 16 is x16
-    "pcie_replays",           // packets that a GPU's link may repeat
-    "pcie_corrected",         // errors that a PCIe link may correct
-    "nvlinks",                // of each GPU
-    "nvlink_errors",          // of all links of a GPU
-    "ecc_corrected",          // errors of memory that ECC may correct before a GPU is suspect
-    "stalled_power_share",    // of its limit, that a busy GPU takes at least
-    "all_reduce_gb_per_s",    // of an all-reduce of this host's ranks on the CPU
-    "clock_drift_ppm",        // by which the clock may be corrected, parts per million
-    "copy_gb_per_s",          // of each NUMA node, read and written
-    "core_spread_percent",    // by which a core may be below the median
-    "disk_read_gb_per_s",     // of the folder of a run
+    "all_reduce_gb_per_s",    // of the ranks of this host on the CPU
+    "clock_drift_ppm",        // between two clocks of the machine
+    "copy_gb_per_s",          // of one copy of memory
+    "core_spread_percent",    // that a core may be slower than the others
+    "dirty_gib",              // of pages that wait to be written
+    "disk_read_gb_per_s",     // of the run's folder
     "disk_write_gb_per_s",    // of the same, with an fsync
-    "fsync_ms",               // of a small write, at most
-    "gpu_spread_percent",     // by which a GPU may be below the median
-    "matmul_bf16_tflops",     // of each GPU
-    "stress_memory_mib",      // that memory-pattern writes
-    "stress_seconds",         // of sustained-rate
-    "sustained_drop_percent", // by which a core may become slower
+    "disk_free_gib",          // of the run's folder
+    "ecc_corrected",          // errors of a GPU's memory that were corrected
+    "fsync_ms",               // that one takes
+    "gpu_spread_percent",     // that a GPU may be slower than the others
+    "ib_gbits",               // of a port of InfiniBand, 0: what the port itself says
+    "interface_mbits",        // of the interface that ranks take
+    "io_pressure_percent",    // of the time in which tasks wait for disks
+    "matmul_bf16_tflops",     // of a GPU
+    "nvlink_errors",          // of one link
+    "nvlinks",                // of a GPU
+    "pcie_corrected",         // errors of a device
+    "pcie_gen",               // of a GPU's link
+    "pcie_replays",           // of a GPU
+    "pcie_width",             // of a GPU's link
+    "shm_mib",                // room of /dev/shm for each rank
+    "stalled_power_share",    // of a GPU's limit, below which it is stalled at full load
+    "stress_memory_mib",      // that the stress test writes
+    "stress_seconds",         // that a stress test takes
+    "sustained_drop_percent", // that rates may fall under load
+    "zombies",                // processes that nobody has waited for
 };
 
 enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] };

@@ -5,9 +5,24 @@
 #include <string.h>
 
 const doctor_table *const DOCTOR_TABLES[] = {
-    &DOCTOR_MEMORY,     &DOCTOR_GPU_DRIVER, &DOCTOR_GPU_MODES, &DOCTOR_GPU_LIBRARIES,
-    &DOCTOR_GPU_MEMORY, &DOCTOR_GPU_CLOCKS, &DOCTOR_GPU_LINKS, &DOCTOR_GPU_P2P,
-    &DOCTOR_PCI,        &DOCTOR_KERNEL_LOG, &DOCTOR_MEASURE,   NULL,
+    &DOCTOR_MEMORY,
+    &DOCTOR_LIMITS,
+    &DOCTOR_PROCESSOR,
+    &DOCTOR_CONTAINER,
+    &DOCTOR_INTERFACES,
+    &DOCTOR_NAMES,
+    &DOCTOR_RDMA,
+    &DOCTOR_KERNEL_LOG,
+    &DOCTOR_PCI,
+    &DOCTOR_GPU_DRIVER,
+    &DOCTOR_GPU_LIBRARIES,
+    &DOCTOR_GPU_MODES,
+    &DOCTOR_GPU_MEMORY,
+    &DOCTOR_GPU_CLOCKS,
+    &DOCTOR_GPU_LINKS,
+    &DOCTOR_GPU_P2P,
+    &DOCTOR_MEASURE,
+    NULL, // the end
 };
 
 void doctor_check_each(void (*visit)(const doctor_table *t, const doctor_check *c, void *arg),

@@ -1,102 +1,181 @@
-// memory.c -- the table of checks of memory and limits.
-#include "doctor/tables.h"
-
+// memory.c -- the probes of how much memory a run may take: limits of control groups, what is free, what the kernel has
+// killed, and what each GPU should have beside it.
+#include "base/cgroup.h"
 #include "base/text.h"
 #include "doctor/doctor.h"
+#include "doctor/memory/group.h"
+#include "doctor/memory/probes.h"
+#include "doctor/memory/readings.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB 1048576.0
+#define GIB (UINT64_C(1) << 30)
 
-// Returns the options of the file system that is mounted at `path`, within `mounts` (a copy of /proc/mounts, which is
-// changed); NULL where none is. The last mount covers those before it.
-static const char *mount_options(char *mounts, const char *path)
-{
-    const char *found = NULL;
-    char *rest = NULL;
-    for (char *line = strtok_r(mounts, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        char *word = NULL;
-        if (!strtok_r(line, " ", &word)) continue;
-        const char *where = strtok_r(NULL, " ", &word);
-        if (!strtok_r(NULL, " ", &word)) continue;
-        const char *options = strtok_r(NULL, " ", &word);
-        if (where && options && strcmp(where, path) == 0) found = options;
-    }
-    return found;
-}
-
-// The size of a tmpfs in bytes: of its options, which the kernel prints in KiB, else half of the memory. 0: not known.
-static double tmpfs_bytes(const doctor_context *c, const char *options)
-{
-    char line[128];
-    unsigned long long kib;
-    const char *size = strstr(options, "size=");
-    if (size && sscanf(size, "size=%lluk", &kib) == 1) return (double)kib * 1024;
-    if (doctor_read_line(c, "/proc/meminfo", line, sizeof line) &&
-        sscanf(line, "MemTotal: %llu kB", &kib) == 1)
-        return (double)kib * 512;
-    return 0;
-}
-
-static status check_shm_size(const doctor_context *c, doctor_findings *out, err *e)
+// What this process could have at most: the memory of the machine, or the least limit of its groups.
+static status ceiling(const doctor_context *c, const memory_figures *m, group_limit *limit,
+                      uint64_t *bytes, err *e)
 {
     status result = OK;
-    char *mounts = NULL;
-    bool denied;
-    TRY(doctor_read(c, "/proc/mounts", &mounts, &denied, e));
-    if (!mounts) {
-        doctor_blind(out, "/proc/mounts cannot be read");
-        goto done;
-    }
-    const char *options = mount_options(mounts, "/dev/shm");
-    if (!options) {
-        doctor_skip(out, "no file system is mounted at /dev/shm");
-        goto done;
-    }
-    const double has = tmpfs_bytes(c, options);
-    const int ranks = c->ranks > 0 ? c->ranks : 1;
-    const double need = doctor_threshold(c, "shm_mib", 128) * MIB * ranks;
-    if (has == 0) {
-        doctor_blind(out, "neither /proc/mounts nor /proc/meminfo has the size of /dev/shm");
-    } else if (has < need) {
-        char size[24], least[24];
-        text_bytes(size, has);
-        text_bytes(least, need);
-        doctor_find(out, "where", "/dev/shm", "size", size, "need", least, NULL);
-    }
+    TRY(group_least(c, GROUP_MEMORY, "memory.max", "memory.limit_in_bytes", limit, e));
+    *bytes = limit->value < m->total ? limit->value : m->total;
 done:
-    free(mounts);
     return result;
 }
 
-static const doctor_check ROWS[] = {
-    {
-        .code = "shm-size",
-        .level = DOCTOR_PASSIVE,
-        .severity = DOCTOR_WARNING,
-        .title = "/dev/shm has room for the ranks",
-        .needs = "/proc/mounts, /proc/meminfo",
-        .issue = "{where} has {size}, and the ranks may need {need}",
-        .why = "NCCL, UCX and the data loaders of PyTorch keep buffers in /dev/shm. Where it is "
-               "full, they end with \"No "
-               "space left on device\" or a bus error. Trireme's own shared memory has no name and "
-               "does not need it.",
-        .remedy =
-            {
-                "$ docker run --shm-size=1g …",
-                "In Kubernetes, mount a volume `emptyDir: {medium: Memory}` at /dev/shm.",
-                "$ mount -o remount,size=1g /dev/shm",
-            },
-        .reference = "docs/troubleshooting.md#shared-memory-in-a-container",
-        .recipe = {0},
-        .probe = check_shm_size,
-    },
-};
+status probe_group_memory(const doctor_context *c, doctor_findings *out, err *e)
+{
+    status result = OK;
+    memory_figures m;
+    group_limit limit;
+    uint64_t most;
+    int ranks;
+    char bytes[24], left_bytes[24], total[24];
+    TRY(reading_memory_of(c, out, &m, e));
+    TRY(reading_ranks(c, &ranks, e));
+    TRY(ceiling(c, &m, &limit, &most, e));
+    if (!m.known) goto done;
+    if (limit.value == UINT64_MAX) {
+        doctor_skip(out, "no control group limits the memory");
+        goto done;
+    }
+    // A limit within 5 % of the machine's memory is how Kubernetes and Slurm leave some to the system.
+    if (limit.value >= m.total - m.total / 20) goto done;
+    const uint64_t left = cgroup_memory_left(c->root);
+    text_bytes(bytes, (double)limit.value);
+    text_bytes(left_bytes, (double)left);
+    text_bytes(total, (double)m.total);
+    doctor_find_as(out, left / GIB < (uint64_t)ranks ? DOCTOR_WARNING : DOCTOR_NOTE, "where",
+                   limit.folder, "limit", bytes, "left", left_bytes, "memory", total, NULL);
+done:
+    return result;
+}
 
-const doctor_table DOCTOR_MEMORY = {
-    .subject = "Memory and limits",
-    .row = ROWS,
-    .count = sizeof ROWS / sizeof ROWS[0],
-};
+status probe_group_high(const doctor_context *c, doctor_findings *out, err *e)
+{
+    status result = OK;
+    group_limit high, most;
+    char slow[24];
+    TRY(group_least(c, GROUP_MEMORY, "memory.high", NULL, &high, e));
+    TRY(group_least(c, GROUP_MEMORY, "memory.max", NULL, &most, e));
+    if (high.value == UINT64_MAX) {
+        doctor_skip(out, "no control group has memory.high");
+        goto done;
+    }
+    if (high.value >= most.value) goto done;
+    text_bytes(slow, (double)high.value);
+    doctor_find(out, "where", high.folder, "limit", slow, NULL);
+done:
+    return result;
+}
+
+status probe_group_oom(const doctor_context *c, doctor_findings *out, err *e)
+{
+    status result = OK;
+    uint64_t count;
+    bool found;
+    char times[48];
+    TRY(group_counted(c, GROUP_MEMORY, "memory.events", "memory.oom_control", "oom_kill", &count,
+                      &found, e));
+    reading_counted(times, count, "time");
+    if (!found)
+        doctor_skip(out, "no control group counts the processes that were killed");
+    else if (count)
+        doctor_find(out, "where", "control group", "times", times, NULL);
+done:
+    return result;
+}
+
+status probe_machine_oom(const doctor_context *c, doctor_findings *out, err *e)
+{
+    status result = OK;
+    char *content = NULL, times[48];
+    uint64_t count = 0;
+    TRY(reading_need(c, out, "/proc/vmstat", &content, e));
+    if (!content || !reading_number(content, "oom_kill", &count) || !count) goto done;
+    reading_counted(times, count, "time");
+    doctor_find(out, "where", "/proc/vmstat", "times", times, NULL);
+done:
+    free(content);
+    return result;
+}
+
+status probe_available(const doctor_context *c, doctor_findings *out, err *e)
+{
+    status result = OK;
+    memory_figures m;
+    group_limit limit;
+    uint64_t most, left;
+    char bytes[24], total[24];
+    TRY(reading_memory_of(c, out, &m, e));
+    TRY(ceiling(c, &m, &limit, &most, e));
+    if (!m.known) goto done;
+    left = cgroup_memory_left(c->root);
+    if (m.available < left) left = m.available;
+    doctor_measure(out, "memory_available_bytes", (double)left, "B", false);
+    doctor_measure(out, "memory_bytes", (double)most, "B", true);
+    if (left >= most / 10) goto done;
+    text_bytes(bytes, (double)left);
+    text_bytes(total, (double)most);
+    doctor_find(out, "where", "memory", "left", bytes, "memory", total, NULL);
+done:
+    return result;
+}
+
+status probe_per_gpu(const doctor_context *c, doctor_findings *out, err *e)
+{
+    status result = OK;
+    memory_figures m;
+    group_limit limit;
+    uint64_t most;
+    int gpus;
+    char count[48], need[24], bytes[24];
+    TRY(reading_gpus(c, &gpus, e));
+    TRY(reading_memory_of(c, out, &m, e));
+    TRY(ceiling(c, &m, &limit, &most, e));
+    if (!gpus) {
+        doctor_skip(out, "there is no GPU");
+        goto done;
+    }
+    // The kernel keeps some of what is built in, so that 64 GB show as a little less than 64 GB.
+    const uint64_t wanted = 16 * GIB * (uint64_t)gpus;
+    if (!m.known || most >= wanted - wanted / 10) goto done;
+    reading_counted(count, (uint64_t)gpus, "GPU");
+    text_bytes(need, (double)wanted);
+    text_bytes(bytes, (double)most);
+    doctor_find(out, "where", "memory", "memory", bytes, "gpus", count, "need", need, NULL);
+done:
+    return result;
+}
+
+status probe_pressure(const doctor_context *c, doctor_findings *out, err *e)
+{
+    status result = OK;
+    char *content = NULL, words[128], share[24];
+    double average = 0;
+    TRY(reading_need(c, out, "/proc/pressure/memory", &content, e));
+    if (!content || !reading_words(content, "full", words, sizeof words)) goto done;
+    const char *number = strstr(words, "avg60=");
+    if (number) average = strtod(number + strlen("avg60="), NULL);
+    if (average < 5) goto done;
+    snprintf(share, sizeof share, "%.0f", average);
+    doctor_find(out, "where", "/proc/pressure/memory", "share", share, NULL);
+done:
+    free(content);
+    return result;
+}
+
+status probe_panic_on_oom(const doctor_context *c, doctor_findings *out, err *e)
+{
+    int64_t value;
+    char number[24];
+    (void)e;
+    if (!doctor_read_number(c, "/proc/sys/vm/panic_on_oom", &value)) {
+        doctor_skip(out, "/proc/sys/vm/panic_on_oom does not exist");
+        return OK;
+    }
+    snprintf(number, sizeof number, "%lld", (long long)value);
+    if (value) doctor_find(out, "where", "vm.panic_on_oom", "value", number, NULL);
+    return OK;
+}
