@@ -18,7 +18,6 @@ static const char *const KEYS[] = {
     "disk_free_gib",       // of the file system of train.out
     "io_pressure_percent", // of a minute in which all programs waited for disks
     "dirty_gib",           // that may wait for the disk
-    "zombies",             // processes that have ended and are not reaped
 };
 
 enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] };
