@@ -4,12 +4,6 @@
 
 #include <stddef.h>
 
-#define PLANNED(words, sentence)                                                                   \
-    &(const command)                                                                               \
-    {                                                                                              \
-        .name = (words), .help = (sentence), .planned = true                                       \
-    }
-
 static const command *const DATA[] = {&command_data_prepare, &command_data_inspect, NULL};
 
 const command command_data = {
@@ -94,9 +88,10 @@ static const command *const COMMANDS[] = {
     &command_accelerate,
     &command_ilab,
     &command_doctor,
+    &command_smoke,
+    &command_env,
+    &command_topo,
     &command_diagnose,
-    PLANNED("env", "Prints the versions of the program, the system and the libraries."),
-    PLANNED("topo", "Prints the links between devices."),
     NULL,
 };
 

@@ -22,6 +22,8 @@ struct doctor_context {
     const char *peer; // host that ranks meet at (--master-addr); NULL: none
     bool python;      // also asks the python3 of PATH for its packages
     const doctor_machine *machine; // thresholds of this machine's type; NULL: the built-in ones
+    // Numbers in the place of those that active checks would measure (measure/measure.h), for tests; NULL: they measure.
+    const struct doctor_measured *measured;
 };
 
 typedef enum doctor_state {

@@ -14,10 +14,13 @@
 
 // Every threshold: a check reads it by doctor_threshold.
 static const char *const KEYS[] = {
+    "all_reduce_gb_per_s",    // of the ranks of this host on the CPU
     "clock_drift_ppm",        // between two clocks of the machine
     "copy_gb_per_s",          // of one copy of memory
     "core_spread_percent",    // that a core may be slower than the others
     "dirty_gib",              // of pages that wait to be written
+    "disk_read_gb_per_s",     // of the run's folder
+    "disk_write_gb_per_s",    // of the same, with an fsync
     "disk_free_gib",          // of the run's folder
     "ecc_corrected",          // errors of a GPU's memory that were corrected
     "fsync_ms",               // that one takes

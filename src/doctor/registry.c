@@ -9,6 +9,9 @@ const doctor_table *const DOCTOR_TABLES[] = {
     &DOCTOR_LIMITS,
     &DOCTOR_PROCESSOR,
     &DOCTOR_CONTAINER,
+    &DOCTOR_STORAGE,
+    &DOCTOR_ENVIRONMENT,
+    &DOCTOR_LAUNCH,
     &DOCTOR_INTERFACES,
     &DOCTOR_NAMES,
     &DOCTOR_RDMA,
@@ -21,6 +24,7 @@ const doctor_table *const DOCTOR_TABLES[] = {
     &DOCTOR_GPU_CLOCKS,
     &DOCTOR_GPU_LINKS,
     &DOCTOR_GPU_P2P,
+    &DOCTOR_MEASURE,
     NULL, // the end
 };
 

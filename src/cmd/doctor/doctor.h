@@ -13,6 +13,16 @@ int doctor_exit_code(const doctor_report *r, bool strict);
 // docs/troubleshooting.md that is made from it.
 status doctor_print_list(bool json, bool markdown, err *e);
 
+// ---- doctor_recipes.c
+
+// A recipe that users of other systems know, by its number in the list that the project covers.
+typedef struct doctor_recipe {
+    int number;
+    const char *symptom; // with what people do about it elsewhere
+    const char *other;   // what answers it beside checks, in Markdown; NULL: nothing else
+} doctor_recipe;
+extern const doctor_recipe DOCTOR_RECIPES_TABLE[]; // ends with a symptom that is NULL
+
 // ---- doctor_machine.c
 
 // The machine file `path`, or, where that is NULL, the first one of the user's folder that fits this machine; *out is NULL

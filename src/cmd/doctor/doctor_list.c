@@ -5,6 +5,7 @@
 #include "cmd/doctor/doctor.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const LEVEL[] = {
     [DOCTOR_PASSIVE] = "passive", [DOCTOR_ACTIVE] = "active", [DOCTOR_STRESS] = "stress"};
@@ -30,31 +31,94 @@ static void add_object(const doctor_table *t, const doctor_check *c, void *arg)
     json_t *remedies = json_array();
     for (int i = 0; i < DOCTOR_REMEDIES && c->remedy[i]; i++)
         json_array_append_new(remedies, json_string(c->remedy[i]));
-    json_array_append_new(
-        s->array, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "subject", t->subject,
-                            "code", c->code, "level", LEVEL[c->level], "severity",
-                            doctor_severity_name(c->severity), "title", c->title, "needs", c->needs,
-                            "issue", c->issue, "why", c->why, "remedies", remedies));
+    json_t *recipes = json_array();
+    for (int i = 0; i < DOCTOR_RECIPES && c->recipe[i]; i++)
+        json_array_append_new(recipes, json_integer(c->recipe[i]));
+    json_array_append_new(s->array,
+                          json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:o, s:o}", "subject",
+                                    t->subject, "code", c->code, "level", LEVEL[c->level],
+                                    "severity", doctor_severity_name(c->severity), "title",
+                                    c->title, "needs", c->needs, "issue", c->issue, "why", c->why,
+                                    "remedies", remedies, "recipes", recipes));
 }
 
-// Names of values stand in braces; Markdown prints < as it is only in code.
+// ---- docs/troubleshooting.md
+
+enum { PAGE_COLUMNS = 100 };
+
+// Adds words in lines of at most PAGE_COLUMNS, each with `first` or `rest` before it.
+static void add_wrapped(text *out, const char *first, const char *rest, const char *words)
+{
+    size_t column = strlen(first);
+    text_add(out, first);
+    for (bool begins = true; *words; begins = false) {
+        const size_t bytes = strcspn(words, " ");
+        if (!begins && column + 1 + bytes > PAGE_COLUMNS) {
+            text_addf(out, "\n%s", rest);
+            column = strlen(rest);
+        } else if (!begins) {
+            text_add(out, " ");
+            column++;
+        }
+        text_add_bytes(out, words, bytes);
+        column += bytes;
+        words += bytes + (words[bytes] == ' ');
+    }
+    text_add(out, "\n");
+}
+
+static void add_remedy(text *out, const char *remedy)
+{
+    if (remedy[0] == '$' && remedy[1] == ' ')
+        text_addf(out, "- `%s`\n", remedy + 2); // a command stands on one line
+    else
+        add_wrapped(out, "- ", "  ", remedy);
+}
+
 static void add_markdown(const doctor_table *t, const doctor_check *c, void *arg)
 {
     list_state *s = arg;
+    text line = {0};
     if (t != s->last) text_addf(s->out, "\n### %s\n", t->subject);
     s->last = t;
-    text_addf(s->out, "\n**`%s`** (%s, %s): %s.\n\n", c->code, LEVEL[c->level],
+    text_addf(&line, "**`%s`** (%s, %s): %s.", c->code, LEVEL[c->level],
               doctor_severity_name(c->severity), c->title);
-    text_addf(s->out, "> %s\n\n%s\n\n", c->issue, c->why);
-    for (int i = 0; i < DOCTOR_REMEDIES && c->remedy[i]; i++) {
-        const char *r = c->remedy[i];
-        if (r[0] == '$' && r[1] == ' ')
-            text_addf(s->out, "- `%s`\n", r + 2);
-        else
-            text_addf(s->out, "- %s\n", r);
+    text_add(s->out, "\n");
+    add_wrapped(s->out, "", "", line.chars ? line.chars : "");
+    text_add(s->out, "\n");
+    add_wrapped(s->out, "> ", "> ", c->issue);
+    text_add(s->out, "\n");
+    add_wrapped(s->out, "", "", c->why);
+    text_add(s->out, "\n");
+    for (int i = 0; i < DOCTOR_REMEDIES && c->remedy[i]; i++) add_remedy(s->out, c->remedy[i]);
+    if (line.failed) text_fail(s->out);
+    text_clear(&line);
+}
+
+typedef struct recipe_state {
+    text *out;
+    int number, found;
+} recipe_state;
+
+static void add_answer(const doctor_table *t, const doctor_check *c, void *arg)
+{
+    recipe_state *s = arg;
+    (void)t;
+    for (int i = 0; i < DOCTOR_RECIPES && c->recipe[i]; i++)
+        if (c->recipe[i] == s->number) text_addf(s->out, "%s`%s`", s->found++ ? ", " : "", c->code);
+}
+
+// Every recipe with what answers it.
+static void add_recipes(text *out)
+{
+    text_add(out, "| recipe | answered by |\n| --- | --- |\n");
+    for (const doctor_recipe *r = DOCTOR_RECIPES_TABLE; r->symptom; r++) {
+        recipe_state s = {.out = out, .number = r->number};
+        text_addf(out, "| %s | ", r->symptom);
+        doctor_check_each(add_answer, &s);
+        if (r->other) text_addf(out, "%s%s", s.found ? "; " : "", r->other);
+        text_add(out, " |\n");
     }
-    text_addf(s->out, "- It looks at: %s.%s%s%s\n", c->needs, c->reference ? " See " : "",
-              c->reference ? c->reference : "", c->reference ? "." : "");
 }
 
 status doctor_print_list(bool json, bool markdown, err *e)
@@ -69,6 +133,7 @@ status doctor_print_list(bool json, bool markdown, err *e)
         if (!chars) FAIL(E_MEMORY, "out of memory for the list of checks");
         text_addf(&out, "%s\n", chars);
     } else {
+        if (markdown) add_recipes(&out);
         doctor_check_each(markdown ? add_markdown : add_line, &s);
     }
     TRY(text_check(&out, e));

@@ -1,0 +1,103 @@
+// processes.c -- processes that an earlier run left: without a parent, stopped, or ended and not reaped. The table of this room
+// calls the probes. Processes whose files only root may read are passed over.
+#include "doctor/launch/launch_checks.h"
+
+#include "doctor/doctor.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct launch_process {
+    int pid, parent;
+    char name[32];
+    char state;
+} launch_process;
+
+typedef void launch_visit(doctor_findings *out, const launch_process *p, int *count);
+
+// "712 (trireme) S 1 ...": a name may hold spaces and brackets, so its last bracket ends it.
+static bool read_process(const doctor_context *c, const char *pid, launch_process *out)
+{
+    char path[300], line[1024];
+    snprintf(path, sizeof path, "/proc/%s/stat", pid);
+    if (strspn(pid, "0123456789") != strlen(pid) || !doctor_read_line(c, path, line, sizeof line))
+        return false;
+    const char *open = strchr(line, '('), *close = strrchr(line, ')');
+    if (!open || !close || close < open) return false;
+    out->pid = atoi(pid);
+    snprintf(out->name, sizeof out->name, "%.*s", (int)(close - open - 1), open + 1);
+    return sscanf(close + 1, " %c %d", &out->state, &out->parent) == 2;
+}
+
+static status visit_each(const doctor_context *c, doctor_findings *out, launch_visit *visit,
+                         int *count, err *e)
+{
+    status result = OK;
+    char **names = NULL;
+    int total = 0;
+    launch_process p;
+    *count = 0;
+    TRY(doctor_names(c, "/proc", &names, &total, e));
+    for (int i = 0; i < total; i++)
+        if (read_process(c, names[i], &p)) visit(out, &p, count);
+done:
+    doctor_names_free(names, total);
+    return result;
+}
+
+static void find(doctor_findings *out, const launch_process *p)
+{
+    char pid[16];
+    snprintf(pid, sizeof pid, "%d", p->pid);
+    doctor_find(out, "where", pid, "name", p->name, NULL);
+}
+
+static bool is_rank(const launch_process *p)
+{
+    return strcmp(p->name, "trireme") == 0 || strcmp(p->name, "torchrun") == 0 ||
+           strcmp(p->name, "deepspeed") == 0;
+}
+
+static void look_for_orphan(doctor_findings *out, const launch_process *p, int *count)
+{
+    (void)count;
+    if (is_rank(p) && p->parent == 1 && p->state != 'Z') find(out, p);
+}
+
+static void look_for_stopped(doctor_findings *out, const launch_process *p, int *count)
+{
+    (void)count;
+    if (is_rank(p) && (p->state == 'T' || p->state == 't')) find(out, p);
+}
+
+static void count_zombie(doctor_findings *out, const launch_process *p, int *count)
+{
+    (void)out;
+    if (p->state == 'Z') ++*count;
+}
+
+status launch_probe_orphans(const doctor_context *c, doctor_findings *out, err *e)
+{
+    int count;
+    return visit_each(c, out, look_for_orphan, &count, e);
+}
+
+status launch_probe_stopped(const doctor_context *c, doctor_findings *out, err *e)
+{
+    int count;
+    return visit_each(c, out, look_for_stopped, &count, e);
+}
+
+status launch_probe_zombies(const doctor_context *c, doctor_findings *out, err *e)
+{
+    status result = OK;
+    int count;
+    char number[16];
+    const double most = doctor_threshold(c, "zombies", 50);
+    TRY(visit_each(c, out, count_zombie, &count, e));
+    snprintf(number, sizeof number, "%d", count);
+    if (count > most) doctor_find(out, "count", number, NULL);
+done:
+    return result;
+}
