@@ -18,7 +18,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"$ PYTHONFAULTHANDLER=1 PROGRAM # prints where it crashes",
                    "Install extensions anew for the PyTorch that is there",
                    "$ coredumpctl gdb # the stack of the last crash"},
-        .check = {"core-files"},
+        .check = {"core-size"},
     },
     {
         .code = "illegal-instruction",
