@@ -5,7 +5,7 @@
 # CPack asks file(1) what is in a package. g++ (of build-essential) compiles the CUDA sources for tests.
 BUILD_PACKAGES="build-essential cmake ninja-build pkg-config
 libjansson-dev libyaml-dev libpcre2-dev libutf8proc-dev libxxhash-dev libpng-dev zlib1g-dev
-liburing-dev libevent-dev libssl-dev libucx-dev libncurses-dev libcmocka-dev file"
+liburing-dev libevent-dev libssl-dev libhwloc-dev libucx-dev libncurses-dev libcmocka-dev file"
 
 # What ./test-launchers starts `trireme train` with.
 LAUNCHER_PACKAGES="openmpi-bin mpich slurm-wlm munge"
@@ -65,7 +65,7 @@ packages_require() {
 # For a machine that has a compiler and Python, and no network: what CMakeLists.txt links, and what builds it. apt finds what
 # these need. The libraries that a C library's or Debian's own packages need, too, are named.
 LIBRARY_PACKAGES="libjansson-dev libyaml-dev libpcre2-dev libpcre2-8-0 libutf8proc-dev libxxhash-dev libpng-dev zlib1g-dev zlib1g
-liburing-dev libevent-dev libssl-dev libssl3 libucx-dev libncurses-dev libncursesw6 libtinfo6 libcmocka-dev"
+liburing-dev libevent-dev libssl-dev libssl3 libhwloc-dev libucx-dev libncurses-dev libncursesw6 libtinfo6 libcmocka-dev"
 TOOL_PACKAGES="cmake ninja-build pkgconf"
 
 # packages_closure PACKAGE...: these and what they need, on a machine that has nothing.

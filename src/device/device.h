@@ -246,6 +246,10 @@ void device_staging_close(device *d); // device_close calls it
 // best rate in floating-point operations per second, where a multiply-add counts as two. It runs at
 // least one product. Its memory is not counted in bytes_now. Returns 0 when the device fails.
 double device_matmul_rate(device *d, dtype type, double seconds);
+// Measures copies of `bytes` bytes within the device's memory for about `seconds`, and returns the best rate in bytes per
+// second, read and written: of a copy, or of a kernel that copies, as a copy may run on one thread. E_FIT where there is
+// no memory for two such arrays.
+status device_copy_rate(device *d, size_t bytes, double seconds, double *out, err *e);
 
 // Each back end calls it at the end of sync, when nothing else has failed.
 static inline status device_failure_of_peers(const device *d, err *e)

@@ -22,6 +22,8 @@ struct doctor_context {
     const char *peer; // host that ranks meet at (--master-addr); NULL: none
     bool python;      // also asks the python3 of PATH for its packages
     const doctor_machine *machine; // thresholds of this machine's type; NULL: the built-in ones
+    // Numbers in the place of those that active checks would measure (measure/measure.h), for tests; NULL: they measure.
+    const struct doctor_measured *measured;
 };
 
 typedef enum doctor_state {
@@ -92,6 +94,7 @@ status doctor_expand(const char *form, const doctor_finding *f, char **out, err 
 
 // ---- Printing
 
+const char *doctor_severity_name(doctor_severity s); // "note", "warning", "error"
 // A table of what was found: findings with what helps, then what could not be seen, then one line of what passed. With
 // `all`, also each check that passed or was skipped.
 void doctor_add_text(text *out, const doctor_report *r, bool all);

@@ -14,10 +14,33 @@
 
 // Every threshold: a check reads it by doctor_threshold.
 static const char *const KEYS[] = {
-    "shm_mib",             // room of /dev/shm for each rank, MiB
-    "disk_free_gib",       // of the file system of train.out
-    "io_pressure_percent", // of a minute in which all programs waited for disks
-    "dirty_gib",           // that may wait for the disk
+    "all_reduce_gb_per_s",    // of the ranks of this host on the CPU
+    "clock_drift_ppm",        // between two clocks of the machine
+    "copy_gb_per_s",          // of one copy of memory
+    "core_spread_percent",    // that a core may be slower than the others
+    "dirty_gib",              // of pages that wait to be written
+    "disk_read_gb_per_s",     // of the run's folder
+    "disk_write_gb_per_s",    // of the same, with an fsync
+    "disk_free_gib",          // of the run's folder
+    "ecc_corrected",          // errors of a GPU's memory that were corrected
+    "fsync_ms",               // that one takes
+    "gpu_spread_percent",     // that a GPU may be slower than the others
+    "ib_gbits",               // of a port of InfiniBand, 0: what the port itself says
+    "interface_mbits",        // of the interface that ranks take
+    "io_pressure_percent",    // of the time in which tasks wait for disks
+    "matmul_bf16_tflops",     // of a GPU
+    "nvlink_errors",          // of one link
+    "nvlinks",                // of a GPU
+    "pcie_corrected",         // errors of a device
+    "pcie_gen",               // of a GPU's link
+    "pcie_replays",           // of a GPU
+    "pcie_width",             // of a GPU's link
+    "shm_mib",                // room of /dev/shm for each rank
+    "stalled_power_share",    // of a GPU's limit, below which it is stalled at full load
+    "stress_memory_mib",      // that the stress test writes
+    "stress_seconds",         // that a stress test takes
+    "sustained_drop_percent", // that rates may fall under load
+    "zombies",                // processes that nobody has waited for
 };
 
 enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] };

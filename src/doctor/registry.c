@@ -9,6 +9,9 @@ const doctor_table *const DOCTOR_TABLES[] = {
     &DOCTOR_LIMITS,
     &DOCTOR_PROCESSOR,
     &DOCTOR_CONTAINER,
+    &DOCTOR_INTERFACES,
+    &DOCTOR_NAMES,
+    &DOCTOR_RDMA,
     &DOCTOR_KERNEL_LOG,
     &DOCTOR_PCI,
     &DOCTOR_GPU_DRIVER,
@@ -21,7 +24,8 @@ const doctor_table *const DOCTOR_TABLES[] = {
     &DOCTOR_STORAGE,
     &DOCTOR_ENVIRONMENT,
     &DOCTOR_LAUNCH,
-    NULL,
+    &DOCTOR_MEASURE,
+    NULL, // the end
 };
 
 void doctor_check_each(void (*visit)(const doctor_table *t, const doctor_check *c, void *arg),

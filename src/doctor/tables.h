@@ -20,5 +20,9 @@ extern const doctor_table DOCTOR_GPU_P2P;       // gpu/gpu_p2p.c
 extern const doctor_table DOCTOR_STORAGE;       // storage/table.c
 extern const doctor_table DOCTOR_ENVIRONMENT;   // environment/table.c
 extern const doctor_table DOCTOR_LAUNCH;        // launch/table.c
+extern const doctor_table DOCTOR_INTERFACES;    // network/interface_rows.c
+extern const doctor_table DOCTOR_NAMES;         // network/name_rows.c
+extern const doctor_table DOCTOR_MEASURE;       // measure/measure_rows.c
+extern const doctor_table DOCTOR_RDMA;          // network/rdma_rows.c
 
 #endif

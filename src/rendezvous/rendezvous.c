@@ -61,15 +61,6 @@ static status get_from(const comm_rendezvous *r, const char *key, int from, void
     }
 }
 
-status comm_rendezvous_open(const comm_rendezvous *r, void *value, size_t bytes,
-                            int64_t deadline_ms, err *e)
-{
-    char key[STORE_KEY_BYTES];
-    snprintf(key, sizeof key, "comm/%" PRId64 "/all", r->group);
-    if (r->rank == 0) return comm_store_set(r->store, key, value, bytes, CALL_MS, e);
-    return get_from(r, key, 0, value, bytes, deadline_ms, e);
-}
-
 // Each rank sets its value [bytes] of one length, and gets those of all: all[size], `stride` bytes apart.
 static status gather_values(const comm_rendezvous *r, const char *what, int first,
                             const void *value, size_t bytes, size_t stride, int64_t deadline_ms,
@@ -97,6 +88,24 @@ static status count_done(const comm_rendezvous *r, const char *what, bool *last,
     TRY(comm_store_add(r->store, key, 1, &done, CALL_MS, e));
     *last = done >= r->size;
     if (*last) TRY(comm_store_remove(r->store, key, CALL_MS, e));
+done:
+    return result;
+}
+
+// The last rank removes the value, so that the ranks of a world can open a communicator again.
+status comm_rendezvous_open(const comm_rendezvous *r, void *value, size_t bytes,
+                            int64_t deadline_ms, err *e)
+{
+    status result = OK;
+    char key[STORE_KEY_BYTES];
+    bool last = false;
+    snprintf(key, sizeof key, "comm/%" PRId64 "/all", r->group);
+    if (r->rank == 0)
+        TRY(comm_store_set(r->store, key, value, bytes, CALL_MS, e));
+    else
+        TRY(get_from(r, key, 0, value, bytes, deadline_ms, e));
+    TRY(count_done(r, "opened", &last, e));
+    if (last) TRY(comm_store_remove(r->store, key, CALL_MS, e));
 done:
     return result;
 }

@@ -77,7 +77,7 @@ deb=$(ls checkout/trireme_"$version"_*.deb)
 ok dpkg-deb --field "$deb" Version Depends Recommends
 expect_line "^Version: $version$" stdout
 if command -v dpkg-shlibdeps >/dev/null; then
-    for library in libc6 libjansson libyaml libpcre2-8 libutf8proc libxxhash liburing libevent-core libevent-extra libssl3 libpng zlib1g; do
+    for library in libc6 libjansson libyaml libpcre2-8 libutf8proc libxxhash liburing libevent-core libevent-extra libssl3 libhwloc15 libpng zlib1g; do
         expect_line "^Depends:.* $library" stdout
     done
 fi

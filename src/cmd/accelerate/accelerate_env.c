@@ -6,12 +6,9 @@
 #include "base/proc.h"
 #include "cmd/cmd.h"
 #include "cmd/console.h"
-#include "cmd/run/run.h"
-#include "device/device.h"
+#include "cmd/doctor/facts.h"
 
-#include <gnu/libc-version.h>
 #include <stdlib.h>
-#include <sys/utsname.h>
 
 typedef struct env_request {
     const char *file;
@@ -29,23 +26,22 @@ static const char HEAD[] = "\nCopy-and-paste the text below in your GitHub issue
 
 static void print_machine(void)
 {
-    char self[4096];
-    struct utsname u = {.sysname = ""};
+    text platform = {0}, self = {0};
     device_description cpu, gpu;
-    uname(&u);
-    run_find_self(self, sizeof self);
+    facts_add_platform(&platform);
+    facts_add_program(&self);
     console_line("- `Trireme` version: %s", TRIREME_VERSION);
-    console_line("- Platform: %s-%s-%s-with-glibc%s", u.sysname, u.release, u.machine,
-                 gnu_get_libc_version());
-    console_line("- `trireme` location: %s", self);
+    console_line("- Platform: %s", platform.chars ? platform.chars : "");
+    console_line("- `trireme` location: %s", self.chars ? self.chars : "");
     console_line("- C compiler: %s", __VERSION__);
     if (device_describe("cpu", NULL, &cpu, NULL) == OK)
         console_line("- CPU: %d cores, kernels for %s", proc_usable_cores(), cpu.kind);
-    const bool has_gpu = device_describe("cuda", NULL, &gpu, NULL) == OK && gpu.count > 0;
+    const bool has_gpu = facts_gpu(&gpu, NULL);
     console_line("- Accelerator: %s", has_gpu ? "CUDA" : "N/A");
-    console_line("- System RAM: %.2f GB",
-                 (double)proc_bytes("/proc/meminfo", "MemTotal:") / (1024.0 * 1024 * 1024));
+    console_line("- System RAM: %.2f GB", facts_memory_gib());
     if (has_gpu) console_line("- GPU type: %d x %s", gpu.count, gpu.title);
+    text_clear(&platform);
+    text_clear(&self);
 }
 
 // Prints every key as Python prints it.

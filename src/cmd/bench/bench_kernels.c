@@ -64,26 +64,13 @@ static int compare(const void *a, const void *b)
 
 // ---- Times
 
-// A measurement: launches of a call, or copies of `bytes` bytes where there is none.
-typedef struct bench_work {
-    const kernel_call *call;
-    void *dst;
-    const void *src;
-    size_t bytes;
-} bench_work;
-
 // The seconds of `count` launches, until the device has done them.
-static status time_launches(const bench_device *b, const bench_work *w, int count, double *out,
+static status time_launches(const bench_device *b, const kernel_call *call, int count, double *out,
                             err *e)
 {
     status result = OK;
     const double start = clock_seconds();
-    for (int i = 0; i < count; i++) {
-        if (w->call)
-            device_launch(b->s, w->call);
-        else
-            b->d->ops->copy(b->s, w->dst, w->src, w->bytes);
-    }
+    for (int i = 0; i < count; i++) device_launch(b->s, call);
     TRY(b->d->ops->sync(b->s, e));
     *out = clock_seconds() - start;
 done:
@@ -91,16 +78,16 @@ done:
 }
 
 // The seconds of one launch: the median of several timings of many launches each.
-static status time_one(const bench_device *b, const bench_work *w, double *out, err *e)
+static status time_one(const bench_device *b, const kernel_call *call, double *out, err *e)
 {
     status result = OK;
     double timings[TIMINGS], once = 0;
-    TRY(time_launches(b, w, 1, &once, e)); // the first use of a kernel and of memory is slow
-    TRY(time_launches(b, w, 1, &once, e));
+    TRY(time_launches(b, call, 1, &once, e)); // the first use of a kernel and of memory is slow
+    TRY(time_launches(b, call, 1, &once, e));
     const double fit = b->seconds / TIMINGS / (once > 1e-7 ? once : 1e-7);
     const int count = fit < 1 ? 1 : fit > MOST_LAUNCHES ? MOST_LAUNCHES : (int)fit;
     for (int i = 0; i < TIMINGS; i++) {
-        TRY(time_launches(b, w, count, &timings[i], e));
+        TRY(time_launches(b, call, count, &timings[i], e));
         timings[i] /= count;
     }
     qsort(timings, TIMINGS, sizeof *timings, compare);
@@ -136,7 +123,7 @@ static status time_call(const bench_device *b, bench_describe describe, kernel_k
     c->call.workspace = workspace;
     c->call.workspace_bytes = workspace_bytes;
     if (b->d->ops->prepare) TRY(b->d->ops->prepare(b->d, &c->call, e));
-    TRY(time_one(b, &(bench_work){.call = &c->call}, seconds, e));
+    TRY(time_one(b, &c->call, seconds, e));
 done:
     device_release(b->d, MEMORY_DEVICE, workspace, workspace_bytes);
     device_release(b->d, MEMORY_DEVICE, memory, bytes);
@@ -145,31 +132,12 @@ done:
 
 // ---- Limits
 
-// The better rate of the device's copies and of a kernel that copies: a copy may run on one thread.
 static status measure_copies(bench_device *b, uint64_t free_bytes, err *e)
 {
-    status result = OK;
-    void *memory = NULL;
-    double copy = 0, kernel = 0;
     const size_t share = free_bytes / COPY_SHARE / DEVICE_ALIGN * DEVICE_ALIGN;
     const size_t most = share < DEVICE_COPY ? share + DEVICE_ALIGN : DEVICE_COPY;
-    const size_t bytes = b->d->is_host_memory ? HOST_COPY : most;
-    TRY(device_alloc(b->d, MEMORY_DEVICE, 2 * bytes, &memory, e));
-    char *dst = (char *)memory + bytes;
-    const kernel_call fill = {.kind = K_FILL, .u.fill = {memory, (int64_t)bytes}};
-    device_launch(b->s, &fill);
-    TRY(time_one(b, &(bench_work){.dst = dst, .src = memory, .bytes = bytes}, &copy, e));
-    const kernel_call convert = {.kind = K_CONVERT,
-                                 .u.convert = {.count = (int64_t)(bytes / sizeof(float)),
-                                               .src = memory,
-                                               .dst = dst,
-                                               .src_type = F32,
-                                               .dst_type = F32}};
-    TRY(time_one(b, &(bench_work){.call = &convert}, &kernel, e));
-    b->copy_rate = 2 * (double)bytes / (copy < kernel ? copy : kernel);
-done:
-    device_release(b->d, MEMORY_DEVICE, memory, 2 * bytes);
-    return result;
+    return device_copy_rate(b->d, b->d->is_host_memory ? HOST_COPY : most, 2 * b->seconds,
+                            &b->copy_rate, e);
 }
 
 // The best rate of products that grow until one takes so long that its launch no longer counts.

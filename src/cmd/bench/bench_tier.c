@@ -1,23 +1,13 @@
 // bench_tier.c -- `trireme bench tier`: measures how fast the file tier of offload writes and reads
-// the disk of a folder. Two requests are in flight at a time, as in a training step that computes
-// on one buffer while the other is transferred. It checks what it reads, and removes its file. It
-// deliberately does not know trainers.
+// the disk of a folder (store/tier_rate.h).
 #include "cmd/cmd.h"
 #include "cmd/console.h"
 
-#include "base/clock.h"
 #include "base/text.h"
 #include "cmd/command.h"
-#include "device/device.h"
-#include "store/tier.h"
+#include "store/tier_rate.h"
 
 #include <stdio.h>
-#include <string.h>
-
-enum {
-    REQUEST = 32 << 20, // bytes of one request to the tier
-    BUFFERS = 2,        // requests in flight: one buffer is filled while the other is transferred
-};
 
 typedef struct bench_tier_request {
     const char *path;
@@ -38,106 +28,35 @@ static const flag flags[] = {
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-// The first 8 bytes of each block are a code of its file offset, by which `check` recognizes the
-// block. The other bytes stay as they are: filling them would add CPU time to the disk's.
-static uint64_t stamp(uint64_t offset)
-{
-    return (offset + 1) * 0x9e3779b97f4a7c15u;
-}
-
-static void fill(char *buffer, uint64_t offset, size_t bytes, size_t block)
-{
-    for (size_t k = 0; k < bytes; k += block) *(uint64_t *)(buffer + k) = stamp(offset + k);
-}
-
-static status check(const char *buffer, uint64_t offset, size_t bytes, size_t block, err *e)
-{
-    for (size_t k = 0; k < bytes; k += block)
-        if (*(const uint64_t *)(buffer + k) != stamp(offset + k))
-            return err_set(
-                e, E_IO,
-                "bench tier: the block at offset %llu is not the one that was written there",
-                (unsigned long long)(offset + k));
-    return OK;
-}
-
-// The bytes of the request at this offset.
-static size_t request_bytes(const bench_tier_request *q, uint64_t offset)
-{
-    const uint64_t left = (uint64_t)q->bytes - offset;
-    return left < REQUEST ? (size_t)left : REQUEST;
-}
-
-// Writes or reads the file once; *seconds is the time until the last byte.
-static status pass(tier *t, const bench_tier_request *q, bool write, char *memory, double *seconds,
-                   err *e)
-{
-    status result = OK;
-    tier_ticket tickets[BUFFERS] = {0};
-    const uint64_t count = ((uint64_t)q->bytes + REQUEST - 1) / REQUEST;
-    const double began = clock_seconds();
-    for (uint64_t i = 0; i < count + BUFFERS; i++) {
-        char *buffer = memory + i % BUFFERS * REQUEST;
-        const uint64_t offset = i * REQUEST, before = offset - BUFFERS * REQUEST;
-        if (i >= BUFFERS && i - BUFFERS < count) {
-            TRY(tier_wait(t, tickets[i % BUFFERS], e));
-            if (!write) TRY(check(buffer, before, request_bytes(q, before), (size_t)q->block, e));
-        }
-        if (i >= count) continue;
-        if (write) {
-            fill(buffer, offset, request_bytes(q, offset), (size_t)q->block);
-            TRY(tier_write(t, offset, buffer, request_bytes(q, offset), &tickets[i % BUFFERS], e));
-        } else {
-            TRY(tier_read(t, offset, buffer, request_bytes(q, offset), &tickets[i % BUFFERS], e));
-        }
-    }
-    *seconds = clock_seconds() - began;
-done:
-    return result;
-}
-
 static status measure(const bench_tier_request *q, err *e)
 {
     status result = OK;
-    tier *t = NULL;
-    double write_s = 0, read_s = 0;
-    device *d = NULL;
-    void *memory = NULL;
-    const device_options one_thread = {.threads = 1};
+    tier_rate r = {0};
     const tier_options o = {.folder = q->path,
                             .name = "bench tier",
                             .bytes = (uint64_t)q->bytes,
                             .block_bytes = (size_t)q->block,
                             .depth = (int)q->depth};
-    TRY(device_open("cpu", &one_thread, &d, e));
-    TRY(device_alloc(d, MEMORY_HOST, BUFFERS * REQUEST, &memory, e)); // huge pages, as in a trainer
-    TRY(tier_open(&o, &t, e));
-    const char *note = tier_note(t);
-    if (note) console_say("%s", note);
-    memset(memory, 1, BUFFERS * REQUEST); // so that the pages exist before the clock starts
-    TRY(pass(t, q, true, memory, &write_s, e));
-    TRY(pass(t, q, false, memory, &read_s, e));
-    tier_counters c;
-    tier_count(t, &c);
-    const double bytes = (double)q->bytes, cpu = c.seconds_cpu / (write_s + read_s);
+    TRY(tier_rate_measure(&o, &r, e));
+    if (r.note.bytes) console_say("%s", r.note.chars);
+    const double bytes = (double)q->bytes;
     if (q->json) {
         printf("{\"write_gb_per_s\":%.4g,\"read_gb_per_s\":%.4g,\"bytes\":%lld,\"block_bytes\":%"
                "lld,\"depth\":%lld,\"cpu_share\":%.4g,\"best_way\":%s}\n",
-               bytes * 1e-9 / write_s, bytes * 1e-9 / read_s, (long long)q->bytes,
-               (long long)q->block, (long long)q->depth, cpu, note ? "false" : "true");
+               bytes * 1e-9 / r.write_s, bytes * 1e-9 / r.read_s, (long long)q->bytes,
+               (long long)q->block, (long long)q->depth, r.cpu_share,
+               r.note.bytes ? "false" : "true");
     } else {
         char size[24], block[24];
         text_bytes(size, bytes);
         text_bytes(block, (double)q->block);
         printf("%s in blocks of %s, %lld at a time: write %.3f GB/s, read %.3f GB/s; the tier's "
                "thread took %.1f %% of a core\n",
-               size, block, (long long)q->depth, bytes * 1e-9 / write_s, bytes * 1e-9 / read_s,
-               cpu * 100);
+               size, block, (long long)q->depth, bytes * 1e-9 / r.write_s, bytes * 1e-9 / r.read_s,
+               r.cpu_share * 100);
     }
 done:
-    tier_close(t);
-    if (memory) device_release(d, MEMORY_HOST, memory, BUFFERS * REQUEST);
-    device_close(d);
+    text_clear(&r.note);
     return result;
 }
 

@@ -23,7 +23,7 @@ void deepspeed_add_slots(text *out, const hostfile_host *h)
 
 // A word for a shell: in quotes. A dollar ends them and begins new ones, so that ${local_rank} is left to the agent of
 // the other host: the agent here looks for these characters, too.
-static void add_word(text *out, const char *word)
+void deepspeed_add_word(text *out, const char *word)
 {
     text_add(out, " '");
     for (; *word; word++) {
@@ -71,7 +71,7 @@ static status add_environment_file(text *out, err *e)
         next = strchr(line, '\n');
         if (next) *next++ = 0;
         TRY(read_variable(path, number, line, &variable, e));
-        if (variable) add_word(out, variable);
+        if (variable) deepspeed_add_word(out, variable);
     }
 done:
     free(path);
@@ -80,12 +80,12 @@ done:
 }
 
 // DeepSpeed passes on the variables whose names begin so, and those of its file, which come later and count.
-static status add_environment(text *out, err *e)
+status deepspeed_add_environment(text *out, err *e)
 {
     static const char *const BEGIN[] = {"NCCL", "PYTHON", "UCX", "TORCH", "OMP_", "TRIREME_"};
     for (char **v = environ; *v; v++)
         for (size_t i = 0; i < sizeof BEGIN / sizeof *BEGIN; i++)
-            if (strncmp(*v, BEGIN[i], strlen(BEGIN[i])) == 0) add_word(out, *v);
+            if (strncmp(*v, BEGIN[i], strlen(BEGIN[i])) == 0) deepspeed_add_word(out, *v);
     return add_environment_file(out, e);
 }
 
@@ -97,7 +97,7 @@ static void add_rendezvous(const deepspeed_request *q, const hostfile *f, int no
     if (!q->elastic) {
         text_addf(out, " --nnodes %d --node-rank %d --master-port %d --master-addr", f->count, node,
                   port);
-        add_word(out, master);
+        deepspeed_add_word(out, master);
         return;
     }
     text endpoint = {0};
@@ -107,7 +107,7 @@ static void add_rendezvous(const deepspeed_request *q, const hostfile *f, int no
               q->max_nodes < 0 ? f->count : (int)q->max_nodes, DEEPSPEED_RESTARTS,
               node == 0 ? "true" : "false");
     text_add(out, " --rdzv-endpoint");
-    add_word(out, endpoint.chars ? endpoint.chars : "");
+    deepspeed_add_word(out, endpoint.chars ? endpoint.chars : "");
     text_clear(&endpoint);
 }
 
@@ -121,29 +121,29 @@ static status write_remote(const deepspeed_request *q, const hostfile *f, int no
     run_find_self(own, sizeof own);
     if (!getcwd(folder, sizeof folder)) return err_errno(e, "cannot find the current folder");
     text_add(out, "cd");
-    add_word(out, folder);
+    deepspeed_add_word(out, folder);
     text_add(out, " && exec env");
     // A variable that is set causes no warning.
     if (q->quiet && !getenv("OMP_NUM_THREADS") && hostfile_taken(h) > 1)
         text_add(out, " OMP_NUM_THREADS=1");
-    TRY(add_environment(out, e));
+    TRY(deepspeed_add_environment(out, e));
     text_add(out, " CUDA_VISIBLE_DEVICES=");
     deepspeed_add_slots(out, h);
-    add_word(out, own);
+    deepspeed_add_word(out, own);
     text_addf(out, " run --nproc-per-node %d", hostfile_taken(h));
     add_rendezvous(q, f, node, out);
     if (q->bind_cores) text_add(out, " --bind-cores-to-rank");
-    if (q->core_list) text_add(out, " --bind-core-list"), add_word(out, q->core_list);
+    if (q->core_list) text_add(out, " --bind-core-list"), deepspeed_add_word(out, q->core_list);
     if (!q->ssh.pdsh)
         text_add(out, " --secret-file -");
     else if (q->secret_file)
-        text_add(out, " --secret-file"), add_word(out, q->secret_file);
-    if (q->log_folder) text_add(out, " --tee 3 --log-dir"), add_word(out, q->log_folder);
+        text_add(out, " --secret-file"), deepspeed_add_word(out, q->secret_file);
+    if (q->log_folder) text_add(out, " --tee 3 --log-dir"), deepspeed_add_word(out, q->log_folder);
     if (q->module) text_add(out, " --module");
     if (q->no_python) text_add(out, " --no-python");
-    add_word(out, rest[0]);
-    if (!q->no_local_rank) add_word(out, DEEPSPEED_RANK_WORD);
-    for (int i = 1; i < count; i++) add_word(out, rest[i]);
+    deepspeed_add_word(out, rest[0]);
+    if (!q->no_local_rank) deepspeed_add_word(out, DEEPSPEED_RANK_WORD);
+    for (int i = 1; i < count; i++) deepspeed_add_word(out, rest[i]);
     TRY(text_check(out, e));
 done:
     return result;
@@ -171,7 +171,7 @@ done:
 
 // The standard input of one ssh: a pipe that holds the secret as a line, and that stays open as long as this process lives.
 // When ssh or this process ends, `trireme run` on that host stops. *out is the descriptor from which ssh reads.
-static status open_input(const net_secret *s, int *out, err *e)
+status deepspeed_open_input(const net_secret *s, int *out, err *e)
 {
     char line[2 * NET_MAC_BYTES + 2];
     int ends[2];
@@ -215,7 +215,7 @@ static status write_ssh(const deepspeed_request *q, const hostfile *f, char **re
         TRY(text_copy(f->hosts[i].name, &c->words[c->count++], e));
         TRY(write_remote(q, f, i, rest, count, &line, e));
         TRY(text_take(&line, &c->words[c->count++], e));
-        TRY(open_input(&secret, &input, e));
+        TRY(deepspeed_open_input(&secret, &input, e));
         snprintf(number, sizeof number, "%d", input);
         TRY(text_copy(number, &c->words[c->count++], e));
     }

@@ -1,19 +1,16 @@
 // container.c -- finds out whether this process is in a container, and has the probes of what the container takes away:
-// namespaces, capabilities, system calls, and files that end with it.
+// namespaces, capabilities and system calls.
 #include "doctor/container/probes.h"
 #include "doctor/doctor.h"
-#include "doctor/memory/mounts.h"
 #include "doctor/memory/nodes.h"
 #include "doctor/memory/readings.h"
 
-#include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { CAPABILITY_PTRACE = 19, CAPABILITY_ADMIN = 21, CAPABILITY_NICE = 23 };
+enum { CAPABILITY_PTRACE = 19, CAPABILITY_NICE = 23 };
 
 static status has_file(const doctor_context *c, const char *path, bool *has, err *e)
 {
@@ -78,16 +75,15 @@ done:
 status probe_container_ptrace(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
-    char name[32], number[24];
+    char name[32];
     bool has;
-    int64_t scope = 0; // 1 and more: only descendants may be traced
+    int64_t scope = 0; // 1: only descendants may be traced. The check ptrace speaks of 2 and 3.
     TRY(container_need(c, out, name, e));
     TRY(reading_capability(c, "CapBnd:", CAPABILITY_PTRACE, &has, e));
     if (!name[0] || has || !doctor_read_number(c, "/proc/sys/kernel/yama/ptrace_scope", &scope) ||
-        scope < 1)
+        scope != 1)
         goto done;
-    snprintf(number, sizeof number, "%lld", (long long)scope);
-    doctor_find(out, "where", "CAP_SYS_PTRACE", "container", name, "scope", number, NULL);
+    doctor_find(out, "where", "CAP_SYS_PTRACE", "container", name, NULL);
 done:
     return result;
 }
@@ -130,66 +126,6 @@ done:
     return result;
 }
 
-// Whether /proc/NAME/stat says that the process has ended and that process 1 has not collected it.
-static status is_zombie(const doctor_context *c, const char *name, bool *zombie, err *e)
-{
-    status result = OK;
-    char path[64], *content = NULL, state = 0;
-    int parent = 0;
-    bool denied;
-    *zombie = false;
-    if (!isdigit((unsigned char)*name)) return OK;
-    snprintf(path, sizeof path, "/proc/%s/stat", name);
-    TRY(doctor_read(c, path, &content, &denied, e));
-    const char *fields = content ? strrchr(content, ')') : NULL;
-    *zombie =
-        fields && sscanf(fields, ") %c %d", &state, &parent) == 2 && state == 'Z' && parent == 1;
-done:
-    free(content);
-    return result;
-}
-
-status probe_container_zombies(const doctor_context *c, doctor_findings *out, err *e)
-{
-    status result = OK;
-    char name[32], **names = NULL, processes[24], first[64] = "?";
-    int n = 0, count = 0;
-    TRY(container_need(c, out, name, e));
-    if (!name[0]) goto done;
-    TRY(doctor_names(c, "/proc", &names, &n, e));
-    for (int i = 0; i < n; i++) {
-        bool zombie;
-        TRY(is_zombie(c, names[i], &zombie, e));
-        count += zombie;
-    }
-    (void)doctor_read_line(c, "/proc/1/comm", first, sizeof first);
-    snprintf(processes, sizeof processes, "%d", count);
-    if (count) doctor_find(out, "where", "process 1", "name", first, "count", processes, NULL);
-done:
-    doctor_names_free(names, n);
-    return result;
-}
-
-status probe_container_layer(const doctor_context *c, doctor_findings *out, err *e)
-{
-    status result = OK;
-    char name[32], *mounts = NULL, folder[PATH_MAX];
-    mount_entry m;
-    TRY(container_need(c, out, name, e));
-    if (!name[0]) goto done;
-    TRY(reading_need(c, out, "/proc/mounts", &mounts, e));
-    if (!mounts) goto done;
-    if (c->folder && c->folder[0] == '/')
-        snprintf(folder, sizeof folder, "%s", c->folder);
-    else if (!getcwd(folder, sizeof folder)) // a relative folder lies below it
-        snprintf(folder, sizeof folder, "/");
-    if (mount_of(mounts, folder, &m) && strcmp(m.type, "overlay") == 0)
-        doctor_find(out, "where", folder, NULL);
-done:
-    free(mounts);
-    return result;
-}
-
 status probe_container_capabilities(const doctor_context *c, doctor_findings *out, err *e)
 {
     status result = OK;
@@ -203,24 +139,6 @@ status probe_container_capabilities(const doctor_context *c, doctor_findings *ou
         doctor_skip(out, "there is no GPU");
     else if (given && *given && !strstr(given, "compute") && !strstr(given, "all"))
         doctor_find(out, "where", "NVIDIA_DRIVER_CAPABILITIES", "value", given, NULL);
-done:
-    return result;
-}
-
-status probe_io_uring(const doctor_context *c, doctor_findings *out, err *e)
-{
-    status result = OK;
-    int64_t value;
-    bool admin;
-    char number[24];
-    TRY(reading_capability(c, "CapEff:", CAPABILITY_ADMIN, &admin, e));
-    if (!doctor_read_number(c, "/proc/sys/kernel/io_uring_disabled", &value)) {
-        doctor_skip(out, "/proc/sys/kernel/io_uring_disabled does not exist");
-        goto done;
-    }
-    snprintf(number, sizeof number, "%lld", (long long)value);
-    if (value == 2 || (value == 1 && !admin))
-        doctor_find(out, "where", "kernel.io_uring_disabled", "value", number, NULL);
 done:
     return result;
 }

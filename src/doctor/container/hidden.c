@@ -1,11 +1,8 @@
-// hidden.c -- the probes of what a container does not show: folders of /sys, files of GPUs and network cards, and a place
-// for temporary files.
+// hidden.c -- the probes of what a container does not show: folders of /sys, files of GPUs and of network cards.
 #include "doctor/container/probes.h"
 #include "doctor/doctor.h"
-#include "doctor/memory/mounts.h"
 #include "doctor/memory/readings.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,20 +72,5 @@ status probe_rdma_hidden(const doctor_context *c, doctor_findings *out, err *e)
 done:
     doctor_names_free(cards, n);
     doctor_names_free(files, m);
-    return result;
-}
-
-status probe_tmp(const doctor_context *c, doctor_findings *out, err *e)
-{
-    status result = OK;
-    const char *folder = doctor_variable(c, "TMPDIR");
-    char *mounts = NULL;
-    mount_entry m;
-    if (!folder || folder[0] != '/') folder = "/tmp";
-    TRY(reading_need(c, out, "/proc/mounts", &mounts, e));
-    if (mounts && mount_of(mounts, folder, &m) && mount_has_option(&m, "ro"))
-        doctor_find(out, "where", folder, "mount", m.point, NULL);
-done:
-    free(mounts);
     return result;
 }

@@ -12,8 +12,7 @@ status container_name(const doctor_context *c, char name[32], err *e);
 status container_need(const doctor_context *c, doctor_findings *out, char name[32], err *e);
 
 doctor_probe probe_container_ipc, probe_container_ptrace, probe_container_numa,
-    probe_container_user, probe_container_zombies, probe_container_layer,
-    probe_container_capabilities, probe_io_uring, probe_subsystem;
-doctor_probe probe_sys_hidden, probe_gpu_hidden, probe_rdma_hidden, probe_tmp;
+    probe_container_user, probe_container_capabilities, probe_subsystem;
+doctor_probe probe_sys_hidden, probe_gpu_hidden, probe_rdma_hidden;
 
 #endif

@@ -65,7 +65,6 @@ static status probe_generation(const doctor_context *c, doctor_findings *out, er
     enum { BUSY_PERCENT = 50 };
     gpu_list all;
     char label[GPU_LABEL_BYTES], now[24], most[24];
-    int busy = 0;
     (void)e;
     if (!gpus_open(c, out, &all)) return OK;
     for (int i = 0; i < all.count; i++) {
@@ -75,12 +74,11 @@ static status probe_generation(const doctor_context *c, doctor_findings *out, er
         const uint64_t want = (uint64_t)doctor_threshold(c, "pcie_gen", (double)bus.generation_max);
         const bool is_busy =
             nvml_read_utilization(&all.nvml, all.gpu[i], &percent) && percent >= BUSY_PERCENT;
-        busy += is_busy;
         gpu_label(&all, i, label);
-        count_text(now, is_busy ? bus.generation : bus.generation_max);
+        const uint64_t reached = is_busy ? bus.generation : bus.generation_max;
+        count_text(now, reached);
         count_text(most, want);
-        if ((is_busy ? bus.generation : bus.generation_max) < want)
-            doctor_find(out, "where", label, "generation", now, "most", most, NULL);
+        if (reached < want) doctor_find(out, "where", label, "generation", now, "most", most, NULL);
     }
     return OK;
 }

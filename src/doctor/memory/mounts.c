@@ -24,14 +24,3 @@ bool mount_of(const char *mounts, const char *path, mount_entry *out)
     }
     return found;
 }
-
-bool mount_has_option(const mount_entry *m, const char *word)
-{
-    const size_t length = strlen(word);
-    for (const char *option = m->options; *option;) {
-        const size_t bytes = strcspn(option, ",");
-        if (bytes == length && strncmp(option, word, length) == 0) return true;
-        option += bytes + (option[bytes] == ',');
-    }
-    return false;
-}

@@ -5,7 +5,7 @@
 
 #include "doctor/check.h"
 
-doctor_probe probe_shm_size, probe_shm_missing, probe_shm_leftovers;
+doctor_probe probe_shm_size, probe_shm_missing;
 doctor_probe probe_memlock, probe_nofile, probe_nofile_huge, probe_nproc, probe_pids, probe_stack,
     probe_address_space, probe_file_size, probe_core_files, probe_map_count, probe_oom_score;
 doctor_probe probe_group_memory, probe_group_high, probe_group_oom, probe_machine_oom,

@@ -78,42 +78,6 @@ static void shm_must_be_mounted(void **state)
     rig_close(&r);
 }
 
-static void files_of_runs_that_ended_are_found_in_shm(void **state)
-{
-    rig r;
-    (void)state;
-    rig_open(&r);
-    rig_write(&r, "/dev/shm/torch_77_1234_0", "1234");
-    rig_write(&r, "/dev/shm/torch_words", "not a process");
-    rig_write(&r, "/proc/77/stat", "77 (python) S 1 77 77\n");
-    rig_expect_passed(&r, "shm-leftovers");
-    rig_write(&r, "/dev/shm/torch_78_1234_0", "12345678");
-    rig_expect_found(
-        &r, "shm-leftovers",
-        "/dev/shm holds 1 file (8 B) of NCCL or PyTorch that no process uses any more");
-    rig_write(&r, "/dev/shm/nccl-Ab12Cd", "12345678");
-    rig_expect_found(
-        &r, "shm-leftovers",
-        "/dev/shm holds 2 files (16 B) of NCCL or PyTorch that no process uses any more");
-    rig_close(&r);
-}
-
-static void large_files_of_runs_that_ended_are_a_warning(void **state)
-{
-    rig r;
-    char *path;
-    (void)state;
-    rig_open(&r);
-    rig_write(&r, "/dev/shm/nccl-Ab12Cd", "");
-    path = rig_full(&r, "/dev/shm/nccl-Ab12Cd");
-    assert_int_equal(truncate(path, 1 << 30), 0); // takes no room
-    free(path);
-    rig_expect_found_as(
-        &r, "shm-leftovers", DOCTOR_WARNING,
-        "/dev/shm holds 1 file (1.00 GiB) of NCCL or PyTorch that no process uses any more");
-    rig_close(&r);
-}
-
 static void cards_need_locked_memory(void **state)
 {
     rig r;
@@ -278,13 +242,13 @@ static void core_files_may_fill_the_disk(void **state)
     write_limit(&r, "Max core file size", "unlimited", "unlimited");
     rig_write(&r, "/proc/sys/kernel/core_pattern", "core.%p\n");
     rig_expect_found(
-        &r, "core-files",
+        &r, "core-size",
         "Each rank that crashes may write its memory (limit: unlimited) to the file core.%p");
     rig_write(&r, "/proc/sys/kernel/core_pattern", "|/usr/lib/systemd/systemd-coredump %P\n");
-    rig_expect_passed(&r, "core-files");
+    rig_expect_passed(&r, "core-size");
     rig_write(&r, "/proc/sys/kernel/core_pattern", "core\n");
     write_limit(&r, "Max core file size", "0", "unlimited");
-    rig_expect_passed(&r, "core-files");
+    rig_expect_passed(&r, "core-size");
     rig_close(&r);
 }
 
@@ -320,8 +284,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shm_needs_room_for_the_ranks),
         cmocka_unit_test(shm_must_be_mounted),
-        cmocka_unit_test(files_of_runs_that_ended_are_found_in_shm),
-        cmocka_unit_test(large_files_of_runs_that_ended_are_a_warning),
         cmocka_unit_test(cards_need_locked_memory),
         cmocka_unit_test(locked_memory_does_not_matter_without_cards),
         cmocka_unit_test(ranks_need_open_files),
