@@ -106,7 +106,8 @@ static status refuse_key(const machine_reader *r, const yaml_node_t *n, const ch
              nearest);
     for (size_t i = 0; i < count; i++) text_addf(&all, "%s%s", i ? ", " : "", valid[i]);
     TRY(text_check(&all, e));
-    FAIL(E_USAGE, "%s:%d: unknown key \"%s\"; valid: %.800s", r->path, line_of(n), key, all.chars);
+    FAIL(E_USAGE, "%s:%d: unknown key \"%s\"; valid: %.*s", r->path, line_of(n), key,
+         TEXT_CUT(all.chars, 800));
 done:
     text_clear(&all);
     return result;

@@ -14,6 +14,17 @@ expect_line '^smoke: 3 ranks on 1 host .*: 3 runs of 8 steps' stdout
 ok "$trireme" run --nproc-per-node 2 "$trireme" smoke
 expect_line '^smoke: 2 ranks on 1 host .*: 7 runs of 8 steps' stdout
 [ "$(grep -c '^smoke: ' stdout)" = 1 ] || fail "other lines than one: $(cat stdout)"
+# Two hosts with a rank each, as torchrun starts them.
+host=$(own_address)
+of_host() { # RANK
+    timeout 240 env RANK="$1" WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1 GROUP_RANK="$1" MASTER_ADDR="$host" MASTER_PORT=29778 TORCHELASTIC_RUN_ID=$$ "$trireme" smoke
+}
+of_host 1 >other 2>&1 &
+of_host 0 >stdout 2>stderr || fail "the first host ended with $?: $(cat stderr)"
+wait $! || fail "the other host ended with $?: $(cat other)"
+expect_line '^smoke: 2 ranks on 1 host .*: 7 runs of 8 steps' stdout
+[ ! -s other ] || fail "the other host printed: $(cat other)"
+rm other
 [ "$(ls)" = "$(printf 'stderr\nstdout')" ] || fail "files were left: $(ls)"
 
 # Collectives that spoil a byte: ranks no longer agree, or runs have other bits.

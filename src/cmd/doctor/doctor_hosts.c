@@ -6,6 +6,7 @@
 #include "base/proc.h"
 #include "cmd/cmd.h"
 #include "cmd/console.h"
+#include "cmd/doctor/doctor.h"
 #include "doctor/hosts/message.h"
 #include "doctor/hosts/print.h"
 #include "launch/secret_input.h"
@@ -188,14 +189,14 @@ done:
     return result;
 }
 
-// 2: a run fails; 1: a warning, with --strict.
 static int exit_code(const doctor_hosts_request *q, const cluster *c)
 {
-    doctor_severity worst = DOCTOR_NOTE, own;
-    if (doctor_worst(&c->between, &own)) worst = own;
-    for (int i = 0; i < c->count; i++)
-        if (doctor_worst(&c->report[i], &own) && own > worst) worst = own;
-    return worst == DOCTOR_ERROR ? 2 : worst == DOCTOR_WARNING && q->strict ? 1 : 0;
+    int worst = doctor_exit_code(&c->between, q->strict);
+    for (int i = 0; i < c->count; i++) {
+        const int own = doctor_exit_code(&c->report[i], q->strict);
+        if (own > worst) worst = own;
+    }
+    return worst;
 }
 
 // ---- Every host
@@ -207,8 +208,8 @@ static status check(const doctor_hosts_request *q, host_group *g, int *code, err
     host_message own = {0};
     doctor_context context = *q->context;
     if (!context.ranks) context.ranks = q->location->local_ranks;
-    TRY(doctor_run(&context, q->level, q->codes, &own.report, e));
-    TRY(host_message_fill(g, q->level > DOCTOR_PASSIVE && !q->codes, &own, e));
+    TRY(doctor_run(&context, q->level, NULL, &own.report, e));
+    TRY(host_message_fill(g, q->level > DOCTOR_PASSIVE, &own, e));
     TRY(host_message_send(g, &own, e));
     if (g->index > 0) goto done;
     TRY(compare(q, g, &c, e));

@@ -52,6 +52,7 @@ typedef struct smoke_shared {
     char kind[32];          // of the device
     char host[MOST_HOSTS][HOST];
     int hosts;       // ranks whose host is known
+    int now;         // the run that the ranks do
     float weights[]; // [RUNS, MOST_PARAMS]
 } smoke_shared;
 
@@ -203,11 +204,12 @@ static status rank_smoke(world *w, int rank, int ranks, void *arg, err *e)
     (void)ranks;
     status result = OK;
     const smoke_request *q = arg;
-    for (int run = 0; run < RUNS && result == OK; run++) {
+    for (int run = 0; run < RUNS; run++) {
         if (!q->job[run]) continue;
-        result = rank_train(q, run, w, rank, e);
-        if (result != OK) err_prefix(e, "%s: ", RUN[run].name);
+        if (rank == 0) q->shared->now = run;
+        TRY(rank_train(q, run, w, rank, e));
     }
+done:
     return result;
 }
 
@@ -248,12 +250,12 @@ done:
     return result;
 }
 
-// A rank that failed is named with its host.
+// The run is named, and the host of the rank that failed.
 static void name_host(const smoke_request *q, int rank, err *e)
 {
     text host = {0};
     add_host(q->shared, rank, &host);
-    err_prefix(e, "smoke%s: ", host.chars ? host.chars : "");
+    err_prefix(e, "smoke: %s%s: ", RUN[q->shared->now].name, host.chars ? host.chars : "");
     text_clear(&host);
 }
 

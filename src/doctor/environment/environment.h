@@ -41,8 +41,8 @@ bool environment_number(const doctor_context *c, const char *name, int64_t *out)
 bool environment_is_set(const doctor_context *c, const char *name, const char **value);
 
 doctor_probe environment_probe_values, environment_probe_on, environment_probe_unknown,
-    environment_probe_renamed, environment_probe_quotes, environment_probe_ib,
-    environment_probe_files, environment_probe_conf;
+    environment_probe_renamed, environment_probe_quotes, environment_probe_files,
+    environment_probe_conf;
 doctor_probe environment_probe_devices, environment_probe_stubs, environment_probe_cuda_mixed,
     environment_probe_preload, environment_probe_temporary, environment_probe_locale,
     environment_probe_threads, environment_probe_proxy;

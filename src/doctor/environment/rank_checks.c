@@ -36,13 +36,14 @@ static void look_at_pair(const doctor_context *c, doctor_findings *out, const ra
     if (!has_rank) return;
     if (!has_ranks && strcmp(l->rank, "SLURM_PROCID") == 0) return;
     if (!has_ranks)
-        snprintf(problem, sizeof problem, "%s=%.60s is set without %s", l->rank, rank, l->ranks);
+        snprintf(problem, sizeof problem, "%s=%.*s is set without %s", l->rank, TEXT_CUT(rank, 60),
+                 l->ranks);
     else if (!environment_number(c, l->rank, &number) || !environment_number(c, l->ranks, &count))
-        snprintf(problem, sizeof problem, "%s=%.60s of %s=%.60s: not both are whole numbers",
-                 l->rank, rank, l->ranks, ranks);
+        snprintf(problem, sizeof problem, "%s=%.*s of %s=%.*s: not both are whole numbers", l->rank,
+                 TEXT_CUT(rank, 60), l->ranks, TEXT_CUT(ranks, 60));
     else if (number >= count)
-        snprintf(problem, sizeof problem, "%s=%.60s is no rank of %s=%.60s", l->rank, rank,
-                 l->ranks, ranks);
+        snprintf(problem, sizeof problem, "%s=%.*s is no rank of %s=%.*s", l->rank,
+                 TEXT_CUT(rank, 60), l->ranks, TEXT_CUT(ranks, 60));
     else
         return;
     doctor_find(out, "where", l->rank, "problem", problem, NULL);

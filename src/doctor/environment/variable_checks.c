@@ -186,24 +186,6 @@ status environment_probe_quotes(const doctor_context *c, doctor_findings *out, e
     return OK;
 }
 
-// ---- NCCL's files and devices
-
-status environment_probe_ib(const doctor_context *c, doctor_findings *out, err *e)
-{
-    status result = OK;
-    char **names = NULL;
-    int count = 0;
-    int64_t disabled;
-    TRY(doctor_names(c, "/sys/class/infiniband", &names, &count, e));
-    if (!count)
-        doctor_skip(out, "there is no InfiniBand or RoCE device");
-    else if (environment_number(c, "NCCL_IB_DISABLE", &disabled) && disabled == 1)
-        doctor_find(out, "where", names[0], NULL);
-done:
-    doctor_names_free(names, count);
-    return result;
-}
-
 status environment_probe_files(const doctor_context *c, doctor_findings *out, err *e)
 {
     static const char *const variables[] = {"NCCL_CONF_FILE", "NCCL_TOPO_FILE", "NCCL_GRAPH_FILE",

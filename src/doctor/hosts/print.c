@@ -65,55 +65,85 @@ done:
     return result;
 }
 
-// A line of a row with the values of a finding, indented.
-static status add_line(text *out, const char *form, const doctor_finding *f, err *e)
+// A line of a row with the values of a finding.
+static status add_line(text *out, const char *before, const char *form, const doctor_finding *f,
+                       err *e)
 {
     status result = OK;
     char *line = NULL;
     TRY(doctor_expand(form, f, &line, e));
-    text_addf(out, "    %s\n", line);
+    text_addf(out, "%s%s\n", before, line);
 done:
     free(line);
     return result;
 }
 
+static void add_hosts(text *out, const char *names, int count, int all)
+{
+    if (count == all && all > 1)
+        text_addf(out, " (all %d hosts)\n", all);
+    else if (count > 0)
+        text_addf(out, " (%s %s)\n", count > 1 ? "hosts" : "host", names);
+    else
+        text_add(out, "\n");
+}
+
 static status add_merged(text *out, const merged *m, int hosts, err *e)
 {
-    static const char *const WORDS[] = {"note", "warning", "error"};
     status result = OK;
-    text_addf(out, "%s: %s", WORDS[m->severity], m->issue);
-    if (m->count == hosts && hosts > 1)
-        text_addf(out, " (all %d hosts)", hosts);
-    else if (m->count > 0)
-        text_addf(out, " (%s %s)", m->count > 1 ? "hosts" : "host", m->hosts.chars);
-    text_addf(out, " [%s]\n", m->check->code);
-    TRY(add_line(out, m->check->why, m->finding, e));
-    for (int i = 0; i < DOCTOR_REMEDIES && m->check->remedy[i]; i++)
-        TRY(add_line(out, m->check->remedy[i], m->finding, e));
+    const doctor_check *c = m->check;
+    text_addf(out, "%s %s: %s", doctor_severity_name(m->severity), c->code, m->issue);
+    add_hosts(out, m->hosts.chars, m->count, hosts);
+    TRY(add_line(out, "  ", c->why, m->finding, e));
+    for (int i = 0; i < DOCTOR_REMEDIES && c->remedy[i]; i++)
+        TRY(add_line(out, "  -> ", c->remedy[i], m->finding, e));
+    if (c->reference) text_addf(out, "  see %s\n", c->reference);
 done:
     return result;
 }
 
-static void add_blind(text *out, const doctor_report *r)
+// Returns whether this check of another host ended alike, and for the same reason.
+static bool is_alike(const doctor_report *r, const doctor_findings *f)
 {
-    for (size_t c = 0; c < r->count; c++)
-        if (r->of[c].state == DOCTOR_BLIND)
-            text_addf(out, "not seen: host %s: %s [%s]\n", r->host, r->of[c].why,
-                      r->of[c].check->code);
+    for (size_t c = 0; c < r->count; c++) {
+        const doctor_findings *own = &r->of[c];
+        if (own->check == f->check)
+            return own->state == f->state &&
+                   (!own->why || !f->why || strcmp(own->why, f->why) == 0);
+    }
+    return false;
 }
 
-static void add_sum(text *out, const merged_list *l, const doctor_report *reports, int count)
+// The checks of a host that ended in a state, each reason once with the hosts that have it.
+static void add_state(text *out, const doctor_report *reports, int count, int host,
+                      doctor_state state, const char *word)
+{
+    for (size_t c = 0; c < reports[host].count; c++) {
+        const doctor_findings *f = &reports[host].of[c];
+        text names = {0};
+        int have = 0, before = 0;
+        if (f->state != state) continue;
+        for (int i = 0; i < count; i++) {
+            if (!is_alike(&reports[i], f)) continue;
+            text_addf(&names, "%s%s", names.bytes ? ", " : "", reports[i].host);
+            have++;
+            before += i < host;
+        }
+        if (!before)
+            text_addf(out, "%s %s: %s", word, f->check->code, f->why ? f->why : f->check->title);
+        if (!before) add_hosts(out, names.chars, have, count);
+        text_clear(&names);
+    }
+}
+
+static void add_sum(text *out, const merged_list *l, int hosts)
 {
     int found[DOCTOR_ERROR + 1] = {0};
-    size_t checks = 0, blind = 0;
     for (size_t i = 0; i < l->count; i++) found[l->item[i].severity]++;
-    for (int i = 0; i < count; i++)
-        for (size_t c = 0; c < reports[i].count; c++) {
-            checks++;
-            blind += reports[i].of[c].state == DOCTOR_BLIND;
-        }
-    text_addf(out, "%d hosts, %zu checks: errors %d, warnings %d, notes %d, not seen %zu\n", count,
-              checks, found[DOCTOR_ERROR], found[DOCTOR_WARNING], found[DOCTOR_NOTE], blind);
+    text_addf(out, "%d host%s: %d error%s, %d warning%s, %d note%s\n", hosts, hosts == 1 ? "" : "s",
+              found[DOCTOR_ERROR], found[DOCTOR_ERROR] == 1 ? "" : "s", found[DOCTOR_WARNING],
+              found[DOCTOR_WARNING] == 1 ? "" : "s", found[DOCTOR_NOTE],
+              found[DOCTOR_NOTE] == 1 ? "" : "s");
 }
 
 status hosts_add_text(text *out, const doctor_report *reports, int count,
@@ -126,8 +156,12 @@ status hosts_add_text(text *out, const doctor_report *reports, int count,
     for (int severity = DOCTOR_ERROR; severity >= DOCTOR_NOTE; severity--)
         for (size_t i = 0; i < l.count; i++)
             if ((int)l.item[i].severity == severity) TRY(add_merged(out, &l.item[i], count, e));
-    for (int i = 0; all && i < count; i++) add_blind(out, &reports[i]);
-    add_sum(out, &l, reports, count);
+    for (int i = 0; i < count; i++) add_state(out, reports, count, i, DOCTOR_BLIND, "not seen");
+    for (int i = 0; all && i < count; i++) {
+        add_state(out, reports, count, i, DOCTOR_PASSED, "passed");
+        add_state(out, reports, count, i, DOCTOR_SKIPPED, "skipped");
+    }
+    add_sum(out, &l, count);
     TRY(text_check(out, e));
 done:
     list_close(&l);

@@ -4,7 +4,8 @@
 
 #include "doctor/doctor.h"
 
-// `reports` [count] are those of the hosts, `between` what differs between them. With `all`, also what could not be seen.
+// `reports` [count] are those of the hosts, `between` what differs between them. With `all`, also what
+// passed and what was skipped.
 status hosts_add_text(text *out, const doctor_report *reports, int count,
                       const doctor_report *between, bool all, err *e);
 

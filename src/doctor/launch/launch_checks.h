@@ -6,10 +6,10 @@
 
 doctor_probe launch_probe_port_used, launch_probe_port_ephemeral, launch_probe_port_privileged,
     launch_probe_backlog;
-doctor_probe launch_probe_orphans, launch_probe_stopped, launch_probe_zombies;
+doctor_probe launch_probe_orphans, launch_probe_stopped;
 doctor_probe launch_probe_files, launch_probe_pids, launch_probe_kernel, launch_probe_ptrace,
     launch_probe_core, launch_probe_logout, launch_probe_clock, launch_probe_reboot,
-    launch_probe_shm, launch_probe_ssh;
+    launch_probe_ssh;
 doctor_probe launch_probe_python, launch_probe_torch_cpu, launch_probe_torch_cuda,
     launch_probe_torch_numpy;
 

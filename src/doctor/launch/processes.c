@@ -1,4 +1,4 @@
-// processes.c -- processes that an earlier run left: without a parent, stopped, or ended and not reaped. The table of this room
+// processes.c -- processes that an earlier run left: without a parent, or stopped. The table of this room
 // calls the probes. Processes whose files only root may read are passed over.
 #include "doctor/launch/launch_checks.h"
 
@@ -14,7 +14,7 @@ typedef struct launch_process {
     char state;
 } launch_process;
 
-typedef void launch_visit(doctor_findings *out, const launch_process *p, int *count);
+typedef void launch_visit(doctor_findings *out, const launch_process *p);
 
 // "712 (trireme) S 1 ...": a name may hold spaces and brackets, so its last bracket ends it.
 static bool read_process(const doctor_context *c, const char *pid, launch_process *out)
@@ -30,17 +30,15 @@ static bool read_process(const doctor_context *c, const char *pid, launch_proces
     return sscanf(close + 1, " %c %d", &out->state, &out->parent) == 2;
 }
 
-static status visit_each(const doctor_context *c, doctor_findings *out, launch_visit *visit,
-                         int *count, err *e)
+static status visit_each(const doctor_context *c, doctor_findings *out, launch_visit *visit, err *e)
 {
     status result = OK;
     char **names = NULL;
     int total = 0;
     launch_process p;
-    *count = 0;
     TRY(doctor_names(c, "/proc", &names, &total, e));
     for (int i = 0; i < total; i++)
-        if (read_process(c, names[i], &p)) visit(out, &p, count);
+        if (read_process(c, names[i], &p)) visit(out, &p);
 done:
     doctor_names_free(names, total);
     return result;
@@ -59,45 +57,22 @@ static bool is_rank(const launch_process *p)
            strcmp(p->name, "deepspeed") == 0;
 }
 
-static void look_for_orphan(doctor_findings *out, const launch_process *p, int *count)
+static void look_for_orphan(doctor_findings *out, const launch_process *p)
 {
-    (void)count;
     if (is_rank(p) && p->parent == 1 && p->state != 'Z') find(out, p);
 }
 
-static void look_for_stopped(doctor_findings *out, const launch_process *p, int *count)
+static void look_for_stopped(doctor_findings *out, const launch_process *p)
 {
-    (void)count;
     if (is_rank(p) && (p->state == 'T' || p->state == 't')) find(out, p);
-}
-
-static void count_zombie(doctor_findings *out, const launch_process *p, int *count)
-{
-    (void)out;
-    if (p->state == 'Z') ++*count;
 }
 
 status launch_probe_orphans(const doctor_context *c, doctor_findings *out, err *e)
 {
-    int count;
-    return visit_each(c, out, look_for_orphan, &count, e);
+    return visit_each(c, out, look_for_orphan, e);
 }
 
 status launch_probe_stopped(const doctor_context *c, doctor_findings *out, err *e)
 {
-    int count;
-    return visit_each(c, out, look_for_stopped, &count, e);
-}
-
-status launch_probe_zombies(const doctor_context *c, doctor_findings *out, err *e)
-{
-    status result = OK;
-    int count;
-    char number[16];
-    const double most = doctor_threshold(c, "zombies", 50);
-    TRY(visit_each(c, out, count_zombie, &count, e));
-    snprintf(number, sizeof number, "%d", count);
-    if (count > most) doctor_find(out, "count", number, NULL);
-done:
-    return result;
+    return visit_each(c, out, look_for_stopped, e);
 }

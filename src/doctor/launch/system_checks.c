@@ -155,34 +155,6 @@ status launch_probe_reboot(const doctor_context *c, doctor_findings *out, err *e
     return result;
 }
 
-// Files that NCCL, PyTorch and UCX leave in /dev/shm when their process is killed.
-status launch_probe_shm(const doctor_context *c, doctor_findings *out, err *e)
-{
-    static const char *const prefixes[] = {"nccl-", "torch_", "ucx_shm_posix_", "sem.mp-", "psm_"};
-    status result = OK;
-    char **names = NULL, *full = NULL, number[16], size[24];
-    int total = 0, found = 0;
-    double bytes = 0;
-    struct stat info;
-    TRY(doctor_names(c, "/dev/shm", &names, &total, e));
-    TRY(doctor_path(c, "/dev/shm/", &full, e));
-    for (int i = 0; i < total; i++)
-        for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++) {
-            char path[600];
-            if (strncmp(names[i], prefixes[k], strlen(prefixes[k])) != 0) continue;
-            snprintf(path, sizeof path, "%s%s", full, names[i]);
-            found++;
-            if (stat(path, &info) == 0) bytes += (double)info.st_size;
-        }
-    snprintf(number, sizeof number, "%d", found);
-    text_bytes(size, bytes);
-    if (found) doctor_find(out, "where", "/dev/shm", "count", number, "size", size, NULL);
-done:
-    free(full);
-    doctor_names_free(names, total);
-    return result;
-}
-
 status launch_find_program(const doctor_context *c, const char *name, char **out, err *e)
 {
     status result = OK;

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-enum { TURNS = 20000, PAIRS = 64, DRIFT_MS = 400 };
+enum { TURNS = 20000, PAIRS = 64, DRIFT_MS = 250 };
 static const int64_t LIMIT_NS = 200 * 1000000; // of a pair
 
 // Two threads take turns to write it: one the even turns, the other the odd ones.

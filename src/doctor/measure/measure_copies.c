@@ -14,7 +14,7 @@
 
 enum { COPY_SHARE = 8, PASSES = 2 }; // copies take at most this part of the free memory
 static const uint64_t COPY_MOST = (uint64_t)128 << 20;
-static const double SECONDS = 0.4;
+static const double SECONDS = 0.3;
 
 typedef struct node_work {
     cpu_set_t *set; // [nodes]

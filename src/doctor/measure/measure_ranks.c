@@ -14,8 +14,8 @@ enum {
     ELEMENTS = 4 << 20,
     CALLS = 10,
     MOST_RANKS = 16,
-    LINK_BYTES = 64 << 20,
-    MESSAGES = 10,
+    LINK_BYTES = 32 << 20,
+    MESSAGES = 6,
     WAIT_MS = 5000
 };
 

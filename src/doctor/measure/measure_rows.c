@@ -7,9 +7,9 @@ static const doctor_check ROWS[] = {
      .level = DOCTOR_ACTIVE,
      .severity = DOCTOR_WARNING,
      .title = "All cores compute matrix products at the same rate",
-     .needs = "products of fp32 and bf16 on all cores at once, 0.9 s",
+     .needs = "products of fp32 and bf16 on all cores at once, 0.6 s",
      .issue = "{where} computes products of {type} at {rate} GFLOP/s, {percent} % below the median "
-              "of {median} GFLOP/s.",
+              "of {median} GFLOP/s",
      .why = "Ranks wait for the slowest of them in each step. A core is slow when another program "
             "uses it, a virtual machine shares it, or its clock is held down.",
      .remedy = {"$ top -H", "$ grep MHz /proc/cpuinfo", "Leave the core out of the run.", NULL},
@@ -20,7 +20,7 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_ERROR,
      .title = "All cores compute the same bits",
      .needs = "the same product again and again on all cores, 0.15 s",
-     .issue = "{where} computed {count} products with other bits than most cores.",
+     .issue = "{where} computed {count} products with other bits than most cores",
      .why = "A core that computes wrong corrupts weights without an error. Its loss curve may look "
             "healthy for long.",
      .remedy = {"Take the machine out of use and let its vendor test the processor.",
@@ -31,8 +31,8 @@ static const doctor_check ROWS[] = {
      .level = DOCTOR_ACTIVE,
      .severity = DOCTOR_WARNING,
      .title = "Each NUMA node copies memory at its rate",
-     .needs = "copies of the memory of each NUMA node by its cores, 0.4 s",
-     .issue = "{where} copies {rate} GB/s; it should be at least {least} GB/s.",
+     .needs = "copies of the memory of each NUMA node by its cores, 0.3 s",
+     .issue = "{where} copies {rate} GB/s; it should be at least {least} GB/s",
      .why = "The optimizer, norms and collectives of CPU ranks are as fast as memory. A missing "
             "memory module or one at a lower clock halves the rate of its node.",
      .remedy = {"$ sudo dmidecode -t memory", "Compare the modules of all nodes.", NULL},
@@ -43,7 +43,7 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_ERROR,
      .title = "The clocks of all cores agree",
      .needs = "messages between two cores at a time, at most 0.2 s each",
-     .issue = "The clock of {where} is {ns} ns behind that of the first core.",
+     .issue = "The clock of {where} is {ns} ns behind that of the first core",
      .why = "Times of ranks are compared in traces and by the watchdog. With such clocks a message "
             "may arrive before it was sent.",
      .remedy = {"$ cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -56,9 +56,8 @@ static const doctor_check ROWS[] = {
      .level = DOCTOR_ACTIVE,
      .severity = DOCTOR_WARNING,
      .title = "The clock runs at its rate",
-     .needs = "two clocks of the kernel, 0.4 s",
-     .issue =
-         "The clock is corrected by {ppm} parts per million; a sound one needs at most {most}.",
+     .needs = "two clocks of the kernel, 0.25 s",
+     .issue = "The clock is corrected by {ppm} parts per million; a sound one needs at most {most}",
      .why =
          "The system's clock is far from its source of time. Traces of several hosts do not fit, "
          "and certificates may seem to be expired.",
@@ -70,7 +69,7 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_ERROR,
      .title = "An all-reduce of this host's ranks gives the right sums",
      .needs = "an all-reduce of 16 MiB between ranks on the CPU",
-     .issue = "{where} received {wrong} wrong sums from an all-reduce.",
+     .issue = "{where} received {wrong} wrong sums from an all-reduce",
      .why = "Gradients would be wrong on this machine, and with them the weights.",
      .remedy = {"$ trireme bench all_reduce -g 2 -c 1", "$ trireme doctor memory-pattern", NULL},
      .reference = "docs/topology.md",
@@ -80,7 +79,7 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "An all-reduce of this host's ranks is fast",
      .needs = "an all-reduce of 16 MiB between ranks on the CPU",
-     .issue = "An all-reduce of {where} reaches {rate} GB/s; it should be at least {least} GB/s.",
+     .issue = "An all-reduce of {where} reaches {rate} GB/s; it should be at least {least} GB/s",
      .why = "Each step of a data-parallel run sums all gradients. Below this rate the sums take "
             "longer than the computation.",
      .remedy = {"Start no more ranks than the machine has cores.",
@@ -92,7 +91,7 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "The folder of the run takes checkpoints fast",
      .needs = "a file of 64 MiB in the folder, with one fsync",
-     .issue = "{where} takes {rate} GB/s with an fsync; it should be at least {least} GB/s.",
+     .issue = "{where} takes {rate} GB/s with an fsync; it should be at least {least} GB/s",
      .why = "A run stands still while it saves. A checkpoint of 10 GB takes minutes at this rate.",
      .remedy = {"Save less often: --train.save_every.",
                 "Write to a local disk: --train.out, and copy checkpoints later.", NULL},
@@ -103,7 +102,7 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "The folder of the run is read fast",
      .needs = "a file of 64 MiB in the folder, read as offload to files reads",
-     .issue = "{where} gives {rate} GB/s; it should be at least {least} GB/s.",
+     .issue = "{where} gives {rate} GB/s; it should be at least {least} GB/s",
      .why = "A start from a checkpoint and offload to files read at this rate.",
      .remedy = {"$ trireme bench tier --path DIR", "Choose a local disk for parallel.offload.path.",
                 NULL},
@@ -114,7 +113,7 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "A small write to the folder of the run is durable soon",
      .needs = "15 small writes, each with an fsync",
-     .issue = "An fsync in {where} takes {ms} ms; it should take at most {most} ms.",
+     .issue = "An fsync in {where} takes {ms} ms; it should take at most {most} ms",
      .why = "A checkpoint makes each of its files durable, so many files cost this time each.",
      .remedy = {"Write to another disk: --train.out.", "$ iostat -x 1", NULL},
      .reference = "docs/topology.md",
@@ -125,7 +124,7 @@ static const doctor_check ROWS[] = {
      .title = "All GPUs compute matrix products at the same rate",
      .needs = "products of bf16 on all GPUs at once, 1 s",
      .issue = "{where} computes products of bf16 at {rate} TFLOP/s; it should be at least {least} "
-              "TFLOP/s.",
+              "TFLOP/s",
      .why = "All ranks wait for the slowest GPU in each step. Such a GPU is often hot, limited in "
             "power, or used by another program.",
      .remedy = {"$ nvidia-smi -q -d PERFORMANCE,POWER,CLOCK,TEMPERATURE",
@@ -138,7 +137,7 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_WARNING,
      .title = "All GPUs copy their memory at the same rate",
      .needs = "copies within the memory of all GPUs at once, 0.5 s",
-     .issue = "{where} copies {rate} GB/s, {percent} % below the median of {median} GB/s.",
+     .issue = "{where} copies {rate} GB/s, {percent} % below the median of {median} GB/s",
      .why = "A GPU whose memory is slower than that of the others may have remapped rows or a "
             "lower memory clock.",
      .remedy = {"$ nvidia-smi -q -d ECC,ROW_REMAPPER,CLOCK", NULL},
@@ -149,7 +148,7 @@ static const doctor_check ROWS[] = {
      .severity = DOCTOR_ERROR,
      .title = "Memory keeps what is written",
      .needs = "512 MiB, written with a pattern and its opposite by all cores, and read again",
-     .issue = "{wrong} words of 64 bits of {size} were read with another value than was written.",
+     .issue = "{wrong} words of 64 bits of {size} were read with another value than was written",
      .why = "Memory with such faults corrupts weights, checkpoints and data without an error.",
      .remedy = {"$ edac-util -v", "Test the modules with memtest86+, and replace the faulty one.",
                 NULL},
@@ -161,7 +160,7 @@ static const doctor_check ROWS[] = {
      .title = "Cores keep their rate for minutes",
      .needs = "products of fp32 on all cores at once, 60 s (stress_seconds of a machine file)",
      .issue = "{where} computes {percent} % slower after {seconds} s of products than at their "
-              "begin.",
+              "begin",
      .why = "The processor lowers its clock when it is hot or above its power. A run is as fast as "
             "the lower rate.",
      .remedy = {"Check fans, filters and the temperature of the room.",

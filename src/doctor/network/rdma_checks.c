@@ -240,7 +240,7 @@ static status look_at_roce_mtu(const doctor_context *c, const doctor_port *p, do
     snprintf(folder, sizeof folder, "/sys/class/infiniband/%s/device/net", p->device);
     TRY(doctor_names(c, folder, &names, &count, e));
     for (int i = 0; i < count; i++) {
-        snprintf(path, sizeof path, "%s/%.64s/mtu", folder, names[i]);
+        snprintf(path, sizeof path, "%s/%s/mtu", folder, names[i]);
         if (!doctor_read_number(c, path, &mtu) || mtu >= LEAST) continue;
         snprintf(number, sizeof number, "%" PRId64, mtu);
         doctor_find(out, "where", p->name, "interface", names[i], "mtu", number, NULL);
@@ -260,10 +260,10 @@ static bool read_gid_type(const doctor_context *c, const doctor_port *p, const c
                           char out[PORT_WORD_BYTES])
 {
     char path[PORT_PATH_BYTES + PORT_WORD_BYTES], gid[PORT_WORD_BYTES];
-    snprintf(path, sizeof path, "%s/gids/%.16s", p->folder, index);
+    snprintf(path, sizeof path, "%s/gids/%s", p->folder, index);
     if (!doctor_read_line(c, path, gid, sizeof gid) || strspn(gid, "0:") == strlen(gid))
         return false;
-    snprintf(path, sizeof path, "%s/gid_attrs/types/%.16s", p->folder, index);
+    snprintf(path, sizeof path, "%s/gid_attrs/types/%s", p->folder, index);
     return doctor_read_line(c, path, out, PORT_WORD_BYTES);
 }
 

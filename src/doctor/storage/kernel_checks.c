@@ -1,4 +1,4 @@
-// kernel_checks.c -- what the kernel lets a run do with files: io_uring, files of memory, dirty pages, and how long others
+// kernel_checks.c -- what the kernel lets a run do with files: files of memory, dirty pages, and how long others
 // wait for disks. The table of this room calls the probes.
 #include "doctor/storage/storage.h"
 
@@ -9,20 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-status storage_probe_io_uring(const doctor_context *c, doctor_findings *out, err *e)
-{
-    (void)e;
-    int64_t disabled;
-    if (!doctor_read_number(c, "/proc/sys/kernel/io_uring_disabled", &disabled)) {
-        doctor_skip(out, "this kernel has no switch for io_uring");
-        return OK;
-    }
-    if (disabled == 0) return OK;
-    doctor_find(out, "value", disabled == 1 ? "1" : "2", "who",
-                disabled == 1 ? "users outside of the group io_uring_group" : "everyone", NULL);
-    return OK;
-}
 
 // 2: memfd_create without MFD_NOEXEC_SEAL is refused, and rendezvous/mapping.c calls it so.
 status storage_probe_memfd(const doctor_context *c, doctor_findings *out, err *e)

@@ -1,4 +1,4 @@
-// mount_checks.c -- what the file system of a run's folder (train.out) keeps and promises: memory, containers, networks,
+// mount_checks.c -- what the file system of a run's folder (train.out) keeps and promises: memory, networks,
 // object stores, and mount options. Types and options are data. The table of this room calls the probes.
 #include "doctor/storage/storage.h"
 
@@ -9,7 +9,6 @@
 #include <string.h>
 
 static const char *const IN_MEMORY[] = {"tmpfs", "ramfs", NULL};
-static const char *const OF_CONTAINERS[] = {"overlay", "aufs", "fuse.fuse-overlayfs", NULL};
 // Network file systems that are not made for clusters. Lustre, GPFS, BeeGFS, WekaFS and CephFS are.
 static const char *const OF_NETWORKS[] = {"cifs",
                                           "smb3",
@@ -88,11 +87,6 @@ done:
 status storage_probe_memory(const doctor_context *c, doctor_findings *out, err *e)
 {
     return look_at_type(c, out, IN_MEMORY, e);
-}
-
-status storage_probe_container(const doctor_context *c, doctor_findings *out, err *e)
-{
-    return look_at_type(c, out, OF_CONTAINERS, e);
 }
 
 status storage_probe_network(const doctor_context *c, doctor_findings *out, err *e)

@@ -54,14 +54,13 @@ bool storage_disk_number(const doctor_context *c, const storage_folder *f, const
 
 doctor_probe storage_probe_writable, storage_probe_read_only, storage_probe_space,
     storage_probe_inodes, storage_probe_in_use;
-doctor_probe storage_probe_memory, storage_probe_container, storage_probe_network,
-    storage_probe_objects, storage_probe_nfs_soft, storage_probe_nfs_locks,
-    storage_probe_nfs_attributes, storage_probe_sync, storage_probe_barriers;
+doctor_probe storage_probe_memory, storage_probe_network, storage_probe_objects,
+    storage_probe_nfs_soft, storage_probe_nfs_locks, storage_probe_nfs_attributes,
+    storage_probe_sync, storage_probe_barriers;
 doctor_probe storage_probe_rotational, storage_probe_scheduler, storage_probe_read_ahead,
     storage_probe_sectors, storage_probe_errors, storage_probe_nvme, storage_probe_temperature,
     storage_probe_raid_degraded, storage_probe_raid_rebuilds;
-doctor_probe storage_probe_io_uring, storage_probe_pressure, storage_probe_dirty,
-    storage_probe_memfd;
+doctor_probe storage_probe_pressure, storage_probe_dirty, storage_probe_memfd;
 doctor_probe storage_probe_data_missing, storage_probe_data_readable, storage_probe_data_empty,
     storage_probe_data_network;
 

@@ -88,7 +88,6 @@ static void names_that_nobody_reads_are_found(void **state)
 static void variables_that_slow_a_run_are_found(void **state)
 {
     (void)state;
-    rig r;
     expect("nccl-timeout", NULL, "NCCL_TIMEOUT=1800",
            "NCCL_TIMEOUT=1800 is no variable of NCCL; Trireme reads it as checks.watchdog, in "
            "seconds");
@@ -106,14 +105,6 @@ static void variables_that_slow_a_run_are_found(void **state)
            "TRIREME_CPU=generic keeps kernels from using vector instructions");
     expect("cuda-one-connection", "CUDA_DEVICE_MAX_CONNECTIONS=8", "CUDA_DEVICE_MAX_CONNECTIONS=1",
            "CUDA_DEVICE_MAX_CONNECTIONS=1 puts all streams of a GPU into one queue");
-    rig_open(&r);
-    rig_variable(&r, "NCCL_IB_DISABLE=1");
-    rig_expect_skipped(&r, "nccl-ib-disabled", "there is no InfiniBand or RoCE device");
-    rig_folder(&r, "/sys/class/infiniband/mlx5_0");
-    rig_expect_found(&r, "nccl-ib-disabled", "NCCL_IB_DISABLE=1 leaves out mlx5_0");
-    rig_variable(&r, "NCCL_IB_DISABLE=0");
-    rig_expect_passed(&r, "nccl-ib-disabled");
-    rig_close(&r);
 }
 
 static void files_of_nccl_are_found(void **state)

@@ -70,18 +70,11 @@ static void processes_of_earlier_runs_are_found(void **state)
     rig_write(&r, "/proc/712/stat", "712 (trireme) S 700 712 700 0\n");
     rig_expect_passed(&r, "orphaned-ranks");
     rig_expect_passed(&r, "stopped-ranks");
-    rig_expect_passed(&r, "zombies");
     rig_write(&r, "/proc/712/stat", "712 (trireme) T 1 712 700 0\n");
     rig_expect_found(&r, "orphaned-ranks",
                      "process 712 (trireme) runs without the program that started it");
     rig_expect_found(&r, "stopped-ranks",
                      "process 712 (trireme) is stopped by a signal or a debugger");
-    for (int i = 1000; i < 1060; i++) {
-        char path[64];
-        (void)snprintf(path, sizeof path, "/proc/%d/stat", i);
-        rig_write(&r, path, "1000 (a) b) Z 1 1000 1000 0\n");
-    }
-    rig_expect_found(&r, "zombies", "60 processes have ended and are not reaped");
     rig_close(&r);
 }
 
@@ -120,9 +113,9 @@ static void services_that_are_missing_are_found(void **state)
     rig r;
     rig_open(&r);
     rig_write(&r, "/proc/sys/kernel/core_pattern", "core\n");
-    rig_expect_passed(&r, "core-files");
+    rig_expect_passed(&r, "core-program");
     rig_write(&r, "/proc/sys/kernel/core_pattern", "|/usr/share/apport/apport -p%p\n");
-    rig_expect_found(&r, "core-files",
+    rig_expect_found(&r, "core-program",
                      "core files go to /usr/share/apport/apport, which does not exist here");
     rig_write(&r, "/etc/systemd/logind.conf", "[Login]\n#KillUserProcesses=yes\n");
     rig_expect_passed(&r, "logout-ends-runs");
@@ -140,20 +133,6 @@ static void services_that_are_missing_are_found(void **state)
     rig_write(&r, "/run/reboot-required", "");
     rig_expect_found(&r, "reboot-required",
                      "/run/reboot-required says that updates wait for a restart of the machine");
-    rig_close(&r);
-}
-
-static void files_that_are_left_are_found(void **state)
-{
-    (void)state;
-    rig r;
-    rig_open(&r);
-    rig_write(&r, "/dev/shm/mine", "x");
-    rig_expect_passed(&r, "shm-left-over");
-    rig_write(&r, "/dev/shm/nccl-Xa1B2c", "12345");
-    rig_write(&r, "/dev/shm/torch_712_99", "123");
-    rig_expect_found(&r, "shm-left-over",
-                     "/dev/shm has 2 files of NCCL, PyTorch or UCX, 8 B together");
     rig_close(&r);
 }
 
@@ -221,7 +200,6 @@ int main(void)
         cmocka_unit_test(processes_of_earlier_runs_are_found),
         cmocka_unit_test(limits_of_the_system_are_found),
         cmocka_unit_test(services_that_are_missing_are_found),
-        cmocka_unit_test(files_that_are_left_are_found),
         cmocka_unit_test(programs_that_are_missing_are_found),
         cmocka_unit_test(a_pytorch_that_does_not_fit_is_found),
     };

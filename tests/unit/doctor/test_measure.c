@@ -65,26 +65,26 @@ static void test_cores(void **state)
     n.products[3] = 70;
     rig_expect_found(&r, "core-matmul-rate",
                      "core 3 computes products of fp32 at 70 GFLOP/s, 30 % below the median of 100 "
-                     "GFLOP/s.");
+                     "GFLOP/s");
     n.products[3] = 100;
     n.bf16[1] = 159;
     rig_expect_found(&r, "core-matmul-rate",
                      "core 1 computes products of bf16 at 159 GFLOP/s, 20 % below the median of "
-                     "200 GFLOP/s.");
+                     "200 GFLOP/s");
     n.bf16[1] = 160; // the limit itself
     rig_expect_passed(&r, "core-matmul-rate");
     n.products[0] = 0; // a core that did nothing does not move the median
     rig_expect_found(&r, "core-matmul-rate",
                      "core 0 computes products of fp32 at 0 GFLOP/s, 100 % below the median of 100 "
-                     "GFLOP/s.");
+                     "GFLOP/s");
     rig_expect_passed(&r, "compute-bits");
     n.bits[2] = 3;
     rig_expect_found(&r, "compute-bits",
-                     "core 2 computed 3 products with other bits than most cores.");
+                     "core 2 computed 3 products with other bits than most cores");
     rig_expect_passed(&r, "sustained-rate");
     n.sustained[1] = 0.7;
     rig_expect_found(&r, "sustained-rate",
-                     "core 1 computes 30 % slower after 60 s of products than at their begin.");
+                     "core 1 computes 30 % slower after 60 s of products than at their begin");
     rig_close(&r);
 }
 
@@ -97,12 +97,12 @@ static void test_memory(void **state)
     rig_expect_passed(&r, "memory-bandwidth");
     n.copies[1] = 20;
     rig_expect_found(&r, "memory-bandwidth",
-                     "NUMA node 1 copies 20 GB/s; it should be at least 24 GB/s.");
+                     "NUMA node 1 copies 20 GB/s; it should be at least 24 GB/s");
     rig_expect_passed(&r, "memory-pattern");
     n.measured.memory.wrong = 2;
     rig_expect_found(&r, "memory-pattern",
                      "2 words of 64 bits of 512.00 MiB were read with another value than was "
-                     "written.");
+                     "written");
     rig_close(&r);
 }
 
@@ -115,14 +115,14 @@ static void test_clocks(void **state)
     rig_expect_passed(&r, "clock-order");
     n.back[2] = 412;
     rig_expect_found(&r, "clock-order",
-                     "The clock of core 3 is 412 ns behind that of the first core.");
+                     "The clock of core 3 is 412 ns behind that of the first core");
     n.measured.clock.back.count = n.measured.clock.latency.count = 0;
     rig_expect_skipped(&r, "clock-order", "this process may use one core only");
     rig_expect_passed(&r, "clock-drift");
     n.measured.clock.drift_ppm = -1500;
     rig_expect_found(&r, "clock-drift",
                      "The clock is corrected by -1500 parts per million; a sound one needs at most "
-                     "600.");
+                     "600");
     rig_close(&r);
 }
 
@@ -135,11 +135,11 @@ static void test_ranks(void **state)
     rig_expect_passed(&r, "all-reduce-result");
     n.measured.all_reduce.wrong_rank = 2;
     n.measured.all_reduce.wrong = 17;
-    rig_expect_found(&r, "all-reduce-result", "rank 2 received 17 wrong sums from an all-reduce.");
+    rig_expect_found(&r, "all-reduce-result", "rank 2 received 17 wrong sums from an all-reduce");
     rig_expect_passed(&r, "all-reduce-rate");
     n.measured.all_reduce.rate = 0.05;
     rig_expect_found(&r, "all-reduce-rate",
-                     "An all-reduce of 4 ranks reaches 0.05 GB/s; it should be at least 0.1 GB/s.");
+                     "An all-reduce of 4 ranks reaches 0.05 GB/s; it should be at least 0.1 GB/s");
     rig_close(&r);
 }
 
@@ -152,15 +152,15 @@ static void test_disk(void **state)
     rig_expect_passed(&r, "disk-write-rate");
     n.measured.disk.write = 0.01;
     rig_expect_found(&r, "disk-write-rate",
-                     "/runs/a takes 0.01 GB/s with an fsync; it should be at least 0.05 GB/s.");
+                     "/runs/a takes 0.01 GB/s with an fsync; it should be at least 0.05 GB/s");
     rig_expect_passed(&r, "disk-read-rate");
     n.measured.disk.read = 0.02;
     rig_expect_found(&r, "disk-read-rate",
-                     "/runs/a gives 0.02 GB/s; it should be at least 0.05 GB/s.");
+                     "/runs/a gives 0.02 GB/s; it should be at least 0.05 GB/s");
     rig_expect_passed(&r, "fsync-cost");
     n.measured.disk.fsync_ms = 340;
     rig_expect_found(&r, "fsync-cost",
-                     "An fsync in /runs/a takes 340 ms; it should take at most 100 ms.");
+                     "An fsync in /runs/a takes 340 ms; it should take at most 100 ms");
     r.context.measured = NULL; // it measures, and cannot
     r.context.folder = "/nosuch/folder";
     rig_expect_blind(&r, "fsync-cost",
@@ -178,11 +178,11 @@ static void test_gpus(void **state)
     n.gpu[1] = 600000;
     rig_expect_found(&r, "gpu-matmul-rate",
                      "GPU 1 computes products of bf16 at 600 TFLOP/s; it should be at least 618 "
-                     "TFLOP/s.");
+                     "TFLOP/s");
     rig_expect_passed(&r, "gpu-copy-rate");
     n.gpu_copies[0] = 2000;
     rig_expect_found(&r, "gpu-copy-rate",
-                     "GPU 0 copies 2000 GB/s, 20 % below the median of 2495 GB/s.");
+                     "GPU 0 copies 2000 GB/s, 20 % below the median of 2495 GB/s");
     n.measured.gpu_products.count = n.measured.gpu_copies.count = 0;
     rig_expect_skipped(&r, "gpu-matmul-rate", "there is no GPU that Trireme can use");
     rig_expect_skipped(&r, "gpu-copy-rate", "there is no GPU that Trireme can use");
@@ -205,12 +205,12 @@ static void test_thresholds(void **state)
     rig_must(doctor_machine_open(path, &m, &e), &e);
     r.context.machine = m;
     rig_expect_found(&r, "memory-bandwidth",
-                     "NUMA node 0 copies 40 GB/s; it should be at least 40.5 GB/s.");
+                     "NUMA node 0 copies 40 GB/s; it should be at least 40.5 GB/s");
     rig_expect_found(&r, "fsync-cost",
-                     "An fsync in /runs/a takes 0.8 ms; it should take at most 0.5 ms.");
+                     "An fsync in /runs/a takes 0.8 ms; it should take at most 0.5 ms");
     rig_expect_found_among(&r, "gpu-matmul-rate", 1, 2,
                            "GPU 1 computes products of bf16 at 690 TFLOP/s; it should be at least "
-                           "720 TFLOP/s.");
+                           "720 TFLOP/s");
     doctor_machine_close(m);
     free(path);
     rig_close(&r);
@@ -289,7 +289,7 @@ static void test_real_stress(void **state)
     doctor_machine *machine = NULL;
     rig_open(&r);
     rig_write(&r, "/etc/machine.yaml",
-              "name: short\nthresholds: {stress_seconds: 0.5, stress_memory_mib: 8}\n");
+              "name: short\nthresholds: {stress_seconds: 0.3, stress_memory_mib: 8}\n");
     char *path = rig_full(&r, "/etc/machine.yaml");
     rig_must(doctor_machine_open(path, &machine, &e), &e);
     const doctor_context c = {.root = "", .environment = r.variable, .machine = machine};

@@ -104,11 +104,11 @@ static void a_full_file_system_is_found(void **state)
     rig_expect_passed(&r, "disk-inodes");
     rig_write(&r, "/statvfs", "/ 1099511627776 2147483648 65536000 12\n");
     rig_expect_found(&r, "disk-space",
-                     "/runs is on /, which has 2.00 GiB free of 1024.00 GiB; wanted: 10.00 GiB");
+                     "/runs is on /, which has 2.00 GiB free of 1.00 TiB; wanted: 10.00 GiB");
     rig_expect_found(&r, "disk-inodes", "/runs is on /, which has 12 of 65536000 inodes left");
     rig_write(&r, "/statvfs", "/ 1099511627776 0 65536000 0\n");
     rig_expect_found_as(&r, "disk-space", DOCTOR_ERROR,
-                        "/runs is on /, which has 0 B free of 1024.00 GiB; wanted: 10.00 GiB");
+                        "/runs is on /, which has 0 B free of 1.00 TiB; wanted: 10.00 GiB");
     rig_expect_found_as(&r, "disk-inodes", DOCTOR_ERROR,
                         "/runs is on /, which has 0 of 65536000 inodes left");
     rig_write(&r, "/statvfs", "/ 1099511627776 107374182400 0 0\n");
@@ -122,8 +122,6 @@ static void file_systems_that_do_not_last_are_found(void **state)
     const char *disk = "/dev/sdb1 /runs xfs rw";
     expect_mount("folder-in-memory", disk, "tmpfs /runs tmpfs rw",
                  "/runs is on /runs, which is in memory (tmpfs)");
-    expect_mount("folder-in-container", disk, "overlay /runs overlay rw,lowerdir=a",
-                 "/runs is on /runs, a layer of a container (overlay)");
     expect_mount(
         "folder-on-network", "a@tcp:/fs /runs lustre rw", "//server/runs /runs cifs rw",
         "/runs is on /runs (cifs of //server/runs), which may not lock files between hosts");
@@ -264,24 +262,18 @@ static void limits_of_the_kernel_are_found(void **state)
     (void)state;
     rig r;
     open_runs(&r);
-    rig_expect_skipped(&r, "io-uring", "this kernel has no switch for io_uring");
-    rig_write(&r, "/proc/sys/kernel/io_uring_disabled", "0\n");
     rig_write(&r, "/proc/sys/vm/memfd_noexec", "0\n");
     rig_write(
         &r, "/proc/pressure/io",
         "some avg10=9.00 avg60=50.00 avg300=1.14 total=1\nfull avg10=9.00 avg60=2.00 avg300=0 "
         "total=1\n");
     rig_write(&r, "/proc/sys/vm/dirty_ratio", "20\n");
-    rig_expect_passed(&r, "io-uring");
     rig_expect_passed(&r, "memfd-noexec");
     rig_expect_passed(&r, "io-pressure");
     rig_expect_passed(&r, "dirty-pages");
-    rig_write(&r, "/proc/sys/kernel/io_uring_disabled", "2\n");
     rig_write(&r, "/proc/sys/vm/memfd_noexec", "2\n");
     rig_write(&r, "/proc/pressure/io", "full avg10=9.00 avg60=42.40 avg300=0 total=1\n");
     rig_write(&r, "/proc/meminfo", "MemTotal:       2113929216 kB\n");
-    rig_expect_found(&r, "io-uring",
-                     "kernel.io_uring_disabled is 2, which takes io_uring from everyone");
     rig_expect_found(&r, "memfd-noexec",
                      "vm.memfd_noexec is 2, so the kernel refuses memory that could hold programs");
     rig_expect_found(&r, "io-pressure",
