@@ -18,7 +18,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"$ PYTHONFAULTHANDLER=1 PROGRAM # prints where it crashes",
                    "Install extensions anew for the PyTorch that is there",
                    "$ coredumpctl gdb # the stack of the last crash"},
-        .check = {"core-size"},
+        .check = {"core-size", "kernel-segfault"},
     },
     {
         .code = "illegal-instruction",
@@ -66,7 +66,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"$ dmesg -T | grep -i -e oom -e 'killed process' # on that host",
                    "Ask for more host memory, or load weights on one rank only",
                    "Look for a rank that ended before it"},
-        .check = {"memory-available", "cgroup-memory"},
+        .check = {"memory-available", "cgroup-memory", "kernel-oom", "cgroup-oom"},
         .reference = "docs/troubleshooting.md#a-rank-dies",
     },
     {
@@ -79,7 +79,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "the terminal or login that started the run was closed (signal 1)",
         .why = "nohup does not help: torchrun catches the signal itself.",
         .remedy = {"Start it inside tmux or screen, as a job of the scheduler, or with setsid"},
-        .check = {0},
+        .check = {"logout-ends-runs"},
     },
     {
         .code = "terminated",

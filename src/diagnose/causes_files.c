@@ -25,7 +25,7 @@ static const diagnose_cause ROWS[] = {
                "cannot be read.",
         .remedy = {"$ df -h . /tmp; df -i .", "Keep fewer checkpoints, or write them elsewhere",
                    "Point TMPDIR and HF_HOME to a disk with room"},
-        .check = {0},
+        .check = {"disk-space", "disk-inodes"},
     },
     {
         .code = "read-only",
@@ -34,7 +34,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "a file system is mounted read-only[: {path}]",
         .why = "The mount of a container says so, or the kernel found an error on the disk.",
         .remedy = {"$ findmnt -T PATH; dmesg -T | tail"},
-        .check = {0},
+        .check = {"folder-read-only", "kernel-filesystem"},
     },
     {
         .code = "storage-error",
@@ -48,7 +48,7 @@ static const diagnose_cause ROWS[] = {
                     {"nfs: server", "nfs: server (?<server>\\S+) not responding"}},
         .sentence = "a disk or a network file system[ of {server}] failed",
         .remedy = {"$ dmesg -T | tail -50; df -h PATH", "Mount the file system anew"},
-        .check = {0},
+        .check = {"disk-errors", "kernel-nvme", "kernel-disk", "kernel-filesystem"},
     },
     {
         .code = "checkpoint-broken",
@@ -107,7 +107,7 @@ static const diagnose_cause ROWS[] = {
                     "cache",
         .remedy = {"Fetch the model on a host with access, into an HF_HOME that all hosts see",
                    "Set HF_HUB_OFFLINE=1 once it is there, or https_proxy where one is needed"},
-        .check = {0},
+        .check = {"proxy"},
     },
     {
         .code = "hub-missing",
@@ -136,7 +136,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "a file or device may not be used[: {path}]",
         .remedy = {"$ namei -l PATH # the rights of each folder above it",
                    "In a container compare its user with the owner of the mounted folder"},
-        .check = {0},
+        .check = {"folder-writable"},
     },
     {
         .code = "file-missing",
@@ -158,7 +158,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "a file does not exist[: {path}]",
         .why = "Each host must see it under the same path.",
         .remedy = {"$ ls -l PATH # on the host that failed"},
-        .check = {0},
+        .check = {"data-missing"},
     },
     {
         .code = "data-broken",
@@ -173,7 +173,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"Look at the file and line that the traceback names; fetch it again if it was "
                    "cut off",
                    "$ trireme data inspect FILE"},
-        .check = {0},
+        .check = {"data-empty", "data-readable"},
     },
     {
         .code = "shards-mismatch",

@@ -164,7 +164,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"$ nvidia-smi -L; echo \"$CUDA_VISIBLE_DEVICES\"",
                    "$ docker run --gpus all ..., srun --gres=gpu:N ...",
                    "$ python3 -c 'import torch; print(torch.version.cuda)'"},
-        .check = {"gpu-driver", "gpu-visible"},
+        .check = {"gpu-driver", "gpu-visible", "torch-without-cuda"},
         .reference = "docs/troubleshooting.md#gpus-are-not-found",
     },
     {

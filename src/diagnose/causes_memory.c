@@ -21,7 +21,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"Start the container with --shm-size=16g, or with --ipc=host; in Kubernetes "
                    "mount an emptyDir with medium: Memory at /dev/shm",
                    "$ df -h /dev/shm", "Remove files that ended programs left there"},
-        .check = {"shm-size", "shm-missing"},
+        .check = {"shm-size", "shm-missing", "shm-left-over"},
         .reference = "docs/troubleshooting.md#shared-memory-in-a-container",
     },
     {
@@ -46,7 +46,7 @@ static const diagnose_cause ROWS[] = {
                    "fewer ranks or loader workers on each host",
                    "Load weights on one rank, or from safetensors, which are mapped and not copied",
                    "$ dmesg -T | grep -i oom"},
-        .check = {"memory-available", "cgroup-memory"},
+        .check = {"memory-available", "cgroup-memory", "kernel-oom", "cgroup-oom"},
         .reference = "docs/troubleshooting.md#a-rank-dies",
     },
     {
@@ -104,7 +104,7 @@ static const diagnose_cause ROWS[] = {
         .why = "Sockets, shards and the tensors that loader workers hand over are all open files.",
         .remedy = {"$ ulimit -n 65536",
                    "In PyTorch: torch.multiprocessing.set_sharing_strategy('file_system')"},
-        .check = {"nofile-limit"},
+        .check = {"nofile-limit", "open-files-system"},
     },
     {
         .code = "too-many-processes",
@@ -122,7 +122,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"$ ulimit -u unlimited",
                    "Set OMP_NUM_THREADS and OPENBLAS_NUM_THREADS to the cores of one rank",
                    "In a container raise --pids-limit"},
-        .check = {"nproc-limit", "pids-limit"},
+        .check = {"nproc-limit", "pids-limit", "process-ids"},
     },
     {
         .code = "memlock",

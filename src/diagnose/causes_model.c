@@ -246,7 +246,7 @@ static const diagnose_cause ROWS[] = {
                     {"ero samples", "(?i)(?:found|have|contains) zero samples"}},
         .sentence = "a dataset has no rows for this rank",
         .remedy = {"Look at what filters and the split leave; each rank needs at least one batch"},
-        .check = {0},
+        .check = {"data-empty"},
     },
 };
 

@@ -133,7 +133,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"$ ss -ltnp | grep 29500",
                    "Choose another port: --master-port, MASTER_PORT, or --rdzv-endpoint "
                    "localhost:0"},
-        .check = {0},
+        .check = {"port-in-use", "orphaned-ranks"},
     },
     {
         .code = "name-resolution",
@@ -173,7 +173,7 @@ static const diagnose_cause ROWS[] = {
                    "Set NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME to the network that all hosts "
                    "share",
                    "Open the ports between the hosts of the job"},
-        .check = {"interface-taken", "interface-rule"},
+        .check = {"interface-taken", "interface-rule", "firewall"},
         .reference = "docs/troubleshooting.md#is-the-connection-slow-or-wrong",
     },
     {
@@ -282,7 +282,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"Start the same command on every host; only the rank of the node differs",
                    "$ nc -vz MASTER_ADDR MASTER_PORT # from each host",
                    "Look at the log of rank 0: its host must be MASTER_ADDR"},
-        .check = {"peer-name", "interface-rule"},
+        .check = {"peer-name", "interface-rule", "firewall", "master-variables"},
     },
     {
         .code = "peer-lost",

@@ -36,7 +36,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "a rank was killed by signal {signal} ({name})",
         .why = "Signal 9 is most often the kernel's, for lack of memory; 11 is a crash.",
         .remedy = {"$ dmesg -T | tail -50 # on its host"},
-        .check = {"memory-available", "cgroup-memory"},
+        .check = {"memory-available", "cgroup-memory", "kernel-oom"},
         .reference = "docs/troubleshooting.md#a-rank-dies",
     },
     {

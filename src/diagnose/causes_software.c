@@ -36,7 +36,7 @@ static const diagnose_cause ROWS[] = {
                     "with[ ({want})]",
         .remedy = {"Install the toolkit of that version and set CUDA_HOME, or another PyTorch",
                    "For DeepSpeed, DS_SKIP_CUDA_CHECK=1 accepts another minor version"},
-        .check = {0},
+        .check = {"cuda-versions-mixed", "torch-cuda-mixed"},
     },
     {
         .code = "undefined-symbol",
@@ -83,7 +83,7 @@ static const diagnose_cause ROWS[] = {
         .sentence = "a package of Python is missing[: {name}]",
         .remedy = {"$ python3 -m pip install NAME # in the environment of the ranks, on every host",
                    "$ which python3 # launchers may start another one"},
-        .check = {0},
+        .check = {"python-missing"},
     },
     {
         .code = "package-version",

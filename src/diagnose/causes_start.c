@@ -115,7 +115,7 @@ static const diagnose_cause ROWS[] = {
                "a known host key.",
         .remedy = {"$ ssh -o BatchMode=yes HOST true # must print nothing",
                    "$ ssh-copy-id HOST; ssh-keyscan HOST >> ~/.ssh/known_hosts"},
-        .check = {0},
+        .check = {"ssh-client"},
     },
     {
         .code = "program-missing",
@@ -149,7 +149,7 @@ static const diagnose_cause ROWS[] = {
                "all ranks.",
         .remedy = {"Let srun start one task for each host (--ntasks-per-node=1), or start the "
                    "program without torchrun"},
-        .check = {0},
+        .check = {"started-twice", "launchers-disagree"},
         .reference = "docs/troubleshooting.md#started-twice",
     },
     {
@@ -162,7 +162,7 @@ static const diagnose_cause ROWS[] = {
                     {"efault process group has not been initialized", NULL}},
         .sentence = "the process was started without a launcher[: {name} is not set]",
         .remedy = {"$ torchrun --nproc-per-node N PROGRAM # or srun, mpirun, accelerate launch"},
-        .check = {0},
+        .check = {"rank-variables", "master-variables"},
     },
     {
         .code = "bad-arguments",

@@ -1,8 +1,11 @@
-// Every row of the tables of causes: its words, and that a case of tests/golden/diagnose/ shows it.
+// Every row of the tables of causes: its words, the checks and the pages that it names, and that a case of
+// tests/golden/diagnose/ shows it.
 #include "diagnose/cause.h"
 
 #include "base/file.h"
+#include "doctor/doctor.h"
 
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -68,12 +71,59 @@ static void each_cause_has_a_case(void **state)
     assert_int_equal(missing, 0);
 }
 
+static void checks_are_those_of_the_doctor(void **state)
+{
+    (void)state;
+    for (int i = 0; i < diagnose_cause_count(); i++) {
+        const diagnose_cause *c = diagnose_cause_at(i);
+        for (int k = 0; k < DIAGNOSE_CHECKS && c->check[k]; k++)
+            if (!doctor_check_find(c->check[k]))
+                fail_msg("%s names the check %s, which doctor does not have", c->code, c->check[k]);
+    }
+}
+
+// Whether a heading of the page has this anchor: its words in small letters, joined by '-'.
+static bool has_heading(const char *page, const char *anchor)
+{
+    for (const char *h = page; (h = strstr(h, "\n#"));) {
+        size_t n = 0;
+        bool same = true;
+        h += 1 + strspn(h + 1, "# ");
+        for (; *h && *h != '\n'; h++) {
+            const char c = *h == ' ' ? '-' : (char)tolower((unsigned char)*h);
+            if (c != '-' && !isalnum((unsigned char)c)) continue;
+            same = same && anchor[n] == c;
+            n += same;
+        }
+        if (same && !anchor[n]) return true;
+    }
+    return false;
+}
+
+static void references_lead_somewhere(void **state)
+{
+    (void)state;
+    for (int i = 0; i < diagnose_cause_count(); i++) {
+        const char *reference = diagnose_cause_at(i)->reference;
+        char path[512], *page = NULL;
+        if (!reference || strncmp(reference, "docs/", 5) != 0) continue;
+        const size_t name = strcspn(reference, "#");
+        snprintf(path, sizeof path, TESTS_DIR "/../%.*s", (int)name, reference);
+        assert_int_equal(file_read(path, &page, NULL, NULL), OK);
+        if (reference[name] && !has_heading(page, reference + name + 1))
+            fail_msg("%s has no such heading", reference);
+        free(page);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(codes_are_words_and_unique),
         cmocka_unit_test(causes_have_a_sentence_and_help),
         cmocka_unit_test(each_cause_has_a_case),
+        cmocka_unit_test(checks_are_those_of_the_doctor),
+        cmocka_unit_test(references_lead_somewhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
