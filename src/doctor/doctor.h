@@ -94,6 +94,8 @@ status doctor_expand(const char *form, const doctor_finding *f, char **out, err 
 
 // ---- Printing
 
+// Adds a text of a row as a sentence: with a capital letter where its first word is a word, and not the name of a key.
+void doctor_add_sentence(text *out, const char *sentence);
 const char *doctor_severity_name(doctor_severity s); // "note", "warning", "error"
 // A table of what was found: findings with what helps, then what could not be seen, then one line of what passed. With
 // `all`, also each check that passed or was skipped.

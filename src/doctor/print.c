@@ -2,6 +2,7 @@
 #include "doctor/doctor.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const SEVERITY[] = {
     [DOCTOR_NOTE] = "note", [DOCTOR_WARNING] = "warning", [DOCTOR_ERROR] = "error"};
@@ -11,14 +12,27 @@ const char *doctor_severity_name(doctor_severity s)
     return SEVERITY[s];
 }
 
+void doctor_add_sentence(text *out, const char *sentence)
+{
+    const size_t word = strspn(sentence, "abcdefghijklmnopqrstuvwxyz");
+    const bool is_word = word > 0 && (sentence[word] == ' ' || sentence[word] == ',');
+    const char first = (char)(is_word ? sentence[0] - 'a' + 'A' : sentence[0]);
+    if (!first) return;
+    text_add_bytes(out, &first, 1);
+    text_add(out, sentence + 1);
+}
+
 // A text of the row with the finding's values. Where memory runs out, the whole text is marked as failed.
 static void add_expanded(text *out, const char *before, const char *form, const doctor_finding *f)
 {
     char *s = NULL;
     if (doctor_expand(form, f, &s, NULL) != OK)
         text_fail(out);
-    else
-        text_addf(out, "%s%s\n", before, s);
+    else {
+        text_add(out, before);
+        doctor_add_sentence(out, s);
+        text_add(out, "\n");
+    }
     free(s);
 }
 

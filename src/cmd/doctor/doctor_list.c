@@ -21,8 +21,10 @@ static void add_line(const doctor_table *t, const doctor_check *c, void *arg)
     list_state *s = arg;
     if (t != s->last) text_addf(s->out, "%s%s\n", s->last ? "\n" : "", t->subject);
     s->last = t;
-    text_addf(s->out, "  %-26s %-8s %-8s %s\n", c->code, LEVEL[c->level],
-              doctor_severity_name(c->severity), c->title);
+    text_addf(s->out, "  %-26s %-8s %-8s ", c->code, LEVEL[c->level],
+              doctor_severity_name(c->severity));
+    doctor_add_sentence(s->out, c->title);
+    text_add(s->out, "\n");
 }
 
 static void add_object(const doctor_table *t, const doctor_check *c, void *arg)
@@ -67,12 +69,25 @@ static void add_wrapped(text *out, const char *first, const char *rest, const ch
     text_add(out, "\n");
 }
 
+static void add_sentence(text *out, const char *before, const char *words)
+{
+    text line = {0};
+    doctor_add_sentence(&line, words);
+    add_wrapped(out, before, before, line.chars ? line.chars : "");
+    if (line.failed) text_fail(out);
+    text_clear(&line);
+}
+
 static void add_remedy(text *out, const char *remedy)
 {
+    text line = {0};
+    doctor_add_sentence(&line, remedy);
     if (remedy[0] == '$' && remedy[1] == ' ')
         text_addf(out, "- `%s`\n", remedy + 2); // a command stands on one line
     else
-        add_wrapped(out, "- ", "  ", remedy);
+        add_wrapped(out, "- ", "  ", line.chars ? line.chars : "");
+    if (line.failed) text_fail(out);
+    text_clear(&line);
 }
 
 static void add_markdown(const doctor_table *t, const doctor_check *c, void *arg)
@@ -81,14 +96,16 @@ static void add_markdown(const doctor_table *t, const doctor_check *c, void *arg
     text line = {0};
     if (t != s->last) text_addf(s->out, "\n### %s\n", t->subject);
     s->last = t;
-    text_addf(&line, "**`%s`** (%s, %s): %s.", c->code, LEVEL[c->level],
-              doctor_severity_name(c->severity), c->title);
+    text_addf(&line, "**`%s`** (%s, %s): ", c->code, LEVEL[c->level],
+              doctor_severity_name(c->severity));
+    doctor_add_sentence(&line, c->title);
+    text_add(&line, ".");
     text_add(s->out, "\n");
     add_wrapped(s->out, "", "", line.chars ? line.chars : "");
     text_add(s->out, "\n");
-    add_wrapped(s->out, "> ", "> ", c->issue);
+    add_sentence(s->out, "> ", c->issue);
     text_add(s->out, "\n");
-    add_wrapped(s->out, "", "", c->why);
+    add_sentence(s->out, "", c->why);
     text_add(s->out, "\n");
     for (int i = 0; i < DOCTOR_REMEDIES && c->remedy[i]; i++) add_remedy(s->out, c->remedy[i]);
     if (line.failed) text_fail(s->out);
