@@ -21,7 +21,7 @@ static const diagnose_cause ROWS[] = {
         .remedy = {"Start the container with --shm-size=16g, or with --ipc=host; in Kubernetes "
                    "mount an emptyDir with medium: Memory at /dev/shm",
                    "$ df -h /dev/shm", "Remove files that ended programs left there"},
-        .check = {"shm-size", "shm-missing", "shm-left-over"},
+        .check = {"shm-size", "shm-missing"},
         .reference = "docs/troubleshooting.md#shared-memory-in-a-container",
     },
     {
