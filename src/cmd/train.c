@@ -3,6 +3,7 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
+#include "cmd/doctor/doctor_start.h"
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -10,6 +11,7 @@
 #include "monitor/progress.h"
 #include "session/run.h"
 
+#include <string.h>
 #include <unistd.h>
 
 // ---- A rank
@@ -91,6 +93,7 @@ static status decide(session_run *r, int argc, char **argv, err *e)
         if (debug_says(DEBUG_VERSION)) console_say("version %s", TRIREME_VERSION);
         cmd_say_lines(j->notes.chars);
     }
+    if (r->claimed) doctor_warn_at_start(strcmp(j->launch.device, "cuda") == 0);
     TRY(session_run_broadcast(r, e));
 done:
     return result;

@@ -26,6 +26,14 @@ typedef enum doctor_severity {
     DOCTOR_ERROR,   // a run fails, hangs or gives wrong numbers: exit code 2
 } doctor_severity;
 
+// Whether a run looks before its ranks start, and prints one line: where it takes no time, and the run would not say itself
+// what is wrong.
+typedef enum doctor_start {
+    DOCTOR_START_NEVER,
+    DOCTOR_START_ALWAYS,
+    DOCTOR_START_ON_GPUS, // NVML is opened for it
+} doctor_start;
+
 // Looks for one kind of fault, and calls doctor_find once for each place that has it. Without a call the check has
 // passed. A check that does not concern this machine calls doctor_skip with the reason, and one that may not read what it
 // needs calls doctor_blind. Returns an error only where it cannot go on for lack of memory.
@@ -49,6 +57,7 @@ typedef struct doctor_check {
         *reference; // where it is explained: a page of docs/, a manual with section; NULL: nowhere
     int recipe
         [DOCTOR_RECIPES]; // numbers of the checklist in docs/troubleshooting.md that it answers; ends with 0
+    doctor_start at_start;
     doctor_probe *probe;
 } doctor_check;
 

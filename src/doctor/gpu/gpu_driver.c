@@ -153,7 +153,7 @@ static const doctor_check ROWS[] = {
                 "$ sudo update-initramfs -u && sudo reboot"},
      .reference = "NVIDIA Driver Installation Guide: Disabling the Nouveau Driver",
      .recipe = {162},
-     .probe = probe_nouveau},
+     .at_start = DOCTOR_START_ON_GPUS, .probe = probe_nouveau},
     {.code = "gpu-driver-match",
      .severity = DOCTOR_ERROR,
      .title = "The driver's module and its libraries are of one version",

@@ -313,7 +313,7 @@ static const doctor_check ROWS[] = {
                 "Install the fabric manager of exactly the driver's version."},
      .reference = "NVIDIA Fabric Manager User Guide",
      .recipe = {179},
-     .probe = probe_fabric},
+     .at_start = DOCTOR_START_ON_GPUS, .probe = probe_fabric},
     {.code = "gpu-p2p",
      .severity = DOCTOR_NOTE,
      .title = "GPUs reach each other's memory",

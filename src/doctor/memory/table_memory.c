@@ -197,7 +197,7 @@ static const doctor_check ROWS[] = {
                 "Take the machine out of use, and exchange the module."},
      .reference = "Linux, Documentation/admin-guide/ras.rst",
      .recipe = {0},
-     .probe = probe_uncorrected},
+     .at_start = DOCTOR_START_ALWAYS, .probe = probe_uncorrected},
     {.code = "memory-retired",
      .level = DOCTOR_PASSIVE,
      .severity = DOCTOR_WARNING,

@@ -142,7 +142,7 @@ static const doctor_check ROWS[] = {
      .issue = "vm.memfd_noexec is {value}, so the kernel refuses memory that could hold programs",
      .why = "Ranks share memory without a name (memfd_create), which the kernel refuses: no run starts.",
      .remedy = {"$ sudo sysctl vm.memfd_noexec=1", NULL},
-     .reference = "memfd_create(2)", .recipe = {157}, .probe = storage_probe_memfd},
+     .reference = "memfd_create(2)", .recipe = {157}, .at_start = DOCTOR_START_ALWAYS, .probe = storage_probe_memfd},
     {.code = "io-pressure", .level = DOCTOR_PASSIVE, .severity = DOCTOR_WARNING,
      .title = "programs do not wait for disks", .needs = "/proc/pressure/io",
      .issue = "in the last minute, all programs waited for disks for {percent} % of the time",
