@@ -40,7 +40,6 @@ static const char *const KEYS[] = {
     "stress_memory_mib",      // that the stress test writes
     "stress_seconds",         // that a stress test takes
     "sustained_drop_percent", // that rates may fall under load
-    "zombies",                // processes that nobody has waited for
 };
 
 enum { KEY_COUNT = sizeof KEYS / sizeof KEYS[0] };

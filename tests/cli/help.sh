@@ -21,10 +21,10 @@ ok "$trireme" help
 cp stdout list
 listed 0 | names >commands
 listed 1 | names >planned
-for name in train explain plan 'data prepare' 'data inspect' generate eval 'checkpoint show' 'checkpoint verify' curve top report 'bench all_reduce' 'bench train' 'bench scaling' 'bench link' smoke env topo run torchrun launch deepspeed 'accelerate config' 'accelerate env' 'accelerate estimate-memory' help completion; do
+for name in train explain plan 'data prepare' 'data inspect' generate eval 'checkpoint show' 'checkpoint verify' curve top report 'bench all_reduce' 'bench train' 'bench scaling' 'bench link' smoke doctor env topo run torchrun launch deepspeed 'accelerate config' 'accelerate env' 'accelerate estimate-memory' help completion; do
     grep -qx "$name" commands || fail "help does not list $name"
 done
-for name in 'checkpoint export' 'checkpoint import' doctor; do
+for name in 'checkpoint export' 'checkpoint import'; do
     grep -qx "$name" planned || fail "help does not say that $name is planned"
     expect_none 'both there and planned' "$(grep -x "$name" commands)"
     refused 2 "^trireme: $name is planned, not written yet" "$trireme" $name --anything
@@ -167,8 +167,8 @@ expect_line '^#compdef trireme$' stdout
 ! command -v zsh >/dev/null || zsh -n stdout || fail 'the zsh script is broken'
 refused 2 "completion: found 'fish'; valid: bash, zsh" "$trireme" completion fish
 completed ''
-offers train run explain data bench help smoke env topo
-expect_none 'planned and offered' "$(grep -xE 'doctor' offered)"
+offers train run explain data bench help smoke doctor env topo
+expect_none 'planned and offered' "$(grep -xE 'export|import' offered)"
 completed da
 [ "$(cat offered)" = data ] || fail "offered for da: $(cat offered)"
 completed data ''

@@ -66,12 +66,14 @@ static void test_right_copies_pass(void **state)
 {
     (void)state;
     child_passes("TRIREME_STAND_IN_DEVICES=3 TRIREME_STAND_IN_SEED=1", copies_right);
+    rig_note("passed", "gpu-p2p-data");
 }
 
 static void test_a_changed_byte_is_found(void **state)
 {
     (void)state;
     child_passes("TRIREME_STAND_IN_DEVICES=2 TRIREME_STAND_IN_PEERS=1", copies_wrong);
+    rig_note("found", "gpu-p2p-data");
 }
 
 static void test_a_machine_without_two_gpus_skips_it(void **state)

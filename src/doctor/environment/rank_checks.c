@@ -26,34 +26,37 @@ static const rank_variables LAUNCHERS[] = {
 enum { LAUNCHER_COUNT = sizeof LAUNCHERS / sizeof *LAUNCHERS };
 
 // A rank is one of 0 to ranks - 1, and comes with the number of ranks.
-static void look_at_pair(const doctor_context *c, doctor_findings *out, const rank_variables *l)
+static status look_at_pair(const doctor_context *c, doctor_findings *out, const rank_variables *l,
+                           err *e)
 {
+    status result = OK;
     const char *rank, *ranks;
     int64_t number, count;
-    char problem[300];
+    text problem = {0};
     const bool has_rank = environment_is_set(c, l->rank, &rank);
     const bool has_ranks = environment_is_set(c, l->ranks, &ranks);
-    if (!has_rank) return;
-    if (!has_ranks && strcmp(l->rank, "SLURM_PROCID") == 0) return;
+    if (!has_rank) return OK;
+    if (!has_ranks && strcmp(l->rank, "SLURM_PROCID") == 0) return OK;
     if (!has_ranks)
-        snprintf(problem, sizeof problem, "%s=%.*s is set without %s", l->rank, TEXT_CUT(rank, 60),
-                 l->ranks);
+        text_addf(&problem, "%s=%s is set without %s", l->rank, rank, l->ranks);
     else if (!environment_number(c, l->rank, &number) || !environment_number(c, l->ranks, &count))
-        snprintf(problem, sizeof problem, "%s=%.*s of %s=%.*s: not both are whole numbers", l->rank,
-                 TEXT_CUT(rank, 60), l->ranks, TEXT_CUT(ranks, 60));
+        text_addf(&problem, "%s=%s of %s=%s: not both are whole numbers", l->rank, rank, l->ranks,
+                  ranks);
     else if (number >= count)
-        snprintf(problem, sizeof problem, "%s=%.*s is no rank of %s=%.*s", l->rank,
-                 TEXT_CUT(rank, 60), l->ranks, TEXT_CUT(ranks, 60));
-    else
-        return;
-    doctor_find(out, "where", l->rank, "problem", problem, NULL);
+        text_addf(&problem, "%s=%s is no rank of %s=%s", l->rank, rank, l->ranks, ranks);
+    TRY(text_check(&problem, e));
+    if (problem.bytes) doctor_find(out, "where", l->rank, "problem", problem.chars, NULL);
+done:
+    text_clear(&problem);
+    return result;
 }
 
 status environment_probe_ranks(const doctor_context *c, doctor_findings *out, err *e)
 {
-    (void)e;
-    for (int i = 0; i < LAUNCHER_COUNT; i++) look_at_pair(c, out, &LAUNCHERS[i]);
-    return OK;
+    status result = OK;
+    for (int i = 0; i < LAUNCHER_COUNT; i++) TRY(look_at_pair(c, out, &LAUNCHERS[i], e));
+done:
+    return result;
 }
 
 status environment_probe_master(const doctor_context *c, doctor_findings *out, err *e)

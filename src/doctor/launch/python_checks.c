@@ -11,12 +11,12 @@
 
 enum { VERSION_BYTES = 64 };
 
-typedef struct launch_packages {
+typedef struct launch_python {
     char torch[VERSION_BYTES], numpy[VERSION_BYTES]; // "": not there
     char cuda[2][16];                                // "cu11" and "cu12", of NVIDIA's packages
-} launch_packages;
+} launch_python;
 
-static void take_package(launch_packages *p, const char *name)
+static void take_package(launch_python *p, const char *name)
 {
     char version[VERSION_BYTES], cuda[16];
     if (sscanf(name, "torch-%63[^-/]", version) == 1)
@@ -31,7 +31,7 @@ static void take_package(launch_packages *p, const char *name)
         strcpy(p->cuda[1], cuda);
 }
 
-static status read_folder(const doctor_context *c, const char *folder, launch_packages *p, err *e)
+static status read_folder(const doctor_context *c, const char *folder, launch_python *p, err *e)
 {
     status result = OK;
     char **names = NULL;
@@ -49,7 +49,7 @@ done:
 }
 
 // Packages lie in PREFIX/lib/python3.N/site-packages, where PREFIX/bin/python3 is; Debian's in dist-packages.
-static status read_packages(const doctor_context *c, const char *python, launch_packages *p, err *e)
+static status read_packages(const doctor_context *c, const char *python, launch_python *p, err *e)
 {
     static const char *const kinds[] = {"site-packages", "dist-packages"};
     status result = OK;
@@ -72,11 +72,11 @@ done:
 
 // *python is NULL where the check is skipped. The caller frees it.
 static status open_python(const doctor_context *c, doctor_findings *out, char **python,
-                          launch_packages *p, err *e)
+                          launch_python *p, err *e)
 {
     status result = OK;
     *python = NULL;
-    *p = (launch_packages){0};
+    *p = (launch_python){0};
     if (!c->python) {
         doctor_skip(out, "Python is looked at with --python");
         return OK;
@@ -93,7 +93,7 @@ done:
 
 // The same for probes that need PyTorch.
 static status open_torch(const doctor_context *c, doctor_findings *out, char **python,
-                         launch_packages *p, err *e)
+                         launch_python *p, err *e)
 {
     status result = open_python(c, out, python, p, e);
     if (result != OK || !c->python || *p->torch) return result;
@@ -107,7 +107,7 @@ status launch_probe_python(const doctor_context *c, doctor_findings *out, err *e
 {
     status result = OK;
     char *python;
-    launch_packages p;
+    launch_python p;
     TRY(open_python(c, out, &python, &p, e));
     if (c->python && !python) doctor_find(out, "where", "python3", NULL);
     if (*p.torch) doctor_fact(out, "torch", p.torch);
@@ -122,7 +122,7 @@ status launch_probe_torch_cpu(const doctor_context *c, doctor_findings *out, err
     status result = OK;
     char *python = NULL, **names = NULL;
     int gpus = 0;
-    launch_packages p;
+    launch_python p;
     TRY(open_torch(c, out, &python, &p, e));
     TRY(doctor_names(c, "/proc/driver/nvidia/gpus", &names, &gpus, e));
     if (python && gpus > 0 && strstr(p.torch, "+cpu"))
@@ -137,7 +137,7 @@ status launch_probe_torch_cuda(const doctor_context *c, doctor_findings *out, er
 {
     status result = OK;
     char *python;
-    launch_packages p;
+    launch_python p;
     TRY(open_torch(c, out, &python, &p, e));
     if (python && *p.cuda[1])
         doctor_find(out, "where", python, "first", p.cuda[0], "second", p.cuda[1], NULL);
@@ -151,7 +151,7 @@ status launch_probe_torch_numpy(const doctor_context *c, doctor_findings *out, e
     status result = OK;
     char *python;
     int major_number = 0, minor_number = 0;
-    launch_packages p;
+    launch_python p;
     TRY(open_torch(c, out, &python, &p, e));
     const bool is_old = python && sscanf(p.torch, "%d.%d", &major_number, &minor_number) == 2 &&
                         (major_number < 2 || (major_number == 2 && minor_number < 3));

@@ -164,9 +164,10 @@ done:
 }
 
 // Calls `visit` for each line of /proc/mdstat, with the array whose lines these are.
-typedef void raid_visit(doctor_findings *out, const char *array, const char *line);
+typedef void storage_visit(doctor_findings *out, const char *array, const char *line);
 
-static status visit_raid(const doctor_context *c, doctor_findings *out, raid_visit *visit, err *e)
+static status visit_raid(const doctor_context *c, doctor_findings *out, storage_visit *visit,
+                         err *e)
 {
     status result = OK;
     char *lines = NULL, array[32] = "";
