@@ -121,8 +121,9 @@ static status check_where(const request *q, const doctor_context *c, const flag_
     status result = OK;
     launcher_location l;
     request unused = *q;
-    TRY(launcher_find(&l, e));
-    if (l.launcher && l.local_ranks < l.ranks) {
+    // Variables of a launcher that contradict each other are what checks find.
+    const bool is_known = launcher_find(&l, NULL) == OK;
+    if (is_known && l.launcher && l.local_ranks < l.ranks) {
         const doctor_hosts_request r = {.context = c,
                                         .level = level_of(q),
                                         .strict = q->strict,
