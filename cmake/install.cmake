@@ -8,7 +8,7 @@ endif()
 
 # The libraries that libtrireme.a needs.
 set(TRIREME_STATIC_LIBRARIES ${JANSSON_LIBRARIES} ${YAML_LIBRARIES} ${PCRE2_LIBRARIES} ${UTF8PROC_LIBRARIES} ${XXHASH_LIBRARIES}
-    ${ZLIB_LIBRARIES} ${URING_LIBRARIES} ${EVENT_EXTRA_LIBRARIES} ${EVENT_LIBRARIES} ${OPENSSL_LIBRARIES} ${HWLOC_LIBRARIES} m pthread)
+    ${ZLIB_LIBRARIES} ${URING_LIBRARIES} ${EVENT_EXTRA_LIBRARIES} ${EVENT_LIBRARIES} ${OPENSSL_LIBRARIES} m pthread)
 list(TRANSFORM TRIREME_STATIC_LIBRARIES PREPEND "-l" OUTPUT_VARIABLE flags)
 list(JOIN flags " " flags)
 set(TRIREME_STATIC_FLAGS "${flags}")
@@ -66,7 +66,7 @@ if(TRIREME_SHLIBDEPS)
   set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 endif()
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS
-    "libjansson-dev, libyaml-dev, libpcre2-dev, libutf8proc-dev, libxxhash-dev, zlib1g-dev, liburing-dev, libevent-dev, libssl-dev, libhwloc-dev")
+    "libjansson-dev, libyaml-dev, libpcre2-dev, libutf8proc-dev, libxxhash-dev, zlib1g-dev, liburing-dev, libevent-dev, libssl-dev")
 if(UCX_FOUND)
   set(CPACK_DEBIAN_PACKAGE_RECOMMENDS libucx0) # loaded when a run uses it
 endif()

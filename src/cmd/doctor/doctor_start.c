@@ -10,15 +10,15 @@ extern char **environ;
 
 enum { CODES_MOST = 32 };
 
-typedef struct start_codes {
+typedef struct start_checks {
     const char *code[CODES_MOST + 1]; // ends with NULL
     int count;
     bool on_gpus;
-} start_codes;
+} start_checks;
 
 static void add(const doctor_table *t, const doctor_check *c, void *arg)
 {
-    start_codes *s = arg;
+    start_checks *s = arg;
     (void)t;
     if (c->at_start == DOCTOR_START_NEVER || s->count == CODES_MOST) return;
     if (c->at_start == DOCTOR_START_ALWAYS || s->on_gpus) s->code[s->count++] = c->code;
@@ -34,7 +34,7 @@ static void warn(const doctor_findings *f)
 
 void doctor_warn_at_start(bool on_gpus)
 {
-    start_codes s = {.on_gpus = on_gpus};
+    start_checks s = {.on_gpus = on_gpus};
     doctor_report r = {0};
     const doctor_context c = {.root = "", .environment = environ, .nvml = "libnvidia-ml.so.1"};
     doctor_check_each(add, &s);

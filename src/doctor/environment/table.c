@@ -19,7 +19,7 @@ static const doctor_check ROWS[] = {
      .title = "variables of NCCL, PyTorch and Trireme have names that are read", .needs = VARIABLES,
      .issue = "{reader} does not know the variable {where}{nearest}",
      .why = "A misspelt variable does nothing, and nothing says so.",
-     .remedy = {"$ unset {where}", NULL}, .reference = MANUAL, .recipe = {153, 156}, .probe = environment_probe_unknown},
+     .remedy = {"$ unset {where}", NULL}, .reference = MANUAL, .recipe = {153, 156}, .at_start = DOCTOR_START_ALWAYS, .probe = environment_probe_unknown},
     {.code = "variable-renamed", .level = DOCTOR_PASSIVE, .severity = DOCTOR_NOTE,
      .title = "variables have their present names", .needs = VARIABLES,
      .issue = "{where} is the old name of {now}",

@@ -135,6 +135,7 @@ static void look_at_name(doctor_findings *out, const variable_names *p, const ch
     snprintf(shown, sizeof shown, "%.*s", (int)(length < sizeof shown ? length : sizeof shown - 1),
              name);
     if (length <= bytes || is_known(shown + bytes, p->names)) return;
+    if (strncmp(shown, "TRIREME_STAND_IN_", 17) == 0) return; // of tests; none is misspelt
     size_t count = 0;
     while (p->names[count]) count++;
     const char *near = text_nearest(shown + bytes, p->names, count);

@@ -28,7 +28,7 @@ static const doctor_check ROWS[] = {
      .remedy = {"$ unset {where}", "Set {where} to one of these names: {names}."},
      .reference = NCCL_ENVIRONMENT,
      .recipe = {156},
-     .at_start = DOCTOR_START_ALWAYS, .probe = doctor_probe_interface_rule},
+     .probe = doctor_probe_interface_rule},
     {.code = "interface-carrier",
      .severity = DOCTOR_WARNING,
      .title = "interfaces with an address have a carrier",

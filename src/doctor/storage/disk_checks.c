@@ -27,6 +27,8 @@ done:
 static bool is_rotational(const doctor_context *c, const storage_folder *f)
 {
     int64_t rotates;
+    // A disk of a virtual machine may be of any kind, and says that it rotates.
+    if (strncmp(f->disk, "vd", 2) == 0 || strncmp(f->disk, "xvd", 3) == 0) return false;
     return storage_disk_number(c, f, "queue/rotational", &rotates) && rotates == 1;
 }
 

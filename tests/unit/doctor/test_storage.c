@@ -208,6 +208,9 @@ static void a_volume_over_a_disk_is_followed(void **state)
     rig_write(&r, "/sys/block/dm-0/dm/name", "vg-runs\n");
     rig_write(&r, "/sys/block/dm-0/queue/rotational", "1\n");
     rig_expect_found(&r, "disk-rotational", "/runs is on dm-0, which rotates");
+    mount_runs(&r, "/dev/vda /runs ext4 rw");
+    rig_write(&r, "/sys/block/vda/queue/rotational", "1\n");
+    rig_expect_passed(&r, "disk-rotational");
     rig_close(&r);
 }
 
