@@ -40,7 +40,7 @@ commands() {
         /^<!-- prints: ..* -->$/ { want[++wanted] = substr($0, 14, length($0) - 17); next }
         /^<!-- printed -->$/ { printed = 1; expect = "expect_line"; next }
         /^<!-- printed, other numbers -->$/ { printed = 1; expect = "expect_form"; next }
-        /^<!-- keys -->$/ { next }
+        /^<!-- (keys|doctor|end of doctor) -->$/ { next }
         /^<!-- checks$/ { inside = "checks"; begin(); next }
         /^<!--/ { wrong("no such mark: " $0); next }
         /^```sh$/ { if (printed) wrong("printed stands before a block of text"); inside = skip ? "skip" : "run"; if (!skip) begin(); next }
