@@ -62,10 +62,12 @@ typedef struct device_sharing {
     void (*wait_flags)(struct device_stream *s, device_flag *const *flags, int count);
 } device_sharing;
 
-// Ends all waits for a flag, those of later work too. The host calls it when a rank has failed.
+// Ends all waits for a flag, those of later work too. The host calls it when a rank has failed, and again until the streams
+// have ended: a stream that has taken a flag away waits until it is gone, and a late rank may set it in between.
 static inline void device_flag_release(device_flag *f)
 {
     atomic_store(&f->is_released, 1);
+    atomic_store(&f->is_set, 0);
 }
 
 #endif

@@ -329,6 +329,19 @@ static CUstreamBatchMemOpParams wait_of(const cuda_share *s, const device_flag *
     return p;
 }
 
+// A GPU looks at a flag for a later wait while earlier work of the stream is still under way. It would see what this wait
+// has not yet taken away, so the stream goes on when the flag reads as not set.
+static CUstreamBatchMemOpParams gone_of(const cuda_share *s, const device_flag *f)
+{
+    CUstreamBatchMemOpParams p;
+    memset(&p, 0, sizeof p);
+    p.operation = CU_STREAM_MEM_OP_WAIT_VALUE_32;
+    p.waitValue.address = address_of(s, &f->is_set);
+    p.waitValue.value = 0;
+    p.waitValue.flags = CU_STREAM_WAIT_VALUE_EQ;
+    return p;
+}
+
 static void issue(device_stream *base, CUstreamBatchMemOpParams *p, int count, const char *what)
 {
     cuda_stream *s = (cuda_stream *)base;
@@ -347,12 +360,13 @@ static void set_flags(device_stream *on, device_flag *const *flags, int count)
 
 static void wait_flags(device_stream *on, device_flag *const *flags, int count)
 {
-    CUstreamBatchMemOpParams p[2 * DEVICE_FLAGS_AT_ONCE];
+    CUstreamBatchMemOpParams p[3 * DEVICE_FLAGS_AT_ONCE];
     for (int i = 0; i < count; i++) {
         p[i] = wait_of(share_of(on->device), flags[i]);
         p[count + i] = write_of(share_of(on->device), flags[i], 0);
+        p[2 * count + i] = gone_of(share_of(on->device), flags[i]);
     }
-    issue(on, p, 2 * count, "a wait for other ranks");
+    issue(on, p, 3 * count, "a wait for other ranks");
 }
 
 const device_sharing CUDA_SHARING = {.export_memory = export_memory,

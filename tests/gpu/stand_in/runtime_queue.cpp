@@ -30,11 +30,24 @@ bool may_start(const op &o)
     case op_kind::WAIT:
         return o.mark->done;
     case op_kind::WAIT_VALUE:
-        return is_value_reached(o);
+        return o.is_passed || is_value_reached(o);
     case op_kind::WORK:
         return !o.work->work.ready || o.work->work.ready(o.work->work.state);
     default:
         return true;
+    }
+}
+
+// CUDA says what a wait for a value keeps back, and not that what stands before it has ended: a GPU's front end looks at the
+// value while the stream's earlier work is still under way. So a stale value lets the wait pass.
+void look_ahead(CUstream_st *s)
+{
+    for (item &i : s->items) {
+        op &o = i.op;
+        if (o.kind == op_kind::WAIT || o.kind == op_kind::HOST || o.kind == op_kind::GRAPH) return;
+        if (o.kind != op_kind::WAIT_VALUE || o.is_passed) continue;
+        if (next_random() % 2 || !is_value_reached(o)) return;
+        o.is_passed = true;
     }
 }
 
@@ -114,6 +127,7 @@ bool choose(candidate *out)
 {
     candidates list;
     needs wanted = direct_needs();
+    for (CUstream_st *s : the().streams) look_ahead(s);
     const int style = wanted.empty() ? 2 : (int)(the().seed % 3);
     if (style == 0) list = of_streams(wanted, false); // what the host waits for runs last
     if (style == 1) follow_events(wanted);            // only what it needs runs

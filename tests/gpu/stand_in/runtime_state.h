@@ -96,6 +96,7 @@ struct op {
     size_t bytes = 0;
     uint64_t value = 0;
     uint32_t flags = 0;
+    bool is_passed = false;   // WAIT_VALUE: the value was seen, before the wait was first
     uint64_t source_hash = 0; // COPY from the host; 0: not checked
     cudaHostFn_t host = nullptr;
     void *host_arg = nullptr;
