@@ -53,6 +53,36 @@ static void values(void)
     CHECK(write(s, (CUdeviceptr)&flag, 0, 0) == CUDA_ERROR_INVALID_VALUE);
 }
 
+// A stream takes a flag away and waits for it to be set again, which the host does last.
+static void take_twice(bool until_gone)
+{
+    const value_fn wait = find_function("cuStreamWaitValue32"),
+                   write = find_function("cuStreamWriteValue32");
+    cudaStream_t s = kernel_stream();
+    uint32_t *flag;
+    CUDA(cudaHostAlloc((void **)&flag, sizeof *flag, cudaHostAllocMapped));
+    *flag = 1;
+    const CUdeviceptr there = (CUdeviceptr)flag;
+    CHECK(wait(s, there, 1, CU_STREAM_WAIT_VALUE_AND) == CUDA_SUCCESS);
+    CHECK(write(s, there, 0, 0) == CUDA_SUCCESS);
+    if (until_gone) CHECK(wait(s, there, 0, CU_STREAM_WAIT_VALUE_EQ) == CUDA_SUCCESS);
+    CHECK(wait(s, there, 1, CU_STREAM_WAIT_VALUE_AND) == CUDA_SUCCESS);
+    for (int i = 0; i < 50; i++) CHECK(cudaStreamQuery(s) == cudaErrorNotReady);
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+    CUDA(cudaStreamSynchronize(s));
+}
+
+static void takes_until_gone(void)
+{
+    take_twice(true);
+}
+
+// The second wait may look at the flag before the write has ended.
+static void takes_at_once(void)
+{
+    take_twice(false);
+}
+
 static void functions(void)
 {
     void *p;
@@ -74,6 +104,8 @@ static void test_values(void **state)
 {
     (void)state;
     child_passes_in_all_orders(values);
+    child_passes_in_all_orders(takes_until_gone);
+    child_fails_in_some_order(takes_at_once);
     child_passes("", functions);
 }
 
