@@ -14,6 +14,7 @@ void translation_clear(translation *t)
         free(t->setting[i].key);
         free(t->setting[i].value);
         free(t->setting[i].from);
+        free(t->setting[i].file);
         free(t->setting[i].note);
     }
     for (size_t i = 0; i < t->remarks; i++) free(t->remark[i].text);

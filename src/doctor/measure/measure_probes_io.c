@@ -87,10 +87,14 @@ status measure_probe_fsync(const doctor_context *c, doctor_findings *out, err *e
 
 // ---- GPUs
 
-static bool has_no_gpu(const measured_list *l, doctor_findings *out)
+// Where there is none, what was measured is given back.
+static bool has_no_gpu(const doctor_context *c, doctor_measured *m, const measured_list *l,
+                       doctor_findings *out)
 {
-    if (l->count == 0) doctor_skip(out, "there is no GPU that Trireme can use");
-    return l->count == 0;
+    if (l->count > 0) return false;
+    doctor_skip(out, "there is no GPU that Trireme can use");
+    measure_give_back(c, m);
+    return true;
 }
 
 status measure_probe_gpu_products(const doctor_context *c, doctor_findings *out, err *e)
@@ -98,7 +102,7 @@ status measure_probe_gpu_products(const doctor_context *c, doctor_findings *out,
     doctor_measured m;
     bool there;
     const status result = measure_take(c, measure_gpu_products, &m, &there, out, e);
-    if (result != OK || !there || has_no_gpu(&m.gpu_products, out)) return result;
+    if (result != OK || !there || has_no_gpu(c, &m, &m.gpu_products, out)) return result;
     doctor_measure(out, "gpu_matmul_bf16_tflops", measured_median(&m.gpu_products) * 1e-3,
                    "TFLOP/s", true);
     const double least = doctor_threshold(c, "matmul_bf16_tflops", 0) * 1e3;
@@ -122,7 +126,7 @@ status measure_probe_gpu_copies(const doctor_context *c, doctor_findings *out, e
     doctor_measured m;
     bool there;
     const status result = measure_take(c, measure_gpu_copies, &m, &there, out, e);
-    if (result != OK || !there || has_no_gpu(&m.gpu_copies, out)) return result;
+    if (result != OK || !there || has_no_gpu(c, &m, &m.gpu_copies, out)) return result;
     doctor_measure(out, "gpu_copy_gb_per_s", measured_median(&m.gpu_copies), "GB/s", true);
     measure_find_slower(&m.gpu_copies, "GPU", "copies",
                         doctor_threshold(c, "gpu_spread_percent", 5), out);
