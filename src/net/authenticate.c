@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/rng.h"
 #include "net/owner.h"
 #include "net/socket.h"
 
@@ -58,16 +59,15 @@ static void refuse(authenticator *g, pending_client *x, const char *why)
     x->fd = -1;
 }
 
-// An entry for one more client: a free one, or that of the oldest.
+// An entry for one more client: a free one, or any other. Were it that of the oldest, others that come faster than a client
+// with the secret gets a core would drive it out every time.
 static pending_client *find_entry(authenticator *g)
 {
-    pending_client *oldest = g->all;
-    for (pending_client *x = g->all; x < g->all + NET_UNAUTHENTICATED; x++) {
+    for (pending_client *x = g->all; x < g->all + NET_UNAUTHENTICATED; x++)
         if (x->fd < 0) return x;
-        if (x->end_ns < oldest->end_ns) oldest = x;
-    }
-    refuse(g, oldest, "others came while it said nothing");
-    return oldest;
+    pending_client *any = &g->all[rng_mix((uint64_t)clock_ns()) % NET_UNAUTHENTICATED];
+    refuse(g, any, "others came while it said nothing");
+    return any;
 }
 
 static bool send_all(int fd, const void *from, size_t bytes)

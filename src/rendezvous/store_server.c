@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/proc.h"
+#include "base/rng.h"
 #include "net/owner.h"
 #include "net/socket.h"
 #include "rendezvous/store_serve.h"
@@ -139,13 +140,16 @@ static void refuse_foreign(int fd)
     close(fd);
 }
 
-// A client authenticates at once, and clients that send nothing must not keep it out: the oldest one gives way.
-static void drop_oldest_unauthenticated(store_server *s)
+// A client authenticates at once, and clients that send nothing must not keep it out: any of them gives way. Were it the
+// oldest, others that come faster than a client with the secret gets a core would drive it out every time.
+static void drop_an_unauthenticated(store_server *s)
 {
-    store_client *oldest = NULL;
+    uint64_t left = rng_mix((uint64_t)clock_ns()) % (uint64_t)s->unauthenticated;
     for (store_client *c = s->clients; c; c = c->next)
-        if (!c->known) oldest = c;
-    if (oldest) drop(oldest);
+        if (!c->known && left-- == 0) {
+            drop(c);
+            return;
+        }
 }
 
 static void on_client(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *from,
@@ -156,7 +160,7 @@ static void on_client(struct evconnlistener *l, evutil_socket_t fd, struct socka
     const struct timeval authenticate_time = {.tv_sec = STORE_AUTHENTICATE_MS / 1000};
     store_client *c = NULL;
     if (net_peer_is_foreign(fd)) return refuse_foreign(fd);
-    if (s->unauthenticated >= STORE_UNAUTHENTICATED) drop_oldest_unauthenticated(s);
+    if (s->unauthenticated >= STORE_UNAUTHENTICATED) drop_an_unauthenticated(s);
     if (net_prepare(fd, NULL) != OK ||
         alloc_zeroed(&c, 1, sizeof *c, "a client of the store", NULL) != OK) {
         close(fd);

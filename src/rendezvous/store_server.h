@@ -2,7 +2,7 @@
 //
 // Opened by the leading agent, or by rank 0 where there is no agent. It does not know what keys mean. It
 // trusts no client: what it reads before a client has shown the secret is of fixed size, such clients are few and
-// have STORE_AUTHENTICATE_MS, the oldest of them gives way to a new one, other users of the machine are refused, a frame has a longest length, a client has one request under way, and keys are
+// have STORE_AUTHENTICATE_MS, any of them gives way to a new one, other users of the machine are refused, a frame has a longest length, a client has one request under way, and keys are
 // bounded. Bad bytes close the connection that sent them.
 #ifndef TRIREME_RENDEZVOUS_STORE_SERVER_H
 #define TRIREME_RENDEZVOUS_STORE_SERVER_H
