@@ -46,3 +46,4 @@ printf '%d hosts, %d pairs measured in %d.%03d s, exit code %d\n' "$hosts" \
     "$(grep -o '"latency_us"' "$work/out.1" | wc -l)" $(((ended - began) / 1000000)) $(((ended - began) / 1000 % 1000)) "$code"
 grep -o '"out_gbits": *[0-9.]*' "$work/out.1" | grep -o '[0-9.]*$' | sort -n |
     awk '{v[NR] = $1} END {printf "Gb/s of a pair: %.3g lowest, %.3g median, %.3g highest\n", v[1], v[int((NR + 1) / 2)], v[NR]}'
+grep -oE '"issue": *"[^"]* Gb/s with [^"]*"' "$work/out.1" | sed 's/^"issue": *"//; s/"$//' || true
