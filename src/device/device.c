@@ -151,10 +151,14 @@ done:
     return result;
 }
 
-// Random numbers: on zeros a GPU draws less power, and is faster. `room` holds [count] F32.
-static void fill_random(device_stream *s, void *y, dtype type, int64_t count, float *room,
-                        uint64_t index)
+// Zeros where `room` is NULL, else random numbers: on zeros a GPU draws less power, and is faster. `room` holds [count] F32.
+static void fill(device_stream *s, void *y, dtype type, int64_t count, float *room, uint64_t index)
 {
+    if (!room) {
+        const int64_t bytes = count * (int64_t)dtype_bytes(type);
+        device_launch(s, &(kernel_call){.kind = K_FILL, .u.fill = {y, bytes}});
+        return;
+    }
     device_launch(
         s, &(kernel_call){
                .kind = K_INIT,
@@ -178,9 +182,10 @@ static status rate_of(device *d, device_stream *s, dtype type, const rate_shape 
     TRY(d->ops->alloc(d, MEMORY_DEVICE, element * (size_t)in, &a, e));
     TRY(d->ops->alloc(d, MEMORY_DEVICE, element * (size_t)weights, &b, e));
     TRY(d->ops->alloc(d, MEMORY_DEVICE, element * (size_t)(h->rows * h->cols), &c, e));
-    TRY(d->ops->alloc(d, MEMORY_DEVICE, sizeof(float) * (size_t)most, &room, e));
-    fill_random(s, a, type, in, room, 0);
-    fill_random(s, b, type, weights, room, (uint64_t)in);
+    if (!d->is_host_memory) // cores are as fast on zeros, and would draw for longer than they multiply
+        TRY(d->ops->alloc(d, MEMORY_DEVICE, sizeof(float) * (size_t)most, &room, e));
+    fill(s, a, type, in, room, 0);
+    fill(s, b, type, weights, room, (uint64_t)in);
     kernel_call product = {.kind = K_MATMUL,
                            .u.matmul = {.m = h->rows,
                                         .n = h->cols,

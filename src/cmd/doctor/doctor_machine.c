@@ -2,29 +2,11 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "cmd/doctor/doctor.h"
+#include "cmd/doctor/facts.h"
 #include "device/device.h"
 
 #include <glob.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-enum { MODEL_BYTES = 256 };
-
-// "model name" of /proc/cpuinfo; "" where it has none.
-static void find_processor(char out[MODEL_BYTES])
-{
-    char line[MODEL_BYTES + 64];
-    *out = 0;
-    FILE *f = fopen("/proc/cpuinfo", "r");
-    while (f && !*out && fgets(line, sizeof line, f)) {
-        const char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) == 0 && colon)
-            snprintf(out, MODEL_BYTES, "%.*s", (int)strcspn(colon + 1, "\n"),
-                     colon + 1 + strspn(colon + 1, " "));
-    }
-    if (f) fclose(f);
-}
 
 // *path is a pattern of the shell for the files of the user's folder; NULL where he has no home.
 static status find_pattern(char **path, err *e)
@@ -50,10 +32,10 @@ done:
 static status find_fit(const glob_t *found, doctor_machine **out, err *e)
 {
     status result = OK;
-    char cpu[MODEL_BYTES];
+    char cpu[FACTS_LINE] = "";
     device_description d;
     const bool has_gpu = device_describe("cuda", NULL, &d, NULL) == OK;
-    find_processor(cpu);
+    (void)facts_read_value("/proc/cpuinfo", "model name", cpu);
     const doctor_identity i = {
         .gpu = has_gpu ? d.title : "", .gpus = has_gpu ? d.count : 0, .cpu = cpu};
     for (size_t k = 0; k < found->gl_pathc; k++) {

@@ -12,6 +12,10 @@ double facts_memory_gib(void);      // of the machine
 // Describes the first GPU that this version can use; false: there is none, and *why says why.
 bool facts_gpu(device_description *out, err *why);
 
+// The rest of the first line of a file that begins with `key`, without quotes; false: there is none.
+enum { FACTS_LINE = 4096 };
+bool facts_read_value(const char *path, const char *key, char out[FACTS_LINE]);
+
 // Facts as names and texts, by section: what `trireme env` prints in either form.
 typedef struct facts {
     json_t *root;

@@ -14,10 +14,7 @@
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 
-enum { LINE = 4096 };
-
-// The rest of the first line of a file that begins with `key`, without quotes; false: there is none.
-static bool read_value(const char *path, const char *key, char out[LINE])
+bool facts_read_value(const char *path, const char *key, char out[FACTS_LINE])
 {
     bool found = false;
     char *line = NULL;
@@ -27,7 +24,7 @@ static bool read_value(const char *path, const char *key, char out[LINE])
         if (strncmp(line, key, strlen(key)) != 0) continue;
         const char *value = line + strlen(key);
         value += strspn(value, " \t:=\"");
-        snprintf(out, LINE, "%s", value);
+        snprintf(out, FACTS_LINE, "%s", value);
         out[strcspn(out, "\"\n")] = 0;
         text_trim(out);
         found = true;
@@ -40,9 +37,9 @@ static bool read_value(const char *path, const char *key, char out[LINE])
 static void add_machine(facts *f)
 {
     struct utsname u = {.sysname = ""};
-    char line[LINE];
+    char line[FACTS_LINE];
     uname(&u);
-    if (read_value("/etc/os-release", "PRETTY_NAME", line))
+    if (facts_read_value("/etc/os-release", "PRETTY_NAME", line))
         facts_put(f, "System", "OS", "%s", line);
     facts_put(f, "System", "kernel", "%s %s", u.sysname, u.release);
     facts_put(f, "System", "architecture", "%s", u.machine);
@@ -58,9 +55,9 @@ static void add_flags(facts *f)
                                         "avx2",        "avx512f",      "avx512bw",  "avx512vl",
                                         "avx512_vnni", "avx512_bf16",  "amx_tile",  "amx_bf16",
                                         "amx_int8",    "constant_tsc", "hypervisor"};
-    char line[LINE];
+    char line[FACTS_LINE];
     text out = {0};
-    if (!read_value("/proc/cpuinfo", "flags", line)) return;
+    if (!facts_read_value("/proc/cpuinfo", "flags", line)) return;
     for (char *rest = line, *word; (word = strtok_r(rest, " ", &rest));)
         for (size_t i = 0; i < sizeof known / sizeof *known; i++)
             if (strcmp(word, known[i]) == 0) text_addf(&out, "%s%s", out.bytes ? " " : "", word);
@@ -84,9 +81,10 @@ static int count_numbered(const char *folder, const char *word)
 
 static void add_cpu(facts *f)
 {
-    char line[LINE];
+    char line[FACTS_LINE];
     device_description cpu;
-    if (read_value("/proc/cpuinfo", "model name", line)) facts_put(f, "CPU", "model", "%s", line);
+    if (facts_read_value("/proc/cpuinfo", "model name", line))
+        facts_put(f, "CPU", "model", "%s", line);
     facts_put(f, "CPU", "hardware threads", "%d, of which this process may use %d",
               count_numbered("/sys/devices/system/cpu", "cpu"), proc_usable_cores());
     const int nodes = count_numbered("/sys/devices/system/node", "node");
@@ -106,13 +104,13 @@ static void put_bytes(facts *f, const char *name, uint64_t bytes)
 static void add_memory(facts *f)
 {
     struct statvfs shm;
-    char line[LINE];
+    char line[FACTS_LINE];
     put_bytes(f, "total", proc_bytes("/proc/meminfo", "MemTotal:"));
     put_bytes(f, "available to this process", proc_available_bytes());
     put_bytes(f, "swap", proc_bytes("/proc/meminfo", "SwapTotal:"));
     if (statvfs("/dev/shm", &shm) == 0)
         put_bytes(f, "/dev/shm", (uint64_t)shm.f_blocks * shm.f_frsize);
-    if (read_value("/sys/kernel/mm/transparent_hugepage/enabled", "", line))
+    if (facts_read_value("/sys/kernel/mm/transparent_hugepage/enabled", "", line))
         facts_put(f, "Memory", "transparent huge pages", "%s", line);
 }
 
@@ -128,17 +126,17 @@ static void put_limit(facts *f, const char *name, int which)
 
 // ---- Interfaces
 
-static bool read_first(const char *folder, const char *name, const char *file, char out[LINE])
+static bool read_first(const char *folder, const char *name, const char *file, char out[FACTS_LINE])
 {
-    char path[LINE];
+    char path[FACTS_LINE];
     if (snprintf(path, sizeof path, "%s/%s/%s", folder, name, file) >= (int)sizeof path)
         return false;
-    return read_value(path, "", out) && out[0];
+    return facts_read_value(path, "", out) && out[0];
 }
 
 static void put_interface(facts *f, const char *folder, const char *name)
 {
-    char line[LINE];
+    char line[FACTS_LINE];
     text out = {0};
     if (strcmp(name, "lo") == 0) return;
     text_add(&out, read_first(folder, name, "operstate", line) ? line : "unknown");
@@ -151,7 +149,7 @@ static void put_interface(facts *f, const char *folder, const char *name)
 
 static void put_rdma(facts *f, const char *folder, const char *name)
 {
-    char state[LINE], rate[LINE], layer[LINE];
+    char state[FACTS_LINE], rate[FACTS_LINE], layer[FACTS_LINE];
     if (!read_first(folder, name, "ports/1/state", state)) return;
     if (!read_first(folder, name, "ports/1/rate", rate)) rate[0] = 0;
     if (!read_first(folder, name, "ports/1/link_layer", layer)) layer[0] = 0;
