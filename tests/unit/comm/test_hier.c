@@ -292,12 +292,14 @@ static void test_a_failure_ends_a_wait_inside_of_another_host(void **state)
     close_far(&f);
 }
 
-// Ranks 2 and 3 wait for each other, and the other host waits for longer.
+// Ranks 2 and 3 wait for each other, and the other host waits for longer. None counts the time in which another one
+// opens its communicator.
 static status do_not_send(const test_rank *s, err *e)
 {
     status result = OK;
     char x[8];
-    if (s->comm->rank < 2) comm_watchdog_set(s->world->watchdog, PATIENCE_MS);
+    TRY(comm_barrier(s->comm, e));
+    if (s->comm->rank >= 2) comm_watchdog_set(s->world->watchdog, 500);
     TRY(comm_recv(s->comm, x, sizeof x, s->comm->rank == 2 ? 3 : 2, s->stream, e));
     TRY(s->device->ops->sync(s->stream, e));
 done:
@@ -311,7 +313,7 @@ static void test_a_wait_inside_of_a_host_is_bounded(void **state)
                    .per_host = {2, 2},
                    .ranks = 4,
                    .killed = -1,
-                   .patience_ms = 500,
+                   .patience_ms = PATIENCE_MS,
                    .fn = do_not_send};
     fork_far(&f);
     for (int r = 0; r < 4; r++) {
