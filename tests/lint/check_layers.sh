@@ -10,7 +10,7 @@ check() {
     (cd "$1" && find src -name '*.[ch]' -o -name '*.cu' | sort | xargs grep -Hn '^ *# *include *["<]') | awk '
         BEGIN {
             n = split("base 0 device 1 net 1 rendezvous 2 store 2 comm 3 graph 4 parallel 4 model 5 optim 5 " \
-                      "data 5 ckpt 5 train 6 config 6 monitor 6 doctor 6 diagnose 6 infer 7 launch 8 session 9 cmd 10 api 10", word, " ")
+                      "data 5 ckpt 5 train 6 config 6 monitor 6 doctor 6 diagnose 6 infer 7 planner 7 launch 8 session 9 cmd 10 api 10", word, " ")
             for (i = 1; i < n; i += 2) tier[word[i]] = word[i + 1]
         }
         {
@@ -63,7 +63,7 @@ control_fails "$scratch/inside2" 'seen by device/ alone'
 tree toolkit device/device.c device/device.h
 echo '#include <cuda_runtime_api.h>' >>"$scratch/toolkit/src/device/device.c"
 control_fails "$scratch/toolkit" 'headers of CUDA'
-tree new planner/cost.c base/err.h
+tree new novel/cost.c base/err.h
 control_fails "$scratch/new" 'has no tier'
 tree bare comm/comm.c comm.h
 control_fails "$scratch/bare" 'valid is "folder/file.h"'
