@@ -18,7 +18,8 @@ typedef struct planner_step {
 } planner_step;
 
 typedef struct planner_times {
-    double seconds;       // from step to step
+    double seconds; // from step to step
+    int stages;
     simulate_span **span; // [stages][instructions] begin and end
     double compute_s;     // of the stage with most of it: kernels
     double exposed_s;     // of the same stage: it waits for collectives, messages of data apart
