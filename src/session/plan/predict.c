@@ -1,31 +1,15 @@
 // predict.c -- see predict.h. The plans and lists of all stages are made as for a run; the model is traced once.
 #include "session/plan/predict.h"
 
-#include "graph/op.h"
-
 #include <math.h>
-
-// FLOPs of a graph without what runs again in its backward.
-static double flops_of(const graph *g, const graph_node_list *l, bool is_backward)
-{
-    double sum = 0;
-    for (int i = 0; i < l->count; i++) {
-        const graph_op_info *o = graph_op_find(l->node[i]->op);
-        if (o->flops && !(is_backward && l->node[i]->recomputed)) sum += o->flops(g, l->node[i]);
-    }
-    return sum;
-}
 
 // FLOPs of the model in a step, of all ranks. A rank of each stage stands for the others of that stage.
 static double step_flops(const trainer_options *o, const session_stages *stages, const model *m)
 {
     double sum = 0;
     for (int k = 0; k < stages->count; k++)
-        for (int b = 0; b < m->blocks; b++) {
-            const graph *g = m->block[b].g;
-            if (plan_has_block(stages->plan[k], b))
-                sum += flops_of(g, &g->forward, false) + flops_of(g, &g->backward, true);
-        }
+        for (int b = 0; b < m->blocks; b++)
+            if (plan_has_block(stages->plan[k], b)) sum += model_block_flops(m, b);
     return sum * stages->plan[0]->o.micros * (o->mesh.ranks / stages->count);
 }
 
