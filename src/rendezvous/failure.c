@@ -10,7 +10,7 @@
 #include <time.h>
 
 // A rank waits for so long for the failure record of a rank that has left its communicators.
-enum { LEAVER_WAIT_MS = 500 };
+enum { LEAVER_WAIT_MS = 3000 };
 
 static bool claim(comm_failure *f, int rank)
 {

@@ -54,7 +54,7 @@ status comm_failure_error(const comm_failure *f, err *e);
 // (device.failure_of_peers).
 status comm_failure_check(const void *failure, err *e);
 // Called when a rank is found to have left. A rank that fails closes its communicators first and
-// records its failure later. This call waits up to half a second for that record, so that the cause
+// records its failure later. This call waits up to three seconds, more on a busy machine, for that record, so that the cause
 // is reported and not its consequence. Returns whether there is a failure.
 bool comm_failure_await(const comm_failure *f);
 
