@@ -69,7 +69,7 @@ static status add_call(step_build *b, int stage, int instr, const schedule_call 
     const planner_group g = message ? planner_message_of(p, i->peer, m->ranks_per_host)
                                     : planner_group_of(p, c->group, m->ranks_per_host);
     const planner_claim claim = m->costs.call(m->costs.given, &g, &c->call, c->bytes);
-    return add_piece(b, &(step_piece){stage, instr, message ? CAUSE_STAGE : CAUSE_CALL}, claim, e);
+    return add_piece(b, &(step_piece){stage, instr, CAUSE_CALL}, claim, e);
 }
 
 // An instruction has a piece even where it does nothing, for others to wait for.
@@ -263,21 +263,23 @@ typedef struct step_share {
     double of[CAUSE_STAGE + 1];
 } step_share;
 
-// A wait for another stage may come through a piece of this one, which began late because of that stage.
-static step_cause cause_of(const step_build *b, int piece)
-{
-    const planner_run *r = &b->run[piece];
-    if (piece < 0) return CAUSE_WORK;
-    if (r->last >= 0 && r->run - r->begin > 0.5 * (r->end - r->begin)) return CAUSE_STAGE;
-    return b->of[piece].cause;
-}
-
+// Divides the time since `since`, in which the thread that computes waited for this piece to begin: it goes back over
+// what ended last, until it comes to another stage or to `since`.
 static void add_gap(const step_build *b, int piece, double since, step_share *s)
 {
-    const planner_run *r = &b->run[piece];
-    const step_cause cause = cause_of(b, r->cause);
-    s->of[cause == CAUSE_WORK ? CAUSE_STAGE : cause] += fmax(0, r->begin - since);
-    s->of[CAUSE_STAGE] += r->run - r->begin;
+    const int stage = b->of[piece].stage;
+    double until = b->run[piece].begin;
+    for (int p = b->run[piece].cause; until > since; p = b->run[p].cause) {
+        if (p < 0 || b->of[p].stage != stage) break;
+        const double ran = fmax(since, fmin(until, b->run[p].run)),
+                     begun = fmax(since, fmin(ran, b->run[p].begin));
+        const step_cause cause = b->of[p].cause == CAUSE_TRANSFER ? CAUSE_TRANSFER : CAUSE_CALL;
+        s->of[cause] += until - ran;
+        s->of[CAUSE_STAGE] += ran - begun;
+        until = begun;
+    }
+    s->of[CAUSE_STAGE] += fmax(0, until - since);
+    s->of[CAUSE_STAGE] += b->run[piece].run - b->run[piece].begin;
 }
 
 // A piece that runs takes its own time; what it takes longer, because others run beside it, is theirs.

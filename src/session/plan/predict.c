@@ -40,6 +40,7 @@ status session_predict_times(const job *j, const session_inputs *in, int ranks,
     *stages = (session_stages){.count = 0};
     *times = (planner_times){.stages = 0};
     TRY(session_options(j, in, ranks, &o, e));
+    o.strategy.pipeline.sends_wait = m->costs.sends_wait;
     TRY(session_stages_open(&o, stages, e));
     TRY(session_open_model(&o, &traced, e));
     const planner_step x = {stages->plan_of, stages->train_of, stages->count, traced, m};

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -25,6 +26,13 @@ static planner_claim by_bytes(const void *given, const planner_group *g, const c
     (void)c;
     claim.share[RESOURCE_COMPUTE] = *(const double *)given;
     return claim;
+}
+
+static planner_claim no_time(const void *given, const planner_group *g, const comm_call *c,
+                             double bytes)
+{
+    (void)given, (void)g, (void)c, (void)bytes;
+    return (planner_claim){.seconds = 0};
 }
 
 static planner_claim at_once(const void *given, planner_transfer what, double bytes)
@@ -48,7 +56,7 @@ static planner_machine made_machine(bool apart)
 }
 
 // `keys` are separated by a space.
-static prediction predict(const planner_machine *m, const char *keys)
+static job *open_job(const char *keys, session_inputs *in)
 {
     enum { FIXED = 12, MOST = 24 };
     const char *args[MOST] = {
@@ -59,18 +67,26 @@ static prediction predict(const planner_machine *m, const char *keys)
     char *copy = strdup(keys), *rest = copy;
     int count = FIXED;
     job *j = NULL;
-    session_inputs in = {0};
-    prediction out = {0};
     err e = {.code = OK};
     assert_non_null(copy);
     while (rest && *rest && count < MOST) args[count++] = strsep(&rest, " ");
     if (job_open(NULL, count, (char *const *)args, &j, &e) != OK ||
-        session_inputs_open_to_plan(j, NULL, &in, &e) != OK ||
-        session_predict(j, &in, j->launch.ranks, m, &out, &e) != OK)
+        session_inputs_open_to_plan(j, NULL, in, &e) != OK)
+        fail_msg("%s: %s", keys, e.text);
+    free(copy);
+    return j;
+}
+
+static prediction predict(const planner_machine *m, const char *keys)
+{
+    session_inputs in = {0};
+    job *j = open_job(keys, &in);
+    prediction out = {0};
+    err e = {.code = OK};
+    if (session_predict(j, &in, j->launch.ranks, m, &out, &e) != OK)
         fail_msg("%s: %s", keys, e.text);
     session_inputs_close(&in);
     job_close(j);
-    free(copy);
     return out;
 }
 
@@ -89,7 +105,8 @@ static void test_one_rank_computes_its_flops(void **state)
     assert_close(p.mfu, 1, 1e-6);
     assert_close(p.compute_s, p.step_s, 1e-9);
     assert_close(p.tokens_per_s, 8 * 32 / p.step_s, 1e-9);
-    if (p.bubble > 1e-12 || p.exposed_s > 1e-12) fail_msg("bubble %g, exposed %g of %g", p.bubble, p.exposed_s, p.step_s);
+    if (p.bubble > 1e-12 || p.exposed_s > 1e-12)
+        fail_msg("bubble %g, exposed %g of %g", p.bubble, p.exposed_s, p.step_s);
 }
 
 static void test_ranks_divide_the_batch(void **state)
@@ -119,12 +136,55 @@ static void test_calls_are_hidden_where_streams_are_apart(void **state)
     assert_close(shared, serial, 0.02);
 }
 
+// Where calls take no time, the step is the one of simulate.c, which walks over the lists in another way.
+static void expect_simulated(const char *keys, bool sends_wait)
+{
+    planner_machine m = made_machine(true);
+    session_inputs in = {0};
+    job *j = open_job(keys, &in);
+    trainer_options o;
+    session_stages stages;
+    planner_times times;
+    simulate_result simulated;
+    prediction p;
+    err e = {.code = OK};
+    m.costs.call = no_time;
+    m.costs.sends_wait = sends_wait;
+    if (session_options(j, &in, j->launch.ranks, &o, &e) != OK) fail_msg("%s", e.text);
+    o.strategy.pipeline.sends_wait = sends_wait;
+    if (session_predict_times(j, &in, j->launch.ranks, &m, &stages, &times, &p, &e) != OK)
+        fail_msg("%s: %s", keys, e.text);
+    if (session_stages_simulate(&stages, &o, false, &simulated, &e) != OK) fail_msg("%s", e.text);
+    assert_close(times.seconds, simulated.seconds * 1e-9, 1e-9);
+    assert_close(times.bubble, simulated.bubble, 1e-6);
+    simulate_result_clear(&simulated);
+    session_stages_close(&stages);
+    planner_times_clear(&times);
+    session_options_clear(&o);
+    session_inputs_close(&in);
+    job_close(j);
+}
+
+static void test_pipelines_have_the_bubble_of_the_simulation(void **state)
+{
+    (void)state;
+    for (int waits = 0; waits < 2; waits++) {
+        expect_simulated("--launch.ranks=2 --parallel.pp=2 --parallel.pp_schedule=gpipe", waits);
+        expect_simulated("--launch.ranks=4 --parallel.pp=4 --parallel.pp_schedule=1f1b", waits);
+        expect_simulated("--launch.ranks=4 --parallel.pp=2 --parallel.pp_schedule=zb", waits);
+        expect_simulated("--launch.ranks=2 --parallel.pp=2 --parallel.pp_schedule=interleaved "
+                         "--parallel.virtual_stages=2",
+                         waits);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_rank_computes_its_flops),
         cmocka_unit_test(test_ranks_divide_the_batch),
         cmocka_unit_test(test_calls_are_hidden_where_streams_are_apart),
+        cmocka_unit_test(test_pipelines_have_the_bubble_of_the_simulation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
