@@ -29,6 +29,17 @@ static double network_part(const planner_links *l)
     return l->ranks_per_host > 0 ? nic * l->nics / l->ranks_per_host : nic;
 }
 
+// Of the parts of a flow: memory, links of the host, network.
+static double seconds_of_flow(const comm_flow *x, const planner_links *l, double network)
+{
+    const double parts[] = {
+        seconds_of(x->memory, l->memory_bytes_per_s),
+        seconds_of(x->sent[COMM_HOST_LINK], l->level[COMM_HOST_LINK].bytes_per_s),
+        seconds_of(x->sent[COMM_NETWORK], network)};
+    return l->one_thread ? parts[0] + parts[1] + parts[2]
+                         : fmax(parts[0], fmax(parts[1], parts[2]));
+}
+
 planner_claim planner_flows_claim(const comm_flows *f, const planner_group *g,
                                   const planner_links *l)
 {
@@ -43,9 +54,7 @@ planner_claim planner_flows_claim(const comm_flows *f, const planner_group *g,
             sent[k] += x->sent[k];
         }
         memory += x->memory;
-        out.seconds += fmax(seconds_of(x->memory, l->memory_bytes_per_s),
-                            fmax(seconds_of(x->sent[COMM_NETWORK], network),
-                                 seconds_of(x->sent[COMM_HOST_LINK], link)));
+        out.seconds += seconds_of_flow(x, l, network);
     }
     if (out.seconds <= 0) return out;
     out.share[RESOURCE_COMPUTE] = l->compute_share;

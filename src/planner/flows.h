@@ -24,6 +24,9 @@ typedef struct planner_links {
     // 0: all hosts are.
     int switch_hosts;
     double oversubscription;
+    // One thread moves and sums everything, as on a CPU: what moves at the same time takes the sum of its times, else the
+    // longest of them.
+    bool one_thread;
     double compute_share; // of a rank's cores, or of its GPU's, that a call takes while it runs
 } planner_links;
 
