@@ -10,9 +10,9 @@
 // The terms: rounds of each level, bytes of the two levels that have links, and bytes in memory.
 enum { TERM_LINK = COMM_LEVELS, TERM_NETWORK, TERM_MEMORY, TERMS, SWEEPS = 2000 };
 
-typedef struct fit_equations {
+typedef struct fit_figures {
     double square[TERMS][TERMS], right[TERMS];
-} fit_equations;
+} fit_figures;
 
 static bool terms_of(const comm_point *p, double out[TERMS])
 {
@@ -33,7 +33,7 @@ static bool terms_of(const comm_point *p, double out[TERMS])
     return true;
 }
 
-static void add_point(const comm_point *p, fit_equations *q)
+static void add_point(const comm_point *p, fit_figures *q)
 {
     double term[TERMS];
     if (!terms_of(p, term)) return;
@@ -45,7 +45,7 @@ static void add_point(const comm_point *p, fit_equations *q)
 }
 
 // One term after the other takes its best value beside the others.
-static void solve(const fit_equations *q, double out[TERMS])
+static void solve(const fit_figures *q, double out[TERMS])
 {
     memset(out, 0, TERMS * sizeof *out);
     for (int sweep = 0; sweep < SWEEPS; sweep++)
@@ -63,7 +63,7 @@ static double rate(double seconds_per_byte)
 
 static void fit_one(const comm_rates *r, comm_fit *fit)
 {
-    fit_equations q = {.right = {0}};
+    fit_figures q = {.right = {0}};
     double x[TERMS];
     for (size_t i = 0; i < r->points; i++)
         if (strcmp(r->point[i].communicator, fit->communicator) == 0) add_point(&r->point[i], &q);

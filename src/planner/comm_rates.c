@@ -7,12 +7,12 @@
 #include <string.h>
 
 // A call that is asked for.
-typedef struct wanted_call {
+typedef struct rates_query {
     const char *communicator;
     planner_group group;
     comm_described_call call;
     double memory_bytes_per_s;
-} wanted_call;
+} rates_query;
 
 // ---- The nearest points
 
@@ -37,13 +37,13 @@ static double kinds_apart(comm_call_kind a, comm_call_kind b)
 }
 
 // A kind before a form, and a form before a group.
-static double distance(const comm_point *p, const wanted_call *w)
+static double distance(const comm_point *p, const rates_query *w)
 {
     return kinds_apart(p->kind, w->call.kind) * 1e6 + (p->segments != w->call.segments ? 1e3 : 0) +
            groups_apart(&p->group, &w->group);
 }
 
-static const comm_point *nearest(const comm_rates *r, const wanted_call *w)
+static const comm_point *nearest(const comm_rates *r, const rates_query *w)
 {
     const comm_point *best = NULL;
     for (size_t i = 0; i < r->points; i++) {
@@ -123,7 +123,7 @@ static double modelled(const planner_links *l, const char *communicator, const p
 }
 
 // How much longer the wanted call takes than a call of the row that was found, by the fitted links.
-static double ratio(const comm_rates *r, const wanted_call *w, const comm_point *found)
+static double ratio(const comm_rates *r, const rates_query *w, const comm_point *found)
 {
     const planner_links *l = links_of(r, w->communicator);
     comm_described_call measured = w->call;
@@ -147,7 +147,7 @@ static double compute_share(const comm_rates *r, const char *communicator, doubl
     return row.can->own_thread ? fmin(1, cores / r->threads) : 1;
 }
 
-static void fill_shares(const comm_rates *r, const wanted_call *w, double cores, planner_claim *out)
+static void fill_shares(const comm_rates *r, const rates_query *w, double cores, planner_claim *out)
 {
     comm_flows f;
     planner_links links = {.nics = 1};
@@ -167,7 +167,7 @@ planner_claim comm_rates_claim(const comm_rates *r, const char *communicator,
                                const planner_group *g, const comm_call *c, double bytes,
                                double memory_bytes_per_s)
 {
-    const wanted_call w = {communicator, *g, planner_described_call(g, c, bytes, false),
+    const rates_query w = {communicator, *g, planner_described_call(g, c, bytes, false),
                            memory_bytes_per_s};
     planner_claim out = {.seconds = 0};
     const comm_point *row = g->ranks > 1 ? nearest(r, &w) : NULL;
