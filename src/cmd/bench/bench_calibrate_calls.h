@@ -15,7 +15,7 @@ typedef struct bench_calls {
     planner_group group; // how the ranks of comm lie on hosts
     double
         seconds; // in which all is measured, about; the largest sizes are measured three times at least
-    size_t most_bytes; // sizes up to this one; a rank takes as much memory four times
+    size_t most_bytes; // sizes up to this one; a rank takes three times as much memory
 } bench_calls;
 
 // Appends the points of x->comm to *out, alike on every rank: of each the slowest rank's median. Their bytes are of F32,
