@@ -12,10 +12,10 @@ static const size_t SIZES[BENCH_CALLS_SIZES] = {8,        64,      1 << 10, 8 <<
                                                 64 << 10, 1 << 20, 8 << 20, BENCH_CALLS_MOST};
 
 // Every rank has as much of each segment, so that the payload is the array.
-static void fill(bench_array *a, size_t bytes, size_t ranks)
+static void fill(bench_calls_array *a, size_t bytes, size_t ranks)
 {
     const size_t elements = bytes / dtype_bytes(F32), shard = elements / ranks;
-    *a = (bench_array){.type = F64, .bytes = bytes, .count = bytes / dtype_bytes(F64)};
+    *a = (bench_calls_array){.type = F64, .bytes = bytes, .count = bytes / dtype_bytes(F64)};
     if (shard == 0) return;
     a->segments = (int)size_min(BENCH_SEGMENTS, shard);
     const size_t each = shard / (size_t)a->segments;
@@ -45,7 +45,7 @@ done:
     return result;
 }
 
-static status add_calls(const bench_calls *x, const bench_array *a, comm_packing *to, err *e)
+static status add_calls(const bench_calls *x, const bench_calls_array *a, comm_packing *to, err *e)
 {
     status result = OK;
     static const comm_call_kind kinds[] = {CALL_REDUCE_SCATTER, CALL_ALL_GATHER};

@@ -9,12 +9,12 @@
 enum { BENCH_SEGMENTS = 16 };
 
 // One size. The smallest, which have less than an element of F32 for each rank, are of F64.
-typedef struct bench_array {
+typedef struct bench_calls_array {
     dtype type;
     size_t bytes, count, shard; // elements of all ranks, and of one
     int segments;               // of F32
     comm_segment segment[BENCH_SEGMENTS];
-} bench_array;
+} bench_calls_array;
 
 typedef struct bench_arrays {
     char *memory, *other,
@@ -22,7 +22,7 @@ typedef struct bench_arrays {
     void *block;
     size_t block_bytes;
     int sizes;
-    bench_array array[BENCH_CALLS_SIZES];
+    bench_calls_array array[BENCH_CALLS_SIZES];
     comm_packing *packing; // NULL: the communicator packs nothing
     void *table, *workspace;
     size_t table_bytes, workspace_bytes;

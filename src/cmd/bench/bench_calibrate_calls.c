@@ -61,7 +61,8 @@ static int partner_of(const calls_run *s, calls_pairs pairs, bool *sends)
     return partner < s->x->comm->size ? partner : -1;
 }
 
-static status issue_message(const calls_run *s, const calls_row *row, const bench_array *a, err *e)
+static status issue_message(const calls_run *s, const calls_row *row, const bench_calls_array *a,
+                            err *e)
 {
     bool sends;
     const int partner = partner_of(s, row->pairs, &sends);
@@ -71,7 +72,8 @@ static status issue_message(const calls_run *s, const calls_row *row, const benc
 }
 
 // Plain arrays lie in each other, as in training, but those of an all_to_all.
-static status issue_call(const calls_run *s, const calls_row *row, const bench_array *a, err *e)
+static status issue_call(const calls_run *s, const calls_row *row, const bench_calls_array *a,
+                         err *e)
 {
     comm *c = s->x->comm;
     char *all = s->arrays.memory, *own = all + (size_t)c->rank * a->shard * dtype_bytes(a->type);
@@ -101,29 +103,29 @@ static status issue_call(const calls_run *s, const calls_row *row, const bench_a
 
 // ---- Times
 
-typedef struct calls_stamp {
+typedef struct calls_clock {
     double *seconds; // of the thread that runs the stream
-} calls_stamp;
+} calls_clock;
 
 static status take_stamp(void *arg, err *e)
 {
     (void)e;
     struct timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    *((const calls_stamp *)arg)->seconds = (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    *((const calls_clock *)arg)->seconds = (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
     return OK;
 }
 
 // Nothing where a stream runs no function of the host: there no thread works.
 static void stamp(const calls_run *s, double *seconds)
 {
-    const calls_stamp x = {seconds};
+    const calls_clock x = {seconds};
     *seconds = 0;
     if (s->x->device->ops->call) s->x->device->ops->call(s->stream, take_stamp, &x, sizeof x);
 }
 
 // The arrays are written, and then all ranks begin.
-static status begin(const calls_run *s, const bench_array *a, err *e)
+static status begin(const calls_run *s, const bench_calls_array *a, err *e)
 {
     status result = OK;
     const kernel_call fill = {.kind = K_FILL, .u.fill = {s->arrays.memory, (int64_t)a->bytes}};
@@ -147,7 +149,7 @@ done:
 }
 
 // One call's part of several.
-static status time_calls(const calls_run *s, const calls_row *row, const bench_array *a,
+static status time_calls(const calls_run *s, const calls_row *row, const bench_calls_array *a,
                          calls_figures *out, err *e)
 {
     status result = OK;
@@ -197,7 +199,7 @@ static double median(double *values, int count)
 }
 
 // The first calls take pages and warm up; the second ones say how many there is time for.
-static status measure_size(const calls_run *s, const calls_row *row, const bench_array *a,
+static status measure_size(const calls_run *s, const calls_row *row, const bench_calls_array *a,
                            calls_figures *out, err *e)
 {
     status result = OK;
@@ -270,7 +272,7 @@ static status measure_row(calls_run *s, const calls_row *row, err *e)
     status result = OK;
     calls_figures figures[BENCH_CALLS_SIZES] = {{.seconds = {0}}};
     for (int i = 0; i < s->arrays.sizes; i++) {
-        const bench_array *a = &s->arrays.array[i];
+        const bench_calls_array *a = &s->arrays.array[i];
         const comm_call_row *kind = comm_call_row_of(row->kind);
         const bool of_shards = kind->in == COMM_ALL_COUNTS || kind->out == COMM_ALL_COUNTS;
         if (of_shards && a->type != F32) continue; // it has less than an element for each rank
