@@ -63,17 +63,48 @@ static planner_members members_of(const plan *p, int process_group, int rank, in
     return out;
 }
 
+static int most(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+// The ranks are `step` apart, which divides the ranks of a host: all hosts between the first and the last have as many.
+static void count_even_hosts(int first, int last, int step, int ranks_per_host, planner_group *out)
+{
+    const int each = ranks_per_host / step, at_first = first % ranks_per_host,
+              at_last = last % ranks_per_host;
+    out->hosts = last / ranks_per_host - first / ranks_per_host + 1;
+    out->per_host = out->hosts == 1 ? out->ranks
+                    : out->hosts > 2
+                        ? each
+                        : most((ranks_per_host - at_first + step - 1) / step, at_last / step + 1);
+}
+
 // Counts hosts, and the ranks on the host that has most of them.
-static void count_hosts(const planner_members *m, int ranks_per_host, planner_group *out)
+static void walk_hosts(const planner_members *m, int ranks_per_host, planner_group *out)
 {
     int host = -1, here = 0;
     for (int i = 0; i < m->count; i++) {
         const int next = member_rank(m, i) / ranks_per_host;
         here = next == host ? here + 1 : 1;
         out->hosts += next != host;
-        if (here > out->per_host) out->per_host = here;
+        out->per_host = most(out->per_host, here);
         host = next;
     }
+}
+
+// Most groups are of adjacent axes, whose ranks are equally far apart: a search asks for very many of them.
+static void count_hosts(const planner_members *m, int ranks_per_host, planner_group *out)
+{
+    const int first = member_rank(m, 0), last = member_rank(m, m->count - 1),
+              step = m->count > 1 ? member_rank(m, 1) - first : 1;
+    const bool is_even = last - first == (m->count - 1) * step;
+    if (is_even && ranks_per_host % step == 0)
+        count_even_hosts(first, last, step, ranks_per_host, out);
+    else if (is_even && step >= ranks_per_host)
+        out->hosts = m->count, out->per_host = 1;
+    else
+        walk_hosts(m, ranks_per_host, out);
 }
 
 // Groups with a rank on the host. Each is counted at its first rank there.
