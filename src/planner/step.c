@@ -24,7 +24,7 @@ typedef struct step_piece {
     step_cause cause; // what a stage that waits for this piece waits for
 } step_piece;
 
-typedef struct step_build {
+typedef struct step_pieces {
     const planner_step *x;
     planner_step_costs costs;
     planner_work work;
@@ -36,17 +36,17 @@ typedef struct step_build {
     schedule_order *order; // [stages]
     int *sender;      // [pieces] of a receive: the last piece of its message's send; -1: it is none
     planner_run *run; // [pieces]
-} step_build;
+} step_pieces;
 
 // ---- Pieces
 
-static int thread_of(const step_build *b, const schedule_instr *i)
+static int thread_of(const step_pieces *b, const schedule_instr *i)
 {
     return b->x->machine->costs.streams_apart ? (int)instr_row_of(i->kind)->stream
                                               : (int)STREAM_COMPUTE;
 }
 
-static status add_piece(step_build *b, const step_piece *of, planner_claim claim, err *e)
+static status add_piece(step_pieces *b, const step_piece *of, planner_claim claim, err *e)
 {
     status result = OK;
     const size_t n = (size_t)b->work.pieces;
@@ -60,7 +60,7 @@ done:
     return result;
 }
 
-static status add_call(step_build *b, int stage, int instr, const schedule_call *c, err *e)
+static status add_call(step_pieces *b, int stage, int instr, const schedule_call *c, err *e)
 {
     const planner_machine *m = b->x->machine;
     const plan *p = b->x->plan[stage];
@@ -73,7 +73,7 @@ static status add_call(step_build *b, int stage, int instr, const schedule_call 
 }
 
 // An instruction has a piece even where it does nothing, for others to wait for.
-static status add_instr(step_build *b, int stage, int instr, err *e)
+static status add_instr(step_pieces *b, int stage, int instr, err *e)
 {
     status result = OK;
     const schedule *s = b->x->list[stage];
@@ -95,7 +95,7 @@ done:
 
 // ---- Who waits for whom
 
-static status add_other(step_build *b, int *first, int *count, int piece, err *e)
+static status add_other(step_pieces *b, int *first, int *count, int piece, err *e)
 {
     status result = OK;
     TRY(alloc_grow(&b->other, &b->other_room, b->others + 1, sizeof *b->other, WHAT, e));
@@ -106,18 +106,18 @@ done:
     return result;
 }
 
-static int first_of(const step_build *b, int stage, int instr)
+static int first_of(const step_pieces *b, int stage, int instr)
 {
     return b->first[stage][instr];
 }
 
-static int last_of(const step_build *b, int stage, int instr)
+static int last_of(const step_pieces *b, int stage, int instr)
 {
     return b->first[stage][instr + 1] - 1;
 }
 
 // Messages that start together are one piece, that of the first one.
-static int group_of(const step_build *b, replay_position at)
+static int group_of(const step_pieces *b, replay_position at)
 {
     const schedule *s = b->x->list[at.stage];
     int first = at.number;
@@ -126,7 +126,7 @@ static int group_of(const step_build *b, replay_position at)
 }
 
 // The piece in which a collective of several stages meets: the first call.
-static int meeting_of(const step_build *b, replay_position at)
+static int meeting_of(const step_pieces *b, replay_position at)
 {
     const int last = last_of(b, at.stage, at.number);
     int piece = first_of(b, at.stage, at.number);
@@ -135,7 +135,7 @@ static int meeting_of(const step_build *b, replay_position at)
 }
 
 // Adds a partner to a piece, whose partners are added one after the other.
-static status add_partner(step_build *b, int piece, int partner, err *e)
+static status add_partner(step_pieces *b, int piece, int partner, err *e)
 {
     planner_piece *p = &b->piece[piece];
     for (int k = p->first_partner; k < p->first_partner + p->partners; k++)
@@ -145,7 +145,7 @@ static status add_partner(step_build *b, int piece, int partner, err *e)
 
 // A group of messages waits for the groups at the other ends. It takes as long as its longest message, which all its
 // pieces but the first give up to it.
-static status join_messages(step_build *b, const replay_step *s, err *e)
+static status join_messages(step_pieces *b, const replay_step *s, err *e)
 {
     status result = OK;
     const int group = group_of(b, s->items[0]);
@@ -162,7 +162,7 @@ done:
     return result;
 }
 
-static status join_stages(step_build *b, const replay_step *s, err *e)
+static status join_stages(step_pieces *b, const replay_step *s, err *e)
 {
     status result = OK;
     for (int i = 0; i < s->count; i++)
@@ -176,7 +176,7 @@ done:
 // Partners of a step of the replay. What a piece waits for is added after all partners: both lie one after the other.
 static status visit_partners(void *given, const replay_step *s, err *e)
 {
-    step_build *b = given;
+    step_pieces *b = given;
     const schedule_instr *i = &b->x->list[s->items->stage]->instr[s->items->number];
     if (!instr_is_message(i)) return s->count > 1 ? join_stages(b, s, e) : OK;
     if (b->x->machine->costs.sends_wait) return join_messages(b, s, e);
@@ -186,7 +186,7 @@ static status visit_partners(void *given, const replay_step *s, err *e)
     return OK;
 }
 
-static status add_waits(step_build *b, int stage, err *e)
+static status add_waits(step_pieces *b, int stage, err *e)
 {
     status result = OK;
     const schedule_order *o = &b->order[stage];
@@ -202,7 +202,7 @@ done:
     return result;
 }
 
-static status build(step_build *b, err *e)
+static status build(step_pieces *b, err *e)
 {
     status result = OK;
     const planner_step *x = b->x;
@@ -226,7 +226,7 @@ done:
     return result;
 }
 
-static void close_build(step_build *b)
+static void close_build(step_pieces *b)
 {
     for (int k = 0; b->first && k < b->x->stages; k++) free(b->first[k]);
     for (int k = 0; b->order && k < b->x->stages; k++) schedule_order_clear(&b->order[k]);
@@ -242,7 +242,7 @@ static void close_build(step_build *b)
 
 // ---- Results
 
-static status take_spans(const step_build *b, planner_times *out, err *e)
+static status take_spans(const step_pieces *b, planner_times *out, err *e)
 {
     status result = OK;
     TRY(alloc_zeroed(&out->span, (size_t)b->x->stages, sizeof *out->span, WHAT, e));
@@ -265,7 +265,7 @@ typedef struct step_share {
 
 // Divides the time since `since`, in which the thread that computes waited for this piece to begin: it goes back over
 // what ended last, until it comes to another stage or to `since`.
-static void add_gap(const step_build *b, int piece, double since, step_share *s)
+static void add_gap(const step_pieces *b, int piece, double since, step_share *s)
 {
     const int stage = b->of[piece].stage;
     double until = b->run[piece].begin;
@@ -283,7 +283,7 @@ static void add_gap(const step_build *b, int piece, double since, step_share *s)
 }
 
 // A piece that runs takes its own time; what it takes longer, because others run beside it, is theirs.
-static step_share share_of(const step_build *b, int stage, double end)
+static step_share share_of(const step_pieces *b, int stage, double end)
 {
     step_share s = {{0}};
     double since = 0;
@@ -300,7 +300,7 @@ static step_share share_of(const step_build *b, int stage, double end)
     return s;
 }
 
-static void take_shares(const step_build *b, planner_times *out)
+static void take_shares(const step_pieces *b, planner_times *out)
 {
     double waits = 0;
     for (int k = 0; k < b->x->stages; k++) {
@@ -317,7 +317,7 @@ static void take_shares(const step_build *b, planner_times *out)
 status planner_step_times(const planner_step *x, planner_times *out, err *e)
 {
     status result = OK;
-    step_build b = {.x = x};
+    step_pieces b = {.x = x};
     *out = (planner_times){.stages = 0};
     TRY(build(&b, e));
     TRY(alloc_array(&b.run, (size_t)b.work.pieces, sizeof *b.run, WHAT, e));
