@@ -1,6 +1,8 @@
 // kernel_cost.c -- see kernel_cost.h. A row of the table is a kernel; its function reads the sizes of the call.
 #include "device/kernel_cost.h"
 
+#include <math.h>
+
 // Elements of `type` that a call reads or writes.
 static double bytes_of(int64_t count, dtype type)
 {
@@ -33,35 +35,43 @@ static dtype residual_of(dtype type, bool residual_fp32)
 
 // ---- Products and attention
 
-// The forms are those of which factors are transposed: forward, dgrad, wgrad.
+// Which factors are transposed: forward, dgrad and wgrad differ. So does an activation among the sums.
 static void cost_matmul(const kernel_call *c, kernel_cost *k)
 {
     const kernel_matmul_args *p = &c->u.matmul;
     k->type = p->type;
-    k->form = (p->trans_a ? 2 : 0) + (p->trans_b ? 1 : 0);
+    k->form = kernel_cost_matmul_form(p->trans_a, p->trans_b, p->epilogue);
     k->flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
     k->bytes = bytes_of(p->m * p->k + p->k * p->n, p->type) +
                bytes_of(p->m * p->n, p->c_type) * (1 + p->accumulate + (p->aux != NULL));
     set_sizes(k, p->m, p->n, p->k);
 }
 
-// Keys that the queries of one sequence see, summed over the queries.
+// Keys that queries at `count` consecutive positions see, summed over the queries: 1, 2, 3 … up to the window.
+static double seen_from(const kernel_attention_args *p, int64_t first, int64_t count)
+{
+    const double from = (double)first, to = (double)(first + count),
+                 window = p->form.window > 0 ? (double)p->form.window : to;
+    const double all = (to * (to + 1) - from * (from + 1)) / 2;
+    const double over_to = fmax(to - window, 0), over_from = fmax(from - window, 0);
+    return all - (over_to * (over_to + 1) - over_from * (over_from + 1)) / 2;
+}
+
+// The same of all queries of one sequence. Documents hide more keys; where they begin is not known.
 static double seen_keys(const kernel_attention_args *p)
 {
-    double sum = 0;
-    if (!p->causal) return (double)p->queries.seq * (double)p->tk;
-    for (int64_t i = 0; i < p->queries.seq; i++) {
-        const int64_t position = kernel_token_position(&p->queries, i);
-        sum += (double)(position + 1 - kernel_attention_first_key(&p->form, position));
-    }
-    return sum;
+    const kernel_tokens *t = &p->queries;
+    if (!p->causal) return (double)t->seq * (double)p->tk;
+    if (t->chunk >= t->seq) return seen_from(p, t->start[0], t->seq);
+    return seen_from(p, t->start[0], t->chunk) + seen_from(p, t->start[1], t->seq - t->chunk);
 }
 
 static void set_attention(const kernel_attention_args *p, double products, kernel_cost *k)
 {
     const double sequences = (double)(p->batch * p->heads);
     k->type = p->type;
-    k->form = p->form.window > 0 && p->form.window < p->tk;
+    k->form = (p->form.window > 0 && p->form.window < p->tk) + (p->form.softcap > 0 ? 2 : 0) +
+              (p->dropout.p > 0 ? 4 : 0);
     k->flops = 2 * products * sequences * (double)p->head_dim * seen_keys(p);
     set_sizes(k, p->batch * p->heads, p->queries.seq, p->head_dim);
 }
@@ -93,8 +103,9 @@ static void set_delta(const kernel_delta_rule_args *p, double products, kernel_c
     const int64_t rows = p->batch * p->rows.seq;
     k->type = p->type;
     k->flops = 2 * products * (double)(rows * p->heads * p->key_dim) * (double)p->value_dim;
-    k->bytes =
-        products / 3 * bytes_of(rows * (kernel_delta_cols(p) + p->heads * p->value_dim), p->type);
+    k->bytes = products / 3 *
+               (bytes_of(rows * (kernel_delta_cols(p) + p->heads * p->value_dim), p->type) +
+                bytes_of(rows * 2 * p->heads, F32));
     set_sizes(k, p->batch * p->heads, p->rows.seq, p->value_dim);
 }
 
@@ -117,24 +128,36 @@ static void cost_bias_grad(const kernel_call *c, kernel_cost *k)
     k->bytes = bytes_of(p->rows * p->cols, p->type);
 }
 
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 static void cost_embedding(const kernel_call *c, kernel_cost *k)
 {
     const kernel_embedding_args *p = &c->u.embedding;
     set_rows(k, p->type, p->rows, p->cols);
-    k->bytes = bytes_of(p->rows * p->cols, p->type) * (p->positions ? 2 : 1) +
+    k->bytes = bytes_of(p->rows * p->cols, p->type) +
                bytes_of(p->rows * p->cols, residual_of(p->type, p->residual_fp32));
+    if (p->positions) k->bytes += bytes_of(least(p->rows, p->row_tokens.seq) * p->cols, p->type);
 }
 
-// Without accumulation a table is cleared first, which takes more than the rows where the table is larger.
+// Tokens that repeat share a row of the gradient: half of the rows are of other tokens, as in a text. Without
+// accumulation a table is cleared first.
 static void cost_embedding_grad(const kernel_call *c, kernel_cost *k)
 {
     const kernel_embedding_grad_args *p = &c->u.embedding_grad;
-    const int64_t tables = p->d_positions && p->d_tokens ? 2 : 1;
+    const double dy = bytes_of(p->rows * p->cols, residual_of(p->type, p->residual_fp32));
     set_rows(k, p->type, p->rows, p->cols);
-    k->bytes = bytes_of(p->rows * p->cols, residual_of(p->type, p->residual_fp32)) +
-               2 * bytes_of(tables * p->rows * p->cols, F32);
-    if (p->d_tokens && !p->accumulate_tokens) k->bytes += bytes_of(p->vocab * p->cols, F32);
-    if (p->d_positions && !p->accumulate_positions) k->bytes += bytes_of(p->max_seq * p->cols, F32);
+    if (p->d_tokens) {
+        const int64_t table = (p->vocab > 0 ? p->vocab : p->rows) * p->cols;
+        k->bytes += dy + bytes_of(least(p->rows * p->cols, table), F32);
+        if (!p->accumulate_tokens) k->bytes += bytes_of(table, F32);
+    }
+    if (p->d_positions) {
+        k->bytes += dy + 2 * bytes_of(least(p->rows, p->max_seq) * p->cols, F32);
+        if (!p->accumulate_positions) k->bytes += bytes_of(p->max_seq * p->cols, F32);
+    }
 }
 
 static void cost_norm(const kernel_call *c, kernel_cost *k)
@@ -142,59 +165,76 @@ static void cost_norm(const kernel_call *c, kernel_cost *k)
     const kernel_norm_args *p = &c->u.norm;
     const int64_t count = p->rows * p->cols;
     set_rows(k, p->type, p->rows, p->cols);
-    k->form = p->addend != NULL;
+    k->form = (p->addend != NULL) + (p->is_rms ? 2 : 0);
     k->bytes = bytes_of(count, p->type) * (p->addend ? 2 : 1) +
-               bytes_of(count, residual_of(p->type, p->residual_fp32)) * (p->sum ? 2 : 1);
+               bytes_of(count, residual_of(p->type, p->residual_fp32)) * (p->addend ? 2 : 1);
 }
 
+// x is read for dx and for the gradient of the gain.
 static void cost_norm_grad(const kernel_call *c, kernel_cost *k)
 {
     const kernel_norm_grad_args *p = &c->u.norm_grad;
     const int64_t count = p->rows * p->cols;
     set_rows(k, p->type, p->rows, p->cols);
+    k->form = (p->dx == NULL) + (p->is_rms ? 2 : 0);
     k->bytes = bytes_of(count, p->type) +
-               bytes_of(count, residual_of(p->type, p->residual_fp32)) * (p->accumulate_dx ? 3 : 2);
+               bytes_of(count, residual_of(p->type, p->residual_fp32)) *
+                   ((p->dx || p->dgain) + (p->dx != NULL) + (p->dx && p->accumulate_dx));
 }
 
+// The values are copied, unless the norm is in place.
 static void cost_qk_norm(const kernel_call *c, kernel_cost *k)
 {
     const kernel_qk_norm_args *p = &c->u.qk_norm;
-    const int64_t cols = (p->heads + p->kv_heads) * p->head_dim;
-    set_rows(k, p->type, p->rows, cols);
-    k->bytes = bytes_of(p->rows * cols, p->type) * (1 + (p->dy != NULL) + (p->y != NULL));
+    const bool copies = p->y && p->y != (p->dy ? p->dy : p->x);
+    const int64_t normed = p->rows * (p->heads + p->kv_heads) * p->head_dim,
+                  values = p->rows * p->kv_heads * p->head_dim;
+    set_rows(k, p->type, p->rows, (p->heads + 2 * p->kv_heads) * p->head_dim);
+    k->bytes = bytes_of(normed, p->type) * (1 + (p->dy != NULL) + (p->y != NULL)) +
+               (copies ? 2 * bytes_of(values, p->type) : 0);
 }
 
+// Queries and keys are copied, unless the norm is in place.
 static void cost_value_norm(const kernel_call *c, kernel_cost *k)
 {
     const kernel_value_norm_args *p = &c->u.value_norm;
-    const int64_t cols = kernel_value_norm_cols(p);
-    set_rows(k, p->type, p->rows, cols);
-    k->bytes = bytes_of(p->rows * cols, p->type) * (p->dy ? 3 : 2);
+    const bool copies = p->y != (p->dy ? p->dy : p->x);
+    const int64_t normed = p->rows * p->kv_heads * p->head_dim,
+                  others = p->rows * kernel_value_norm_first(p);
+    set_rows(k, p->type, p->rows, kernel_value_norm_full_cols(p));
+    k->bytes =
+        bytes_of(normed, p->type) * (p->dy ? 3 : 2) + (copies ? 2 * bytes_of(others, p->type) : 0);
 }
 
 static void cost_rope(const kernel_call *c, kernel_cost *k)
 {
     const kernel_rope_args *p = &c->u.rope;
     set_rows(k, p->type, p->rows, p->heads * p->rot);
+    k->form = p->interleaved;
     k->bytes = 2 * bytes_of(p->rows * p->heads * p->rot, p->type);
 }
 
-static void set_conv(const kernel_causal_conv_args *p, double arrays, kernel_cost *k)
+// Before, after and x of a gated one lie side by side.
+static void set_conv(const kernel_causal_conv_args *p, kernel_cost *k)
 {
     set_rows(k, p->type, p->batch * p->rows.seq, p->cols);
     k->form = p->gated;
-    k->bytes =
-        bytes_of(p->batch * p->rows.seq * p->cols, p->type) * (arrays + (p->gated ? arrays : 0));
 }
 
 static void cost_causal_conv(const kernel_call *c, kernel_cost *k)
 {
-    set_conv(&c->u.causal_conv, 2, k);
+    const kernel_causal_conv_args *p = &c->u.causal_conv;
+    set_conv(p, k);
+    k->bytes = bytes_of(p->batch * p->rows.seq * p->cols, p->type) * (p->gated ? 4 : 2);
 }
 
 static void cost_causal_conv_grad(const kernel_call *c, kernel_cost *k)
 {
-    set_conv(&c->u.causal_conv_grad.fwd, 3, k);
+    const kernel_causal_conv_args *p = &c->u.causal_conv_grad.fwd;
+    const int x = p->gated ? 3 : 1;
+    set_conv(p, k);
+    k->bytes = bytes_of(p->batch * p->rows.seq * p->cols, p->type) *
+               (1 + x + (c->u.causal_conv_grad.dx ? x : 0));
 }
 
 static void cost_delta_gates(const kernel_call *c, kernel_cost *k)
@@ -202,13 +242,14 @@ static void cost_delta_gates(const kernel_call *c, kernel_cost *k)
     const kernel_delta_gates_args *p = &c->u.delta_gates;
     set_rows(k, p->type, p->rows, 2 * p->heads);
     k->bytes = bytes_of(2 * p->rows * p->heads, F32) +
-               bytes_of(2 * p->rows * p->heads, p->type) * (p->d_gates ? 2 : 1);
+               bytes_of(2 * p->rows * p->heads, p->type) * (p->dx ? 2 : 1);
 }
 
 static void cost_gate(const kernel_call *c, kernel_cost *k)
 {
     const kernel_gate_args *p = &c->u.gate;
     set_rows(k, p->type, p->rows, p->cols);
+    k->form = p->gain != NULL;
     k->bytes = bytes_of(p->rows * p->cols, p->type) * (p->dy ? 5 : 3);
 }
 
@@ -216,6 +257,7 @@ static void cost_glu(const kernel_call *c, kernel_cost *k)
 {
     const kernel_glu_args *p = &c->u.glu;
     set_rows(k, p->type, p->rows, p->cols);
+    k->form = (int)p->act;
     k->bytes = bytes_of(p->rows * p->cols, p->type) * (p->dy ? 5 : 3);
 }
 
@@ -223,6 +265,7 @@ static void cost_dropout(const kernel_call *c, kernel_cost *k)
 {
     const kernel_dropout_args *p = &c->u.dropout;
     set_rows(k, p->type, p->rows, p->cols);
+    k->form = p->residual != NULL;
     k->bytes =
         bytes_of(p->rows * p->cols, p->type) +
         bytes_of(p->rows * p->cols, residual_of(p->type, p->residual_fp32)) * (p->residual ? 2 : 1);
@@ -263,6 +306,7 @@ static void cost_activation(const kernel_call *c, kernel_cost *k)
 {
     const kernel_activation_args *p = &c->u.activation;
     set_elements(k, p->type, p->count);
+    k->form = (int)p->act;
     k->bytes = bytes_of(p->count, p->type) * (p->dy ? 3 : 2);
 }
 
@@ -270,13 +314,14 @@ static void cost_xielu(const kernel_call *c, kernel_cost *k)
 {
     const kernel_xielu_args *p = &c->u.xielu;
     set_elements(k, p->type, p->count);
-    k->bytes = bytes_of(p->count, p->type) * (p->dy ? 3 : 2);
+    k->bytes = bytes_of(p->count, p->type) * (1 + (p->dy != NULL) + (p->y != NULL));
 }
 
 static void cost_add(const kernel_call *c, kernel_cost *k)
 {
     const kernel_add_args *p = &c->u.add;
     set_elements(k, p->type, p->count);
+    k->form = p->b != NULL;
     k->bytes = 2 * bytes_of(p->count, residual_of(p->type, p->residual_fp32)) +
                (p->b ? bytes_of(p->count, p->type) : 0);
 }
@@ -314,7 +359,7 @@ static void cost_update(const kernel_call *c, kernel_cost *k)
 {
     const kernel_update_args *p = &c->u.update;
     set_elements(k, F32, p->count);
-    k->form = p->low != NULL;
+    k->form = 2 * (int)p->rule + (p->low != NULL);
     k->bytes = bytes_of(p->count, F32) * (3 + 2 * (p->m != NULL) + 2 * (p->v != NULL)) +
                (p->low ? bytes_of(p->count, p->low_type) : 0);
 }
@@ -323,7 +368,7 @@ static void cost_convert(const kernel_call *c, kernel_cost *k)
 {
     const kernel_convert_args *p = &c->u.convert;
     set_elements(k, p->dst_type, p->count);
-    k->form = p->src_type != p->dst_type;
+    k->form = (p->src_type != p->dst_type) + (p->accumulate ? 2 : 0);
     k->bytes =
         bytes_of(p->count, p->src_type) + bytes_of(p->count, p->dst_type) * (1 + p->accumulate);
 }

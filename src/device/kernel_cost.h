@@ -22,7 +22,13 @@ typedef struct kernel_cost {
     double size[KERNEL_COST_SIZES];
 } kernel_cost;
 
-// Of pointers it reads only whether they are NULL. A call over a segment table needs the elements of the table in its
+// The form of a product.
+static inline int kernel_cost_matmul_form(bool trans_a, bool trans_b, kernel_epilogue epilogue)
+{
+    return 4 * (int)epilogue + (trans_a ? 2 : 0) + (trans_b ? 1 : 0);
+}
+
+// Of pointers it reads only whether they are NULL, and whether two are equal. A call over a segment table needs the elements of the table in its
 // count.
 kernel_cost kernel_cost_of(const kernel_call *c);
 

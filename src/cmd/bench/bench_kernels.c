@@ -6,8 +6,10 @@
 #include "base/clock.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
+#include "device/kernel_cost.h"
 #include "device/kernel_needs.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +154,7 @@ static status measure_products(bench_device *b, dtype type, err *e)
         const bench_sizes q = {&cube, n, type};
         bench_call c;
         TRY(time_call(b, bench_forward, K_MATMUL, &q, &c, &seconds, e));
-        if (c.flops / seconds > b->product_rate) b->product_rate = c.flops / seconds;
+        b->product_rate = fmax(b->product_rate, kernel_cost_of(&c.call).flops / seconds);
     }
 done:
     return result;
@@ -178,18 +180,19 @@ static void print_header(const bench_flags *f, const bench_device *b, const devi
 static void print_call(const bench_flags *f, bench_device *b, const bench_model *m,
                        const bench_call *c, double seconds)
 {
-    const double by_bytes = c->bytes / b->copy_rate, by_flops = c->flops / b->product_rate;
+    const kernel_cost k = kernel_cost_of(&c->call);
+    const double by_bytes = k.bytes / b->copy_rate, by_flops = k.flops / b->product_rate;
     const double limit = by_bytes > by_flops ? by_bytes : by_flops;
     const char *name = kernel_name(c->call.kind);
     if (f->json)
         printf(
             "%s{\"model\":\"%s\",\"kernel\":\"%s\",\"shape\":\"%s\",\"us\":%.6g,\"gb_per_s\":%.6g,"
             "\"gflop_per_s\":%.6g,\"of_limit\":%.4f}",
-            b->printed ? "," : "", m->name, name, c->shape, 1e6 * seconds,
-            1e-9 * c->bytes / seconds, 1e-9 * c->flops / seconds, limit / seconds);
+            b->printed ? "," : "", m->name, name, c->shape, 1e6 * seconds, 1e-9 * k.bytes / seconds,
+            1e-9 * k.flops / seconds, limit / seconds);
     else
         printf("%-6s %-20s %-24s %12.1f %10.1f %12.1f %6.0f %%\n", m->name, name, c->shape,
-               1e6 * seconds, 1e-9 * c->bytes / seconds, 1e-9 * c->flops / seconds,
+               1e6 * seconds, 1e-9 * k.bytes / seconds, 1e-9 * k.flops / seconds,
                100 * limit / seconds);
     fflush(stdout);
     b->printed++;

@@ -27,11 +27,9 @@ typedef struct bench_arena {
 // Bytes that the arena has beyond its arrays: room for random numbers before they are rounded.
 enum { BENCH_RANDOM = 1 << 20, BENCH_SCRATCH_BYTES = BENCH_RANDOM * 4 };
 
-// A call, and what it must do at least: bytes read and written once, and floating-point operations.
 typedef struct bench_call {
     kernel_call call;
     char shape[64];
-    double bytes, flops; // flops: of matrix products only
 } bench_call;
 
 // The description of a call over arrays of the arena.
@@ -65,11 +63,6 @@ int32_t *bench_ids(bench_arena *m, const bench_sizes *q);
 static inline dtype bench_residual_type(const bench_sizes *q)
 {
     return kernel_residual_type(q->type, true);
-}
-
-static inline double bench_bytes(int64_t count, dtype type)
-{
-    return (double)count * (double)dtype_bytes(type);
 }
 
 static inline void bench_set_shape(bench_call *c, int64_t rows, int64_t cols)

@@ -1,5 +1,5 @@
 // bench_kernels_calls.c -- the arrays of `trireme bench kernels`, and the calls of a block's kernels except
-// attention. The bytes of a call count each of its arrays once. It does not measure, and does not print.
+// attention. It does not measure, and does not print.
 #include "cmd/bench/bench_kernels.h"
 
 #include "base/alloc.h"
@@ -75,9 +75,6 @@ int32_t *bench_ids(bench_arena *m, const bench_sizes *q)
 static void set_product(bench_call *c, const kernel_matmul_args *a)
 {
     c->call = (kernel_call){.kind = K_MATMUL, .u.matmul = *a};
-    c->flops = 2.0 * (double)a->m * (double)a->n * (double)a->k;
-    c->bytes =
-        bench_bytes(a->m * a->k + a->k * a->n, a->type) + bench_bytes(a->m * a->n, a->c_type);
     snprintf(c->shape, sizeof c->shape, "%lld x %lld x %lld", (long long)a->m, (long long)a->n,
              (long long)a->k);
 }
@@ -141,7 +138,6 @@ void bench_bias_grad(bench_arena *m, const bench_sizes *q, bench_call *c)
                                                   .dy = bench_array(m, rows * cols, q->type),
                                                   .db = bench_array(m, cols, F32),
                                                   .type = q->type};
-    c->bytes = bench_bytes(rows * cols, q->type);
     bench_set_shape(c, rows, cols);
 }
 
@@ -162,7 +158,6 @@ void bench_embedding(bench_arena *m, const bench_sizes *q, bench_call *c)
         .scale = 1,
         .type = q->type,
         .residual_fp32 = true};
-    c->bytes = bench_bytes(rows * cols, q->type) + bench_bytes(rows * cols, bench_residual_type(q));
     bench_set_shape(c, rows, cols);
 }
 
@@ -186,9 +181,6 @@ void bench_embedding_grad(bench_arena *m, const bench_sizes *q, bench_call *c)
                                       .accumulate_positions = true,
                                       .residual_fp32 = true};
     if (!x->is_llama) a->d_positions = bench_array(m, x->seq * cols, F32);
-    // Each row is read, and each id's row of the gradient is read and written; an id has few rows.
-    c->bytes = bench_bytes(rows * cols, bench_residual_type(q)) * (x->is_llama ? 1 : 2) +
-               2 * bench_bytes((rows < x->vocab ? rows : x->vocab) * cols, F32) / 2;
     bench_set_shape(c, rows, cols);
 }
 
@@ -214,9 +206,7 @@ static kernel_norm_args norm_of(bench_arena *m, const bench_sizes *q)
 
 void bench_norm(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
-    const int64_t count = q->tokens * q->model->cols;
     c->call.u.norm = norm_of(m, q);
-    c->bytes = bench_bytes(count, bench_residual_type(q)) + bench_bytes(count, q->type);
     bench_set_shape(c, q->tokens, q->model->cols);
 }
 
@@ -239,7 +229,6 @@ void bench_norm_grad(bench_arena *m, const bench_sizes *q, bench_call *c)
                                 .type = q->type,
                                 .residual_fp32 = true};
     if (!n.is_rms) c->call.u.norm_grad.dbias = bench_array(m, n.cols, F32);
-    c->bytes = bench_bytes(count, q->type) + 3 * bench_bytes(count, bench_residual_type(q));
     bench_set_shape(c, n.rows, n.cols);
 }
 
@@ -268,7 +257,6 @@ void bench_qk_norm(bench_arena *m, const bench_sizes *q, bench_call *c)
                               .eps = 1e-5f,
                               .full_width = sums,
                               .type = q->type};
-    c->bytes = bench_bytes(count, q->type) * (sums ? 1 : gradient ? 3 : 2);
     bench_set_shape(c, q->tokens, cols);
 }
 
@@ -288,7 +276,6 @@ void bench_value_norm(bench_arena *m, const bench_sizes *q, bench_call *c)
                                  .rstd = bench_array(m, q->tokens * x->kv_heads, F32),
                                  .eps = 1e-5f,
                                  .type = q->type};
-    c->bytes = bench_bytes(count, q->type) * 2;
     bench_set_shape(c, q->tokens, cols);
 }
 
@@ -305,7 +292,6 @@ void bench_rope(bench_arena *m, const bench_sizes *q, bench_call *c)
                                         .x = bench_array(m, q->tokens * cols, q->type),
                                         .table = bench_array(m, x->seq * x->head_dim, F32),
                                         .type = q->type};
-    c->bytes = 2 * bench_bytes(q->tokens * cols, q->type);
     bench_set_shape(c, q->tokens, cols);
 }
 
@@ -321,7 +307,6 @@ void bench_activation(bench_arena *m, const bench_sizes *q, bench_call *c)
                                  .y = gradient ? dy : bench_array(m, count, q->type),
                                  .act = ACT_GELU_TANH,
                                  .type = q->type};
-    c->bytes = bench_bytes(count, q->type) * (gradient ? 3 : 2);
     bench_set_shape(c, q->tokens, q->model->inner);
 }
 
@@ -337,7 +322,6 @@ void bench_glu(bench_arena *m, const bench_sizes *q, bench_call *c)
                                       .y = gradient ? x : bench_array(m, count, q->type),
                                       .act = ACT_SILU,
                                       .type = q->type};
-    c->bytes = bench_bytes(count, q->type) * (gradient ? 5 : 3);
     bench_set_shape(c, rows, cols);
 }
 
@@ -358,7 +342,6 @@ void bench_xielu(bench_arena *m, const bench_sizes *q, bench_call *c)
                                           .d_alpha_p = gradient ? bench_array(m, 1, F32) : NULL,
                                           .d_alpha_n = gradient ? bench_array(m, 1, F32) : NULL,
                                           .type = q->type};
-    c->bytes = bench_bytes(count, q->type) * (gradient ? 3 : 2);
     bench_set_shape(c, q->tokens, q->model->inner);
 }
 
@@ -374,7 +357,6 @@ void bench_add(bench_arena *m, const bench_sizes *q, bench_call *c)
                                       .beta = 1,
                                       .type = q->type,
                                       .residual_fp32 = true};
-    c->bytes = 2 * bench_bytes(count, bench_residual_type(q)) + bench_bytes(count, q->type);
     bench_set_shape(c, q->tokens, q->model->cols);
 }
 
@@ -392,7 +374,6 @@ void bench_dropout(bench_arena *m, const bench_sizes *q, bench_call *c)
                                               .draw = {.seed = 3, .node = 4},
                                               .type = q->type,
                                               .residual_fp32 = true};
-    c->bytes = 2 * bench_bytes(count, bench_residual_type(q)) + bench_bytes(count, q->type);
     bench_set_shape(c, rows, cols);
 }
 
@@ -408,6 +389,5 @@ void bench_copy_rows(bench_arena *m, const bench_sizes *q, bench_call *c)
                                                   .src_rows = kernel_tokens_from(rows, 0),
                                                   .dst_rows = kernel_tokens_from(rows, 0),
                                                   .type = q->type};
-    c->bytes = 2 * bench_bytes(rows * cols, q->type);
     bench_set_shape(c, rows, cols);
 }

@@ -21,7 +21,6 @@ void bench_causal_conv(bench_arena *m, const bench_sizes *q, bench_call *c)
     p.x = bench_array(m, count, q->type);
     p.w = bench_array(m, cols * p.width, q->type);
     if (!gradient) p.y = bench_array(m, count, q->type);
-    c->bytes = bench_bytes(count, q->type) * (gradient ? 3 : 2);
     bench_set_shape(c, p.batch * p.rows.seq, cols);
     if (!gradient) {
         c->call.u.causal_conv = p;
@@ -51,11 +50,9 @@ void bench_delta_gates(bench_arena *m, const bench_sizes *q, bench_call *c)
                                   .d_log_decay = gradient ? bench_array(m, heads, F32) : NULL,
                                   .d_a_bias = gradient ? bench_array(m, heads, F32) : NULL,
                                   .type = q->type};
-    c->bytes = bench_bytes(count, F32) + bench_bytes(count, q->type) * (gradient ? 2 : 1);
     bench_set_shape(c, q->tokens, 2 * heads);
 }
 
-// The flops are those of the products with the state.
 void bench_delta_rule(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
     const bool gradient = c->call.kind == K_DELTA_RULE_GRAD;
@@ -74,7 +71,6 @@ void bench_delta_rule(bench_arena *m, const bench_sizes *q, bench_call *c)
     p.x = bench_array(m, rows * cols, q->type);
     p.gates = bench_array(m, rows * 2 * p.heads, F32);
     if (!gradient) p.o = bench_array(m, values, q->type);
-    c->flops = (gradient ? 12.0 : 6.0) * (double)(rows * p.heads * p.key_dim * p.value_dim);
     snprintf(c->shape, sizeof c->shape, "%lld x %lld, %lld x %lld", (long long)p.batch,
              (long long)p.rows.seq, (long long)p.heads, (long long)p.key_dim);
     if (!gradient) {
@@ -109,6 +105,5 @@ void bench_gate(bench_arena *m, const bench_sizes *q, bench_call *c)
                            .eps = 1e-5f,
                            .silu = true,
                            .type = q->type};
-    c->bytes = bench_bytes(count, q->type) * (gradient ? 5 : 3);
     bench_set_shape(c, q->tokens, cols);
 }

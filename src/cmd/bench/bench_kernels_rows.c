@@ -43,12 +43,9 @@ static kernel_attention_args attention_of(bench_arena *m, const bench_sizes *q)
                                    .type = q->type};
 }
 
-// Two products forward and five backward, of half the scores each.
-static void set_attention(const bench_sizes *q, bench_call *c, int products, int arrays)
+static void set_attention_shape(const bench_sizes *q, bench_call *c)
 {
     const bench_model *x = q->model;
-    c->flops = (double)products * (double)(q->tokens * x->heads * x->head_dim) * (double)x->seq;
-    c->bytes = arrays * bench_bytes(q->tokens * x->heads * x->head_dim, q->type);
     snprintf(c->shape, sizeof c->shape, "B%lld H%lld T%lld D%lld", (long long)(q->tokens / x->seq),
              (long long)x->heads, (long long)x->seq, (long long)x->head_dim);
 }
@@ -56,7 +53,7 @@ static void set_attention(const bench_sizes *q, bench_call *c, int products, int
 static void describe_attention(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
     c->call.u.attention = attention_of(m, q);
-    set_attention(q, c, 2, 4);
+    set_attention_shape(q, c);
 }
 
 // The query of one new token for each sequence, as in generation.
@@ -66,9 +63,6 @@ static void describe_decode(bench_arena *m, const bench_sizes *q, bench_call *c)
     kernel_attention_args *a = &c->call.u.attention;
     *a = attention_of(m, q);
     a->queries = kernel_tokens_from(1, x->seq - 1);
-    set_attention(q, c, 4, 2);
-    c->flops /= (double)x->seq;
-    c->bytes = 2 * bench_bytes(q->tokens * x->kv_heads * x->head_dim, q->type);
     snprintf(c->shape, sizeof c->shape, "B%lld H%lld T1 of %lld D%lld", (long long)a->batch,
              (long long)x->heads, (long long)x->seq, (long long)x->head_dim);
 }
@@ -85,7 +79,7 @@ static void describe_attention_grad(bench_arena *m, const bench_sizes *q, bench_
                                      .dk = d_qkv + ((const char *)f.k - (const char *)f.q),
                                      .dv = d_qkv + ((const char *)f.v - (const char *)f.q),
                                      .delta = bench_array(m, q->tokens * x->heads, F32)};
-    set_attention(q, c, 5, 8);
+    set_attention_shape(q, c);
 }
 
 // ---- Loss
@@ -122,7 +116,6 @@ static void describe_cross_entropy(bench_arena *m, const bench_sizes *q, bench_c
                                                               .ignore = IGNORED_LABEL,
                                                               .gradient = true,
                                                               .type = q->type};
-    c->bytes = bench_bytes(rows * cols, q->type) * (stats ? 1 : 2);
     bench_set_shape(c, rows, cols);
 }
 
@@ -137,7 +130,6 @@ static void describe_square_error(bench_arena *m, const bench_sizes *q, bench_ca
                                                         .dx = x,
                                                         .loss_sum = bench_array(m, 2, F32),
                                                         .type = q->type};
-    c->bytes = 2 * bench_bytes(count, q->type) + bench_bytes(count, F32);
     bench_set_shape(c, rows, cols);
 }
 
@@ -183,7 +175,6 @@ static void describe_sum_squares(bench_arena *m, const bench_sizes *q, bench_cal
     a->x = bench_array(m, a->count, F32);
     a->sum = bench_array(m, 2, F32);
     a->type = F32;
-    c->bytes = bench_bytes(a->count, F32);
     set_segments(c, a->count, a->segments);
 }
 
@@ -202,7 +193,6 @@ static void describe_update(bench_arena *m, const bench_sizes *q, bench_call *c)
     a->rule = UPDATE_ADAMW;
     a->beta2 = 0.95f, a->eps = 1e-8f, a->weight_decay = 0.1f;
     a->group = bench_upload(m, &group, sizeof group);
-    c->bytes = 7 * bench_bytes(a->count, F32) + (a->low ? bench_bytes(a->count, q->type) : 0);
     set_segments(c, a->count, a->segments);
 }
 
@@ -211,7 +201,6 @@ static void describe_clip(bench_arena *m, const bench_sizes *q, bench_call *c)
     static const kernel_step step = {.loss_scale = 1, .sums = {1, 1, 1, 0, 1}};
     (void)q;
     c->call.u.clip = (kernel_clip_args){bench_upload(m, &step, sizeof step), 1};
-    c->bytes = sizeof step;
     snprintf(c->shape, sizeof c->shape, "1");
 }
 
@@ -220,7 +209,6 @@ static void describe_flat(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
     const int64_t count = FLAT_ARRAYS * q->model->inner * q->model->cols;
     float *x = bench_array(m, count, F32);
-    c->bytes = bench_bytes(count, F32);
     bench_set_shape(c, FLAT_ARRAYS * q->model->inner, q->model->cols);
     if (c->call.kind == K_FILL) c->call.u.fill = (kernel_fill_args){x, count * (int64_t)sizeof *x};
     if (c->call.kind == K_INIT)
@@ -234,7 +222,6 @@ static void describe_flat(bench_arena *m, const bench_sizes *q, bench_call *c)
                                               .dst = bench_array(m, count, q->type),
                                               .src_type = F32,
                                               .dst_type = q->type};
-    c->bytes += bench_bytes(count, q->type);
 }
 
 // The sum of the arrays of ranks, which all lie on this device.
@@ -249,7 +236,6 @@ static void describe_reduce(bench_arena *m, const bench_sizes *q, bench_call *c)
     a->op = REDUCE_SUM;
     for (int i = 0; i < a->ranks; i++) a->in[i] = bench_array(m, a->count, a->type);
     a->out[0] = bench_array(m, a->count, a->type);
-    c->bytes = (REDUCE_RANKS + 1) * bench_bytes(a->count, a->type);
     snprintf(c->shape, sizeof c->shape, "%lld x %lld, %d ranks", (long long)rows,
              (long long)q->model->cols, REDUCE_RANKS);
 }
@@ -261,7 +247,6 @@ static void describe_orthogonalize(bench_arena *m, const bench_sizes *q, bench_c
     const int64_t rows = q->model->inner, cols = 4;
     c->call.u.orthogonalize = (kernel_orthogonalize_args){
         .rows = rows, .cols = cols, .x = bench_array(m, rows * cols, F32), .eps = 1e-8f};
-    c->bytes = 2 * bench_bytes(rows * cols, F32);
     bench_set_shape(c, rows, cols);
 }
 
