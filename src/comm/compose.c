@@ -5,15 +5,13 @@
 
 #include <string.h>
 
-enum { AT_ONCE = 32 }; // messages that start together, at most
-
 // Messages that will start together.
 typedef struct batch {
     comm *comm;
     const comm_call *call;
     device_stream *on;
     int count;
-    comm_message message[AT_ONCE];
+    comm_message message[COMPOSE_MESSAGES];
 } batch;
 
 static status start(batch *b, err *e)
@@ -82,7 +80,7 @@ status compose_all_to_all(comm *c, const comm_call *call, device_stream *on, err
         char *out = (char *)call->out + elements_before(call, call->out_counts, peer) * element;
         const size_t sends = count_of(call, call->in_counts, peer),
                      receives = count_of(call, call->out_counts, peer);
-        if (k % (AT_ONCE / 2) == 0) TRY(start(&b, e));
+        if (k % (COMPOSE_ROUNDS) == 0) TRY(start(&b, e));
         if (peer == c->rank) copy_own(&b, out, in, sends);
         if (peer > c->rank && sends) add(&b, CALL_SEND, peer, in, sends);
         if (peer != c->rank && receives) add(&b, CALL_RECV, peer, out, receives);
@@ -105,7 +103,7 @@ static status exchange_with_root(comm *c, const comm_call *call, bool gathers, d
         add(&b, gathers ? CALL_SEND : CALL_RECV, call->peer, own, call->count);
     for (int r = 0; c->rank == call->peer && r < c->size; r++) {
         const char *shard = all + bytes * (size_t)r;
-        if (b.count == AT_ONCE) TRY(start(&b, e));
+        if (b.count == COMPOSE_MESSAGES) TRY(start(&b, e));
         if (r == c->rank)
             copy_own(&b, (char *)(uintptr_t)(gathers ? shard : own), gathers ? own : shard,
                      call->count);

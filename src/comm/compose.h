@@ -6,6 +6,9 @@
 
 #include "comm/call.h"
 
+// Messages that start together, at most, and rounds of an all_to_all, of two messages each.
+enum { COMPOSE_MESSAGES = 32, COMPOSE_ROUNDS = COMPOSE_MESSAGES / 2 };
+
 // As comm_issue. Called by comm.c.
 status compose_all_to_all(struct comm *c, const comm_call *call, struct device_stream *on, err *e);
 status compose_gather(struct comm *c, const comm_call *call, struct device_stream *on, err *e);

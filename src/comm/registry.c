@@ -33,6 +33,7 @@ typedef struct registry_row {
     bool is_far;   // its ranks may be on several machines
     bool is_named; // "auto" never takes it
     status (*open)(const comm_options *o, comm **out, err *e);
+    comm_describe_flows describe; // its calls
 } registry_row;
 
 static status solo_row_open(const comm_options *o, comm **out, err *e)
@@ -43,16 +44,21 @@ static status solo_row_open(const comm_options *o, comm **out, err *e)
 
 // "auto" is the first row that can have the ranks and the device.
 static const registry_row ROWS[] = {
-    {"solo", &SOLO_CAPABILITIES, 1, 1, MEMORY_ANY, false, false, solo_row_open},
-    {"local", &LOCAL_CAPABILITIES, 2, 0, MEMORY_OF_HOST, false, false, local_open},
-    {"p2p", &P2P_CAPABILITIES, 2, KERNEL_REDUCE_RANKS, MEMORY_ANY, false, false, p2p_open},
-    {"nccl", &NCCL_CAPABILITIES, 2, NCCL_RANKS, MEMORY_APART, true, false, nccl_open},
-    {"hier", &HIER_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, false, hier_open},
-    {"tls", &NETWORK_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, true, tls_open},
+    {"solo", &SOLO_CAPABILITIES, 1, 1, MEMORY_ANY, false, false, solo_row_open, solo_flows},
+    {"local", &LOCAL_CAPABILITIES, 2, 0, MEMORY_OF_HOST, false, false, local_open, local_flows},
+    {"p2p", &P2P_CAPABILITIES, 2, KERNEL_REDUCE_RANKS, MEMORY_ANY, false, false, p2p_open,
+     p2p_flows},
+    {"nccl", &NCCL_CAPABILITIES, 2, NCCL_RANKS, MEMORY_APART, true, false, nccl_open, nccl_flows},
+    {"hier", &HIER_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, false, hier_open,
+     hier_flows},
+    {"tls", &NETWORK_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, true, tls_open,
+     network_flows},
 #ifdef TRIREME_UCX
-    {"ucx", &NETWORK_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, true, ucx_open},
+    {"ucx", &NETWORK_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, true, ucx_open,
+     network_flows},
 #endif
-    {"mpi", &NETWORK_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, true, mpi_open},
+    {"mpi", &NETWORK_CAPABILITIES, 2, REDUCE_SOURCES, MEMORY_OF_HOST, true, true, mpi_open,
+     network_flows},
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
 
@@ -136,6 +142,16 @@ status comm_describe(const char *name, int size, bool is_far, bool host_memory,
                                   .least_ranks = row->least_ranks,
                                   .most_ranks = row->most_ranks};
     return result;
+}
+
+bool comm_flows_row_of(const char *name, comm_flows_row *out)
+{
+    for (int i = 0; i < ROW_COUNT; i++) {
+        if (strcmp(ROWS[i].name, name) != 0) continue;
+        *out = (comm_flows_row){ROWS[i].can, ROWS[i].describe};
+        return true;
+    }
+    return false;
 }
 
 status comm_open(const char *name, comm_options o, comm **out, err *e)

@@ -5,6 +5,7 @@
 #ifndef TRIREME_COMM_REGISTRY_H
 #define TRIREME_COMM_REGISTRY_H
 
+#include "comm/algorithm.h"
 #include "comm/comm.h"
 #include "rendezvous/world.h"
 
@@ -39,6 +40,14 @@ typedef struct comm_description {
 // several machines (is_far) it is hier or nccl. E_USAGE when there is no such name, or when it cannot have these ranks.
 status comm_describe(const char *name, int size, bool is_far, bool host_memory,
                      comm_description *out, err *e);
+
+// What a communicator says of itself to algorithm.c.
+typedef struct comm_flows_row {
+    const comm_capabilities *can;
+    comm_describe_flows describe;
+} comm_flows_row;
+// False where there is no communicator of that name.
+bool comm_flows_row_of(const char *name, comm_flows_row *out);
 
 // Opens the communicator of all ranks, for example comm_open("auto", comm_world_options(…), …). Each rank
 // calls it once, in its own process or thread, with the same name. The caller closes *out. E_USAGE when

@@ -116,6 +116,11 @@ static const comm_ops solo_ops = {
     .split = solo_split,
 };
 
+void solo_flows(const comm_described_call *c, comm_flows *out)
+{
+    if (c->segments && !c->in_place) comm_flows_add(out, (comm_flow){.memory = 2 * c->bytes});
+}
+
 const comm_capabilities SOLO_CAPABILITIES = {
     .tree_order = true, .zero_copy = true, .device_memory = true};
 

@@ -9,6 +9,8 @@
 #include "comm/registry.h"
 
 extern const comm_capabilities HIER_CAPABILITIES;
+// Describes its calls (comm/algorithm.h).
+void hier_flows(const comm_described_call *c, comm_flows *out);
 
 // Opens the communicator of all ranks. It is a row of registry.c. o->world holds the ranks of this host, which follow
 // each other in the run; o->store is one that all hosts see. E_USAGE for a device whose memory the host cannot

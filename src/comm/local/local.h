@@ -49,6 +49,10 @@ typedef struct local_call {
 _Static_assert(sizeof(local_call) <= STREAM_ARG_BYTES, "a stream keeps a copy of a call");
 
 extern const comm_capabilities LOCAL_CAPABILITIES;
+// Describes calls on memory of comm_alloc (comm/algorithm.h): the ways of local_collective.c.
+void local_flows(const comm_described_call *c, comm_flows *out);
+
+enum { LOCAL_FLAT_BYTES = 1024 }; // that a rank shows to all others in one round, at most
 
 // Opens the communicator of all ranks, which are those of world o->world. It is a row of registry.c.
 // Collective over all ranks.

@@ -16,7 +16,7 @@
 
 #include <string.h>
 
-enum { FLAT_BYTES = 1024, LINE = 64 };
+enum { LINE = 64 };
 _Static_assert((int)WORLD_MOST_RANKS <= (int)REDUCE_SOURCES, "every rank can be a source");
 
 typedef struct local_range {
@@ -126,7 +126,7 @@ static status all_reduce(comm_local *local, const comm_call *call, err *e)
 {
     status result = OK;
     const size_t bytes = call->count * dtype_bytes(call->type);
-    if (bytes > FLAT_BYTES) {
+    if (bytes > LOCAL_FLAT_BYTES) {
         TRY(local_announce(local, call->out, NULL, 0, e));
         return all_shared(local) ? all_reduce_direct(local, call, e)
                                  : all_reduce_staged(local, call, e);
@@ -174,7 +174,7 @@ static status reduce_scatter(comm_local *local, const comm_call *call, err *e)
     const size_t shard_bytes = call->count * dtype_bytes(call->type),
                  bytes = shard_bytes * (size_t)local->base.size;
     const size_t own_offset = shard_bytes * (size_t)local->base.rank;
-    const bool flat = bytes <= FLAT_BYTES;
+    const bool flat = bytes <= LOCAL_FLAT_BYTES;
     const void **from = local_sources(local);
     void *to[1] = {call->out};
     TRY(local_announce(local, flat ? NULL : (void *)(uintptr_t)call->in, call->in, flat ? bytes : 0,
@@ -216,7 +216,7 @@ static status all_gather(comm_local *local, const comm_call *call, err *e)
 {
     status result = OK;
     const size_t shard_bytes = call->count * dtype_bytes(call->type);
-    const bool flat = shard_bytes <= FLAT_BYTES;
+    const bool flat = shard_bytes <= LOCAL_FLAT_BYTES;
     TRY(local_announce(local, flat ? NULL : (void *)(uintptr_t)call->in, call->in,
                        flat ? shard_bytes : 0, e));
     if (!flat && !all_shared(local)) return all_gather_staged(local, call, e);
@@ -257,7 +257,7 @@ static status broadcast(comm_local *local, const comm_call *call, err *e)
 {
     status result = OK;
     const size_t bytes = call->count * dtype_bytes(call->type);
-    const bool is_root = local->base.rank == call->peer, flat = bytes <= FLAT_BYTES;
+    const bool is_root = local->base.rank == call->peer, flat = bytes <= LOCAL_FLAT_BYTES;
     TRY(local_announce(local, is_root && !flat ? call->out : NULL, call->in,
                        is_root && flat ? bytes : 0, e));
     const void *from =

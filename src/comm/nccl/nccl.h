@@ -13,6 +13,8 @@
 #include "comm/registry.h"
 
 extern const comm_capabilities NCCL_CAPABILITIES;
+// Describes its calls (comm/algorithm.h), with the algorithms of NCCL for those that the library carries out.
+void nccl_flows(const comm_described_call *c, comm_flows *out);
 
 enum { NCCL_RANKS = 256 }; // of which sums are made
 

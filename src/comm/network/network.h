@@ -16,6 +16,8 @@ enum {
 }; // of the device's memory, for each communicator of several ranks
 
 extern const comm_capabilities NETWORK_CAPABILITIES;
+// Describes calls over any transport (comm/algorithm.h), with the algorithms that are chosen by size.
+void network_flows(const comm_described_call *c, comm_flows *out);
 
 // Runs a collective on the calling thread, after all that were issued before it. `whole` is the call that it is a part
 // of, or its own signature; `what` is the activity in which that was issued. `arrival` NULL: nobody asks.

@@ -10,6 +10,7 @@
 // The first and the third add partial sums. 16-bit types are rounded once, so they are not legal for them.
 #include "comm/network/network_private.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { LINE = 64 };
@@ -31,6 +32,7 @@ typedef struct algorithm_row {
     bool gathers;         // its workspace holds the arrays of all ranks
     bool cuts;            // it cuts an array into pieces itself
     status (*run)(const piece *p, err *e);
+    comm_describe_flows describe;
 } algorithm_row;
 
 // Up to `most` elements from `first` on.
@@ -243,10 +245,24 @@ done:
 // ranks are many: here it is faster nowhere.
 
 static const algorithm_row ROWS[] = {
-    {"recursive_doubling", true, false, {512 << 10, 2 << 10}, false, false, recursive_doubling},
-    {"gather", false, true, {8 << 10, 2 << 10}, true, false, gather},
-    {"halving_doubling", true, false, {0, 0}, false, false, halving_doubling},
-    {"direct", false, true, {SIZE_MAX, SIZE_MAX}, false, true, direct},
+    {"recursive_doubling",
+     true,
+     false,
+     {512 << 10, 2 << 10},
+     false,
+     false,
+     recursive_doubling,
+     network_doubling_flows},
+    {"gather", false, true, {8 << 10, 2 << 10}, true, false, gather, network_gather_flows},
+    {"halving_doubling",
+     true,
+     false,
+     {0, 0},
+     false,
+     false,
+     halving_doubling,
+     network_halving_flows},
+    {"direct", false, true, {SIZE_MAX, SIZE_MAX}, false, true, direct, network_direct_flows},
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
 
@@ -280,6 +296,19 @@ int network_algorithm_choose(int forced, int size, dtype t, size_t bytes)
     int i = 0;
     while (!is_legal(&ROWS[i], size, t) || bytes > ROWS[i].most_bytes[size > 2]) i++;
     return i;
+}
+
+void network_all_reduce_flows(const comm_described_call *c, comm_flows *out)
+{
+    const algorithm_row *row =
+        &ROWS[network_algorithm_choose(-1, c->on.ranks, c->type, (size_t)c->bytes)];
+    const double most = NETWORK_WORK_BYTES / (row->gathers ? c->on.ranks : 1),
+                 pieces = row->cuts || c->bytes <= most ? 1 : ceil(c->bytes / most);
+    const comm_described_call part =
+        comm_described_part(c, c->on, CALL_ALL_REDUCE, c->bytes / pieces);
+    comm_flows one = {.count = 0};
+    row->describe(&part, &one);
+    comm_flows_join(out, &one, pieces);
 }
 
 status network_run_all_reduce(const network_call *x, err *e)

@@ -218,7 +218,16 @@ status network_algorithm_named(const char *name, int *out, err *e);
 // The algorithm of an all_reduce: the forced one where it is legal, else the table's.
 int network_algorithm_choose(int forced, int size, dtype t, size_t bytes);
 const char *network_algorithm_name(int algorithm);
+// Describes the all_reduce that the table chooses.
+void network_all_reduce_flows(const comm_described_call *c, comm_flows *out);
 status network_run_all_reduce(const network_call *x, err *e);
+
+// ---- network_flows.c: what an algorithm sends for an array of c->bytes that its workspace has room for
+
+void network_doubling_flows(const comm_described_call *c, comm_flows *out);
+void network_gather_flows(const comm_described_call *c, comm_flows *out);
+void network_halving_flows(const comm_described_call *c, comm_flows *out);
+void network_direct_flows(const comm_described_call *c, comm_flows *out);
 
 // ---- network_collective.c
 

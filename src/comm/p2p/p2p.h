@@ -13,6 +13,8 @@
 #include "comm/registry.h"
 
 extern const comm_capabilities P2P_CAPABILITIES;
+// Describes calls on streams of devices (comm/algorithm.h). Their hosts meet before, while the streams still work.
+void p2p_flows(const comm_described_call *c, comm_flows *out);
 
 // Opens the communicator of all ranks, which are those of world o->world. It is a row of registry.c.
 // E_USAGE for a device without device_sharing, and for more than KERNEL_REDUCE_RANKS ranks. Collective
