@@ -1,6 +1,6 @@
 // explain_job.c -- the text of `trireme explain` and trm_job_explain: values, pipeline, plan and
 // schedule of a job that does not run. See session.h. Starts nothing.
-#include "session/estimate.h"
+#include "session/plan/estimate.h"
 
 #include "graph/execute.h"
 #include "parallel/capture.h"
