@@ -51,11 +51,12 @@ static status find_own(const waits_build *b, int stage, err *e)
         double ready = end_of[stream];
         planner_wait *w = &b->out->of[stage][i];
         *w = (planner_wait){-1, -1};
-        for (int k = order.first[i]; k < order.first[i + 1]; k++)
-            if (span[order.wait[k]].end > ready + b->still) {
-                ready = span[order.wait[k]].end;
-                *w = (planner_wait){stage, order.wait[k]};
-            }
+        for (int k = order.first[i]; k < order.first[i + 1]; k++) {
+            const double end = span[order.wait[k]].end;
+            if (end <= ready + b->still || end > span[i].start + b->still) continue;
+            ready = end;
+            *w = (planner_wait){stage, order.wait[k]};
+        }
         b->ready[stage][i] = ready;
         b->before[stage][i] = last_of[stream];
         end_of[stream] = span[i].end;
