@@ -66,6 +66,9 @@ typedef struct spans_clock {
     int64_t offset_ns, error_ns;
 } spans_clock;
 
+// head.boot of a record whose step was predicted: no rank has run, and all ranks have one clock.
+#define SPANS_SIMULATED "simulated"
+
 typedef struct spans_head {
     char magic[8]; // "TRMSPAN1"
     uint32_t version, head_bytes;

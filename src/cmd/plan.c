@@ -1,5 +1,5 @@
 // plan.c -- `trireme plan`: prints the memory and traffic of a job under every strategy, before
-// anything runs. session/plan_table.c writes the text.
+// anything runs. session/plan/table.c writes the text.
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"

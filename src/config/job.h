@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
+#include "device/device.h"
 #include "model/config.h"
 #include "optim/lr.h"
 #include "optim/optim.h"
@@ -63,6 +64,14 @@ typedef struct job_theirs {
     char *const *argv; // its options, which override the file
 } job_theirs;
 
+// A machine that a job is planned for, and that need not be this one.
+typedef struct job_planned {
+    device_description device; // of one rank; free_bytes 0: not known
+    const char *communicator;  // of several ranks; NULL: as launch.comm says
+    int ranks_per_host, hosts; // hosts 0: as many as the job asks for
+    uint64_t host_bytes;       // memory of a host; 0: not known
+} job_planned;
+
 // The parts of a job that a program brings by itself, and that its job file must not name, too; and what another
 // launcher has decided.
 typedef struct job_own {
@@ -75,6 +84,8 @@ typedef struct job_own {
     const char
         *launcher; // that has started a process for each rank; NULL: Trireme starts the ranks
     int ranks, local_ranks; // that it has started: on all hosts, and on this one
+    bool only_plans;            // nothing runs: this machine may lack the device
+    const job_planned *planned; // borrowed while the job is open; NULL: this machine
 } job_own;
 
 typedef struct job {
@@ -185,6 +196,9 @@ static inline int job_local_ranks(const job *j)
 {
     return j->own.local_ranks ? j->own.local_ranks : j->launch.ranks;
 }
+// The device of the job's ranks, of the machine that the job is planned for or else of this one. Errors are those of
+// device_describe.
+status job_describe_device(const job *j, const device_options *o, device_description *out, err *e);
 
 // The mesh of `ranks` ranks. dp_shard auto takes the ranks that the other axes leave; under ddp,
 // which shards nothing, they become replicas. E_USAGE names launch.ranks, the product of the sizes

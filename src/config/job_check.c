@@ -153,7 +153,8 @@ static status resolve_device(job *j, err *e)
 {
     status result = OK;
     err why = {.code = OK};
-    const char *name = device_resolve(j->launch.device, &why);
+    const char *name = j->own.planned ? j->own.planned->device.name
+                                      : device_resolve(j->launch.device, &why);
     if (why.code != OK) TRY(text_copy(why.text, &j->launch.passed, e));
     if (why.code != OK && hardware_has_nvidia(""))
         text_addf(&j->notes, "%s; launch.device auto takes %s\n", why.text, name);
@@ -164,10 +165,31 @@ done:
     return result;
 }
 
+// A planned machine may leave open what this program knows of the kernels of such a device.
+static status describe_planned(const job *j, device_description *out, err *e)
+{
+    device_description known;
+    const device_description *d = &j->own.planned->device;
+    const status result = device_describe_absent(d->name, &known, e);
+    if (result != OK) return result;
+    *out = *d;
+    if (!out->needs) out->needs = known.needs;
+    if (!out->own_bytes) out->own_bytes = known.own_bytes;
+    return OK;
+}
+
+status job_describe_device(const job *j, const device_options *o, device_description *out, err *e)
+{
+    if (j->own.planned) return describe_planned(j, out, e);
+    if (j->own.only_plans && device_describe(j->launch.device, o, out, NULL) != OK)
+        return device_describe_absent(j->launch.device, out, e);
+    return device_describe(j->launch.device, o, out, e);
+}
+
 // Describes the device, and refuses a precision that it does not have.
 static status describe_device(job *j, device_description *out, err *e)
 {
-    status result = device_describe(j->launch.device, NULL, out, e);
+    status result = job_describe_device(j, NULL, out, e);
     if (result != OK) {
         setting_prefix(j->values, settings_of(j->values, "launch.device"), e);
         goto done;
@@ -183,8 +205,10 @@ done:
 }
 
 // As many ranks as auto starts: one for each GPU, or for each core of those that a rank takes.
-static int ranks_at_once(const device_description *d, int all, int threads)
+static int ranks_at_once(const job *j, const device_description *d, int all, int threads)
 {
+    const job_planned *p = j->own.planned;
+    if (p) return p->ranks_per_host * (p->hosts > 0 ? p->hosts : 1);
     if (!d->is_host_memory) return d->count;
     return threads > 1 ? all / threads : all;
 }
@@ -192,7 +216,7 @@ static int ranks_at_once(const device_description *d, int all, int threads)
 static void warn_of_shared(job *j, const device_description *d)
 {
     const int ranks = job_local_ranks(j);
-    if (d->is_host_memory || ranks <= d->count) return;
+    if (j->own.only_plans || d->is_host_memory || ranks <= d->count) return;
     text_addf(
         &j->warnings,
         "launch.ranks is %d, more than the %d device%s %s of this process; ranks share them%s\n",
@@ -215,6 +239,21 @@ static status check_launcher(const job *j, err *e)
         KEY_ERROR("launch.as",
                   "found threads; valid: processes, because %s has started several processes",
                   j->own.launcher);
+done:
+    return result;
+}
+
+// Ranks fill one host of the planned machine after the other.
+static status check_planned(job *j, err *e)
+{
+    status result = OK;
+    const job_planned *p = j->own.planned;
+    if (!p) return OK;
+    if (p->hosts > 0 && j->launch.ranks > p->hosts * p->ranks_per_host)
+        KEY_ERROR("launch.ranks", "found %d; valid on this cluster: auto, or 1 to %d, %d on each host",
+                  j->launch.ranks, p->hosts * p->ranks_per_host, p->ranks_per_host);
+    j->own.ranks = j->launch.ranks;
+    j->own.local_ranks = j->launch.ranks < p->ranks_per_host ? j->launch.ranks : p->ranks_per_host;
 done:
     return result;
 }
@@ -249,7 +288,8 @@ static status resolve_launch(job *j, err *e)
     TRY(check_launcher(j, e));
     if (!j->launch.ranks) j->launch.ranks = j->own.ranks;
     if (!j->launch.ranks)
-        j->launch.ranks = batch_auto_ranks(j, ranks_at_once(&about, all, threads));
+        j->launch.ranks = batch_auto_ranks(j, ranks_at_once(j, &about, all, threads));
+    TRY(check_planned(j, e));
     warn_of_shared(j, &about);
     if (!threads) j->launch.threads_per_rank = all / job_local_ranks(j);
     if (!j->launch.threads_per_rank) j->launch.threads_per_rank = 1;

@@ -211,6 +211,9 @@ const char *device_resolve(const char *word, err *why);
 // or local rank that is unknown, or that this machine lacks.
 status device_describe(const char *word, const device_options *options, device_description *out,
                        err *e);
+// The description of a device that this machine may lack, for plans. Its memory is not known: free_bytes 0. E_USAGE for an
+// unknown word.
+status device_describe_absent(const char *word, device_description *out, err *e);
 // Opens a device. Only a process that does not fork afterwards calls it. options may be NULL. E_USAGE
 // as device_describe. The thread that calls it must be the one that issues its work. The caller closes
 // the device.

@@ -13,12 +13,14 @@ typedef struct registry_row {
     const char *name;
     status (*describe)(const device_options *o, device_description *out, err *e);
     status (*open)(const device_options *o, device **out, err *e);
+    void (*describe_absent)(device_description *out);
+    bool is_optional; // a machine may lack it
 } registry_row;
 
 // "auto" is the first that the machine has.
 static const registry_row ROWS[] = {
-    {"cuda", cuda_device_describe, cuda_device_open},
-    {"cpu", cpu_device_describe, cpu_device_open},
+    {"cuda", cuda_device_describe, cuda_device_open, cuda_device_describe_absent, true},
+    {"cpu", cpu_device_describe, cpu_device_open, NULL, false},
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };
 
@@ -76,6 +78,18 @@ status device_describe(const char *word, const device_options *options, device_d
         FAIL(E_USAGE, "device %s: index %d; valid are 0 to %d", row->name, o.index, out->count - 1);
 done:
     return result;
+}
+
+status device_describe_absent(const char *word, device_description *out, err *e)
+{
+    const registry_row *row = find(word, NULL);
+    if (row && !row->is_optional) return device_describe(word, NULL, out, e);
+    if (!row) return err_set(e, E_USAGE, "device %s: valid is %s", word, DEVICE_WORDS_SUPPORTED);
+    // A program that does not link the device knows nothing of the needs of its kernels.
+    *out = (device_description){.kind = "", .count = 1, .has_tf32 = true, .utilization = -1};
+    if (row->describe_absent) row->describe_absent(out);
+    out->name = row->name;
+    return OK;
 }
 
 status device_open(const char *word, const device_options *options, device **out, err *e)

@@ -1,11 +1,12 @@
 // draw.c -- draws a simulated pipeline, as text and as SVG. Called by `trireme explain`. It does
 // not know how the times were computed. It appends to a text and writes no files.
-#include "parallel/draw.h"
+#include "parallel/draw_private.h"
 
 #include "parallel/instructions.h"
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 // One bar of the picture: one pass of a chunk, which runs its blocks one after the other.
@@ -97,13 +98,6 @@ static void add_caption(const pipeline_picture *x, text *out)
 
 // ---- How passes look
 
-typedef struct draw_paint {
-    unsigned computes;
-    char letter;
-    const char *name;
-    int red, green, blue;
-} draw_paint;
-
 static const draw_paint PAINTS[] = {
     {COMPUTES_FORWARD, 'F', "forward", 62, 118, 200},
     {COMPUTES_DGRAD | COMPUTES_WGRAD, 'B', "backward", 46, 150, 92},
@@ -112,7 +106,7 @@ static const draw_paint PAINTS[] = {
 };
 enum { PAINTS_COUNT = sizeof PAINTS / sizeof *PAINTS };
 
-static const draw_paint *paint_of(unsigned computes)
+const draw_paint *draw_paint_of(unsigned computes)
 {
     int i = 0;
     while (PAINTS[i].computes != computes) i++;
@@ -127,7 +121,7 @@ static const char CUT[] = " // ";
 
 static char letter(const draw_bar *b)
 {
-    const char c = paint_of(b->computes)->letter;
+    const char c = draw_paint_of(b->computes)->letter;
     return b->chunk & 1 ? (char)tolower(c) : c;
 }
 
@@ -144,6 +138,33 @@ static void add_row(const pipeline_picture *x, int stage, double per_second, int
     }
 }
 
+// Appends "|0        |12.5" and so on: a bar stands where its number of milliseconds is.
+static void add_scale(double per_second, int width, text *row)
+{
+    enum { APART = 20 };
+    char label[24];
+    for (int i = 0; i < width; i++) text_add(row, " ");
+    for (int i = 0; !row->failed && i < width; i += APART) {
+        const double ms = 1e3 * i / per_second;
+        const int bytes = snprintf(label, sizeof label, ms < 100 ? "|%.3g" : "|%.0f", ms);
+        if (i + bytes <= width) memcpy(row->chars + i, label, (size_t)bytes);
+    }
+}
+
+// A row that is wider than `room` loses its middle.
+static void add_line(const char *label, const text *row, int room, text *out)
+{
+    const int width = (int)row->bytes, shown = (room - (int)strlen(CUT)) / 2;
+    text_addf(out, "%-*s", LABEL, label);
+    if (row->failed)
+        text_fail(out);
+    else if (width <= room)
+        text_add_bytes(out, row->chars, row->bytes);
+    else
+        text_addf(out, "%.*s%s%s", shown, row->chars, CUT, row->chars + width - shown);
+    text_add(out, "\n");
+}
+
 void pipeline_draw_text(const pipeline_picture *x, int columns, text *out)
 {
     const draw_extent all = measure(x);
@@ -152,18 +173,17 @@ void pipeline_draw_text(const pipeline_picture *x, int columns, text *out)
     // picture does not fit with one column either, the middle is left out.
     const double units = all.bars ? all.end / all.shortest : 0;
     double per_unit = 2 * units > room && units <= room ? 1 : 2;
-    const int width = (int)lround(units * per_unit), shown = (room - (int)strlen(CUT)) / 2;
-    for (int i = 0; i < stages_of(x); i++) {
+    const int width = (int)lround(units * per_unit);
+    const double per_second = all.bars ? per_unit / all.shortest : 0;
+    for (int i = 0; i <= stages_of(x); i++) {
         text row = {0};
-        add_row(x, i, all.bars ? per_unit / all.shortest : 0, width, &row);
-        text_addf(out, "stage %-4d ", i);
-        if (row.failed)
-            text_fail(out);
-        else if (width <= room)
-            text_add_bytes(out, row.chars, row.bytes);
-        else
-            text_addf(out, "%.*s%s%s", shown, row.chars, CUT, row.chars + width - shown);
-        text_add(out, "\n");
+        char label[24];
+        snprintf(label, sizeof label, i < stages_of(x) ? "stage %-4d" : "ms", i);
+        if (i < stages_of(x))
+            add_row(x, i, per_second, width, &row);
+        else if (x->in_seconds)
+            add_scale(per_second, width, &row);
+        if (i < stages_of(x) || x->in_seconds) add_line(label, &row, room, out);
         text_clear(&row);
     }
     add_caption(x, out);
@@ -189,7 +209,7 @@ static void add_fill(const draw_paint *p, int chunk, int chunks, text *out)
 
 static void add_bar(const draw_bar *b, int chunks, double left, double width, double top, text *out)
 {
-    const draw_paint *p = paint_of(b->computes);
+    const draw_paint *p = draw_paint_of(b->computes);
     text_addf(out, "<rect class=\"op\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%d\" ", left,
               top, width, BAR);
     add_fill(p, b->chunk, chunks, out);

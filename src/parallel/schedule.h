@@ -98,6 +98,8 @@ void schedule_clear(schedule *s);
 const char *instr_name(schedule_instr_kind k);
 // Appends one line without its end: "UNSHARD bucket 0 into weight slot 0".
 void instr_print(const schedule_instr *x, text *out);
+// Appends instruction i with its calls, as one line without its end.
+void schedule_print_line(const plan *p, const schedule *s, int i, text *out);
 // Appends the list, with the calls of each instruction, as indented lines or as a JSON array of strings.
 void schedule_print(const plan *p, const schedule *s, bool json, text *out);
 

@@ -32,13 +32,18 @@ static void print_calls(const plan *p, const schedule *s, const schedule_instr *
     }
 }
 
+void schedule_print_line(const plan *p, const schedule *s, int i, text *out)
+{
+    instr_print(&s->instr[i], out);
+    print_calls(p, s, &s->instr[i], out);
+}
+
 void schedule_print(const plan *p, const schedule *s, bool json, text *out)
 {
     text_addf(out, json ? "[" : "schedule: %d instructions a step\n", s->count);
     for (int i = 0; i < s->count; i++) {
         text_add(out, json ? (i ? ",\"" : "\"") : "  ");
-        instr_print(&s->instr[i], out);
-        print_calls(p, s, &s->instr[i], out);
+        schedule_print_line(p, s, i, out);
         text_add(out, json ? "\"" : "\n");
     }
     if (json) text_add(out, "]");

@@ -21,6 +21,8 @@ typedef struct planner_machine {
     double failures_per_hour;      // of one rank
     double checkpoint_bytes_per_s; // of one rank, written durably; 0: not known
     double restart_s;              // from a failure to the first step after it
+    // The logarithm of the time that a rank computes in a step deviates by so much from rank to rank and step to step.
+    double straggler_sigma;
     // What the reader of a prediction must know, a line each: where the rates are from, what is assumed, and the error
     // that predictions had where they were compared.
     text assumptions;

@@ -242,17 +242,39 @@ static void close_build(step_pieces *b)
 
 // ---- Results
 
+static simulate_span run_span(const planner_run *first, const planner_run *last)
+{
+    return (simulate_span){first->run, last->end};
+}
+
+// The calls of an instruction are its last pieces.
+static void take_calls(const step_pieces *b, int stage, int instr, simulate_span *out)
+{
+    const schedule *s = b->x->list[stage];
+    const schedule_instr *i = &s->instr[instr];
+    int piece = last_of(b, stage, instr);
+    for (int k = i->first_call + i->calls - 1; k >= i->first_call; k--) {
+        if (s->call[k].steps == STEPS_BEFORE_POWERSGD) continue;
+        out[k] = run_span(&b->run[piece], &b->run[piece]);
+        piece--;
+    }
+}
+
 static status take_spans(const step_pieces *b, planner_times *out, err *e)
 {
     status result = OK;
-    TRY(alloc_zeroed(&out->span, (size_t)b->x->stages, sizeof *out->span, WHAT, e));
+    const size_t stages = (size_t)b->x->stages;
+    TRY(alloc_zeroed(&out->span, stages, sizeof *out->span, WHAT, e));
+    TRY(alloc_zeroed(&out->call, stages, sizeof *out->call, WHAT, e));
     out->stages = b->x->stages;
     for (int k = 0; k < b->x->stages; k++) {
-        const int count = b->x->list[k]->count;
-        TRY(alloc_zeroed(&out->span[k], (size_t)count, sizeof **out->span, WHAT, e));
-        for (int i = 0; i < count; i++)
-            out->span[k][i] =
-                (simulate_span){b->run[first_of(b, k, i)].run, b->run[last_of(b, k, i)].end};
+        const schedule *s = b->x->list[k];
+        TRY(alloc_zeroed(&out->span[k], (size_t)s->count, sizeof **out->span, WHAT, e));
+        TRY(alloc_zeroed(&out->call[k], (size_t)s->calls, sizeof **out->call, WHAT, e));
+        for (int i = 0; i < s->count; i++) {
+            out->span[k][i] = run_span(&b->run[first_of(b, k, i)], &b->run[last_of(b, k, i)]);
+            take_calls(b, k, i, out->call[k]);
+        }
     }
 done:
     return result;
@@ -333,7 +355,11 @@ done:
 
 void planner_times_clear(planner_times *t)
 {
-    for (int k = 0; t->span && k < t->stages; k++) free(t->span[k]);
+    for (int k = 0; k < t->stages; k++) {
+        if (t->span) free(t->span[k]);
+        if (t->call) free(t->call[k]);
+    }
     free(t->span);
+    free(t->call);
     *t = (planner_times){.stages = 0};
 }

@@ -21,10 +21,12 @@ typedef struct planner_times {
     double seconds; // from step to step
     int stages;
     simulate_span **span; // [stages][instructions] begin and end
-    double compute_s;     // of the stage with most of it: kernels
-    double exposed_s;     // of the same stage: it waits for collectives, messages of data apart
-    double transfer_s;    // it waits for copies and files
-    double bubble; // share of all stages' time in which their compute waits for another stage
+    simulate_span **
+        call; // [stages][calls of the list] the same; those that no step after the first makes: zeros
+    double compute_s;  // of the stage with most of it: kernels
+    double exposed_s;  // of the same stage: it waits for collectives, messages of data apart
+    double transfer_s; // it waits for copies and files
+    double bubble;     // share of all stages' time in which their compute waits for another stage
 } planner_times;
 
 // The caller clears *out, also after a failure.

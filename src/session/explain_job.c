@@ -1,11 +1,12 @@
 // explain_job.c -- the text of `trireme explain` and trm_job_explain: values, pipeline, plan and
 // schedule of a job that does not run. See session.h. Starts nothing.
-#include "session/estimate.h"
+#include "session/plan/estimate.h"
 
 #include "graph/execute.h"
 #include "parallel/capture.h"
 #include "parallel/draw.h"
 #include "session/groups.h"
+#include "session/plan/simulated_trace.h"
 #include "session/stages.h"
 
 static void print_json_pipeline(const pipeline_picture *x, text *out)
@@ -29,17 +30,27 @@ static void print_json_pipeline(const pipeline_picture *x, text *out)
 static void print_pipeline(const pipeline_picture *x, bool even, text *out)
 {
     enum { COLUMNS = 110 };
+    const char *by = x->in_seconds ? "as predicted"
+                     : even        ? "as if all model chunks took the same time"
+                                   : "by the FLOPs of the blocks";
     const plan *p = x->plan_of_stage[0];
     text_add(out, "pipeline:");
     for (int k = 0; k < p->chunks; k++)
         text_addf(out, "%s blocks %d-%d on stage %d", k ? "," : "", p->chunk_first[k],
                   p->chunk_first[k + 1] - 1, k % x->times->stages);
-    text_addf(out, "\n  time runs to the right, %s; F forward, B backward%s\n",
-              even ? "as if all model chunks took the same time" : "by the FLOPs of the blocks",
+    text_addf(out, "\n  time runs to the right, %s; F forward, B backward%s\n", by,
               pipeline_schedule_splits_backward(p->o.strategy.pipeline.schedule)
                   ? " (dgrad), W wgrad"
                   : "");
     pipeline_draw_text(x, COLUMNS, out);
+}
+
+static void show_pipeline(const pipeline_picture *x, const explain_options *o, text *out)
+{
+    if (o->json)
+        print_json_pipeline(x, out);
+    else
+        print_pipeline(x, o->even, out);
 }
 
 // Simulates all stages and prints them side by side.
@@ -52,15 +63,26 @@ static status explain_pipeline(const trainer_options *o, const explain_options *
     if (o->mesh.size[AXIS_PP] == 1) return OK;
     TRY(session_stages_open(o, &s, e));
     TRY(session_stages_simulate(&s, o, x->even, &times, e));
-    const pipeline_picture picture = {s.train_of, s.plan_of, &times};
-    if (x->json)
-        print_json_pipeline(&picture, out);
-    else
-        print_pipeline(&picture, x->even, out);
+    const pipeline_picture picture = {s.train_of, s.plan_of, &times, false};
+    show_pipeline(&picture, x, out);
     if (x->svg) pipeline_draw_svg(&picture, x->svg);
 done:
     simulate_result_clear(&times);
     session_stages_close(&s);
+    return result;
+}
+
+// The same with predicted times, and their sums.
+static status explain_times(const job *j, const session_inputs *in, const explain_options *x,
+                            const explained_times *t, text *out, err *e)
+{
+    status result = OK;
+    const pipeline_picture picture = {t->stages.train_of, t->stages.plan_of, &t->result, true};
+    if (t->stages.count > 1) show_pipeline(&picture, x, out);
+    explained_times_print(t, x->json, out);
+    if (x->svg) explained_times_draw(t, x->svg);
+    if (x->trace) TRY(simulated_trace_write(j, in, t, x->trace, e));
+done:
     return result;
 }
 
@@ -187,6 +209,7 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     status result = OK;
     trainer_options o = {0};
     memory_estimate_base base;
+    explained_times times = {.machine = NULL};
     plan *p = NULL;
     schedule s = {0};
     uint64_t params;
@@ -209,20 +232,27 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     TRY(explain_communicator(j, x->json, out, e));
     TRY(explain_attention(&o, x->json, out, e));
     TRY(explain_groups(j, in, x->json, out, e));
-    TRY(explain_pipeline(&o, x, out, e));
+    if (x->machine) {
+        TRY(explained_times_open(j, in, x->machine, &times, e));
+        TRY(explain_times(j, in, x, &times, out, e));
+    } else {
+        TRY(explain_pipeline(&o, x, out, e));
+    }
     if (x->json)
         text_add(out, ",\"plan\":");
     else
         print_rank(&o, out);
     plan_print(p, x->json, out);
     text_add(out, x->json ? ",\"schedule\":" : "\n");
-    schedule_print(p, &s, x->json, out);
+    if (x->json || !x->machine) schedule_print(p, &s, x->json, out);
+    if (x->machine) explained_times_print_list(&times, p->coord[AXIS_PP], x->json, out);
     text_add(out, x->json ? ",\"capture\":" : "\n");
     TRY(capture_print(p, &s, x->json, out, e));
     text_add(out, x->json ? "}\n" : "");
     if (x->svg) TRY(text_check(x->svg, e));
     TRY(text_check(out, e));
 done:
+    explained_times_close(&times);
     plan_free(p);
     schedule_clear(&s);
     session_options_clear(&o);

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "ckpt/ckpt.h"
 #include "session/checked.h"
-#include "session/fit.h"
+#include "session/plan/fit.h"
 #include "session/groups.h"
 #include "session/session.h"
 #include "session/tokenizers.h"
@@ -126,7 +126,7 @@ static status open_all(job *j, const session_own_inputs *own, session_inputs *ou
     *out = (session_inputs){.family = own->family ? own->family : j->model.config.family,
                             .config = own->family ? own->config : &j->model.config,
                             .predicts = own->predicts};
-    TRY(device_describe(j->launch.device, NULL, &described, e));
+    TRY(job_describe_device(j, NULL, &described, e));
     j->strategy.offload.host_is_apart = !described.is_host_memory;
     out->needs = described.needs;
     TRY(job_solve_batch(j, j->launch.ranks, INT64_MAX, e));

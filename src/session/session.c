@@ -7,13 +7,20 @@
 // launch.comm is for several ranks.
 static const char *communicator_of(const job *j, int ranks)
 {
-    return ranks == 1 ? "auto" : j->launch.comm;
+    const char *planned = j->own.planned ? j->own.planned->communicator : NULL;
+    return ranks == 1 ? "auto" : planned ? planned : j->launch.comm;
+}
+
+// A plan for other machines may have more ranks than the communicator of this version takes.
+static int ranks_described(const job *j, int ranks)
+{
+    return j->own.planned && ranks > 2 ? 2 : ranks;
 }
 
 status session_describe_communicator(const job *j, int ranks, comm_description *out, err *e)
 {
     const bool is_far = j->own.local_ranks < j->own.ranks;
-    return comm_describe(communicator_of(j, ranks), ranks, is_far,
+    return comm_describe(communicator_of(j, ranks), ranks_described(j, ranks), is_far,
                          !j->strategy.offload.host_is_apart, out, e);
 }
 

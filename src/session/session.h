@@ -6,6 +6,7 @@
 
 #include "comm/registry.h"
 #include "config/job.h"
+#include "planner/machine.h"
 #include "train/trainer.h"
 
 // The model and data that a program brings (job->own says so); NULL where the job names them.
@@ -79,7 +80,11 @@ typedef struct explain_options {
     bool json; // print one JSON object
     int rank;  // print the plan and schedule of this rank; below the job's ranks
     bool even; // draw the pipeline as if all model chunks took equally long, not by their FLOPs
-    text *svg; // receives the picture of the pipeline; NULL: not drawn
+    text *
+        svg; // receives the picture of the pipeline, or with a machine the timeline; NULL: not drawn
+    const planner_machine *machine; // shows the times that are predicted for it; NULL: none
+    const char *
+        trace; // with a machine: writes the predicted step as a trace into this folder; NULL: not written
 } explain_options;
 
 // Appends what `trireme explain` prints: values and their origins, a picture of the pipeline where

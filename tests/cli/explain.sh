@@ -17,7 +17,7 @@ expect_line '^rank 0 of 2, dp_(shard|replicate) 0$' stdout
 expect_no_line '^pipeline|^stage' stdout
 explain --json
 expect_no_line '"pipeline":' stdout
-refused 2 '^trireme: --svg: there is no pipeline to draw; valid: with parallel.pp 2 or more$' \
+refused 2 '^trireme: --svg: there is no pipeline to draw; valid: with parallel.pp 2 or more, or --time$' \
     "$trireme" explain job.yaml --svg out.svg
 expect_no_file out.svg
 refused 2 '^trireme: --svg: needs a value \(FILE\)$' "$trireme" explain job.yaml --parallel.pp 2 --svg
@@ -85,6 +85,15 @@ run "$trireme" explain job.yaml --parallel.pp 2 --svg nowhere/p.svg
 expect_exit 1
 expect_line '^trireme: .*nowhere/p.svg' stderr
 expect_lines 1 stderr
+
+# ---- Times are predicted for a machine, which a file describes
+refused 2 '^trireme: --trace: needs --time$' "$trireme" explain job.yaml --trace out
+refused 2 '^trireme: --cluster: needs --time$' "$trireme" explain job.yaml --cluster c.yaml
+refused 2 '^trireme: --even and --time: found both; valid: one of them$' "$trireme" explain job.yaml --time --even
+refused 2 '^trireme: --cluster and --machine: found both; valid: one of them$' \
+    "$trireme" explain job.yaml --time --cluster c.yaml --machine m.json
+refused 2 '^trireme: .*/none/trireme/machine.json: no machine file yet: .trireme bench calibrate. writes it; or give --cluster FILE or --machine FILE$' \
+    env XDG_CONFIG_HOME="$PWD/none" "$trireme" explain job.yaml --time
 
 # ---- Only the drawings were written
 expect_no_file out

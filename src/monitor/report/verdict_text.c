@@ -140,6 +140,18 @@ static void add_saves(const run_measures *m, text *out)
     text_addf(out, "%zu checkpoints took %.2f s each\n", view->saves, seconds / view->saves);
 }
 
+// Of predicted steps one rank of each stage stands for the others.
+static void add_records(const run_measures *m, text *out)
+{
+    const spans_head *first = NULL;
+    for (int r = m->ranks - 1; r >= 0; r--)
+        if (m->view->rank[r]) first = m->view->rank[r]->head;
+    if (first && strcmp(first->boot, SPANS_SIMULATED) == 0)
+        text_addf(out, "the steps were predicted for %s, and nothing ran\n", first->device);
+    else if (m->recorded < m->ranks)
+        text_addf(out, "%d of %d ranks have a record\n", m->recorded, m->ranks);
+}
+
 void verdict_add_evidence(const run_measures *m, const verdict *v, text *out)
 {
     const double stages_differ = 0.05;
@@ -148,8 +160,7 @@ void verdict_add_evidence(const run_measures *m, const verdict *v, text *out)
         text_add_printable(out, m->view->error, strlen(m->view->error), "");
         text_add(out, "\n");
     }
-    if (m->recorded < m->ranks)
-        text_addf(out, "%d of %d ranks have a record\n", m->recorded, m->ranks);
+    add_records(m, out);
     if (m->recorded && m->steps < VERDICT_STEPS)
         text_addf(out, "too few steps: %llu were measured, a verdict takes %d\n",
                   (unsigned long long)m->steps, VERDICT_STEPS);

@@ -7,6 +7,7 @@
 #include "monitor/trace/trace_tar.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum { NAME_BYTES = 32 };
@@ -55,6 +56,10 @@ static void add_files(text *t, const run_view *v, const trace_clocks *c)
 static void add_attributes(text *t, const run_view *v, const trace_clocks *c)
 {
     text_addf(t, "  \"trireme.ranks\": %d", v->recorded);
+    if (strcmp(c->machine[0].head->boot, SPANS_SIMULATED) == 0) {
+        text_add(t, ",\n  \"trireme.simulated\": 1,\n  \"trireme.simulated_machine\": ");
+        text_add_json(t, c->machine[0].head->device);
+    }
     for (int i = 0; i < c->machines; i++) {
         text key = {0};
         text_addf(&key, "trireme.clock_error_ns.%s", c->machine[i].name);

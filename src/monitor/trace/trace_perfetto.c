@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 // Tracks have ids that are unique in the archive: a rank has 32 of them.
 enum {
@@ -30,13 +31,21 @@ typedef struct writer {
 
 // ---- Descriptions
 
+static bool is_simulated(const writer *w)
+{
+    return strcmp(w->head->boot, SPANS_SIMULATED) == 0;
+}
+
 static void describe_process(const writer *w)
 {
     char name[128], process[32];
     const char *labels[3] = {process};
     int count = 1;
     snprintf(name, sizeof name, "rank %d (host %s)", w->head->rank, w->head->host);
-    snprintf(process, sizeof process, "process %lld", (long long)w->head->pid);
+    if (is_simulated(w))
+        snprintf(process, sizeof process, "predicted, not run");
+    else
+        snprintf(process, sizeof process, "process %lld", (long long)w->head->pid);
     if (w->head->place[0]) labels[count++] = w->head->place;
     if (w->head->device[0]) labels[count++] = w->head->device;
     packets_describe_process(w->out, &(packet_process){.track = w->tracks,
@@ -49,9 +58,9 @@ static void describe_process(const writer *w)
 static void describe_file(const writer *w, const trace_machine *m)
 {
     static const char *const keys[] = {"trireme.rank", "trireme.clock_offset_ns",
-                                       "trireme.clock_error_ns"};
-    const int64_t values[] = {w->head->rank, m->offset_ns, m->error_ns};
-    packets_describe_file(w->out, keys, values, 3);
+                                       "trireme.clock_error_ns", "trireme.simulated"};
+    const int64_t values[] = {w->head->rank, m->offset_ns, m->error_ns, is_simulated(w)};
+    packets_describe_file(w->out, keys, values, is_simulated(w) ? 4 : 3);
 }
 
 // ---- Streams

@@ -1,75 +1,27 @@
-// spans.c -- see spans.h. It lists the rows of a record, and takes the stamps. Called by trainer.c, step.c and the
+// spans.c -- see spans.h. It takes the stamps, and lists the rows of a record. Called by trainer.c, step.c and the
 // instructions; the session asks for the rows, makes the file and gives it here.
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "parallel/calls.h"
 #include "parallel/instructions.h"
-#include "parallel/traffic.h"
 #include "train/spans/spans_private.h"
-
-#include <stdio.h>
 
 // ---- The instructions of the list
 
-static status note_update(void *given, const instr_use *use, err *e)
+static spans_list list_of(const trainer *t)
 {
-    bool *updates = given;
-    (void)e;
-    *updates = *updates || (use->resource == RES_UPDATED && use->access == ACCESS_WRITE);
-    return OK;
-}
-
-static bool updates(const trainer *t, const schedule_instr *x)
-{
-    bool found = false;
-    return instr_each_use(t->plan, &t->schedule, x, note_update, &found, NULL) == OK && found;
-}
-
-// A norm that one rank alone sums is a part of its update.
-static spans_phase phase_of(const trainer *t, const schedule_instr *x)
-{
-    const instr_row *row = instr_row_of(x->kind);
-    const bool sums = row->payload == PAYLOAD_GRADIENTS || row->payload == PAYLOAD_SUMS;
-    if (row->computes & COMPUTES_FORWARD) return PHASE_FORWARD;
-    if (row->computes) return PHASE_BACKWARD;
-    if ((sums && x->calls == 0) || updates(t, x)) return PHASE_OPTIMIZER;
-    if (x->calls > 0) return PHASE_COMM;
-    if (row->stream != STREAM_COPY) return PHASE_OTHER;
-    return row->subject == ABOUT_MICRO ? PHASE_INPUT : PHASE_COPY;
-}
-
-static bool is_same_way(const schedule_instr *x, const schedule_instr *y)
-{
-    return x->kind == y->kind && x->peer == y->peer;
-}
-
-static void number_message(const trainer *t, int i)
-{
-    const schedule_instr *x = &t->schedule.instr[i];
-    spans_instr *s = &t->spans->instr[i];
-    if (!instr_is_message(x)) return;
-    s->way = instr_row_of(x->kind)->peers.channel;
-    for (int k = 0; k < t->schedule.count; k++) {
-        if (!is_same_way(x, &t->schedule.instr[k])) continue;
-        s->message += k < i;
-        s->messages++;
-    }
+    return (spans_list){.plan = t->plan, .schedule = &t->schedule, .model = t->model};
 }
 
 static void fill_instrs(const trainer *t)
 {
     trainer_spans *s = t->spans;
-    int calls = 0;
+    const spans_list list = list_of(t);
+    spans_list_instrs(&list, s->instr);
     for (int i = 0; i < t->schedule.count; i++) {
-        const schedule_instr *x = &t->schedule.instr[i];
-        const int place = x->on_host ? PLACE_HOST : (int)instr_row_of(x->kind)->stream;
-        s->instr[i] = (spans_instr){.place = place, .phase = phase_of(t, x), .first_call = calls};
-        number_message(t, i);
+        const int place = s->instr[i].place;
         s->order[place][s->ordered[place]++] = i;
-        calls += x->calls;
     }
-    s->instr[t->schedule.count].first_call = calls;
 }
 
 status trainer_spans_allocate(trainer *t, err *e)
@@ -100,103 +52,10 @@ void trainer_spans_close(trainer *t)
     free(t->spans);
 }
 
-// ---- The rows
-
-static int rank_of_stage(const trainer *t, int stage)
-{
-    int coord[AXES];
-    memcpy(coord, t->plan->coord, sizeof coord);
-    coord[AXIS_PP] = stage;
-    return mesh_rank(&t->plan->o.mesh, coord);
-}
-
-static double flops_of(const trainer *t, const schedule_instr *x)
-{
-    const unsigned computes = instr_row_of(x->kind)->computes;
-    if (!computes) return 0;
-    const graph_flops f = t->model->block[x->index].g->flops;
-    if (computes & COMPUTES_FORWARD) return f.forward;
-    return computes == (COMPUTES_DGRAD | COMPUTES_WGRAD) ? f.backward : f.backward / 2;
-}
-
-static void fill_row(const trainer *t, int i, spans_row *out, text *name)
-{
-    const schedule_instr *x = &t->schedule.instr[i];
-    const spans_instr *s = &t->spans->instr[i];
-    const instr_subject about = instr_row_of(x->kind)->subject;
-    *out = (spans_row){.kind = SPANS_INSTR,
-                       .phase = (int32_t)s->phase,
-                       .stream = s->place == PLACE_HOST ? -1 : s->place,
-                       .parent = -1,
-                       .instr = i,
-                       .call = -1,
-                       .peer = s->messages > 0 ? rank_of_stage(t, x->peer) : -1,
-                       .micro = about == ABOUT_MICRO || about == ABOUT_BLOCK ? x->micro : -1,
-                       .flops = flops_of(t, x)};
-    for (int k = 0; k < x->calls; k++)
-        out->bytes += (uint64_t)t->schedule.call[x->first_call + k].bytes;
-    text_clear(name);
-    instr_print(x, name);
-    snprintf(out->name, sizeof out->name, "%s", name->chars ? name->chars : "");
-}
-
-static void fill_call(const trainer *t, int i, int k, const spans_row *parent, spans_row *out)
-{
-    char name[MESH_NAME_BYTES];
-    const schedule_call *c = &t->schedule.call[t->schedule.instr[i].first_call + k];
-    *out = (spans_row){.kind = SPANS_CALL,
-                       .phase = PHASE_COMM,
-                       .stream = parent->stream,
-                       .parent = i,
-                       .instr = i,
-                       .call = k,
-                       .peer = parent->peer,
-                       .micro = parent->micro,
-                       .bytes = (uint64_t)c->bytes};
-    snprintf(out->name, sizeof out->name, "%s", comm_call_row_of(c->call.kind)->name);
-    snprintf(out->group, sizeof out->group, "%s",
-             process_group_name(&t->plan->o.mesh, c->group, name));
-}
-
-static void fill_host_rows(spans_row *out)
-{
-    static const struct {
-        spans_kind kind;
-        spans_phase phase;
-        const char *name;
-    } host[] = {{SPANS_LOADER, PHASE_INPUT, "loader"},
-                {SPANS_EVAL, PHASE_EVAL, "evaluation"},
-                {SPANS_SAVE, PHASE_SAVE, "checkpoint"}};
-    for (size_t i = 0; i < sizeof host / sizeof *host; i++) {
-        out[i] = (spans_row){.kind = (int32_t)host[i].kind,
-                             .phase = (int32_t)host[i].phase,
-                             .stream = -1,
-                             .parent = -1,
-                             .instr = -1,
-                             .call = -1,
-                             .peer = -1,
-                             .micro = -1};
-        snprintf(out[i].name, sizeof out[i].name, "%s", host[i].name);
-    }
-}
-
 status trainer_list_rows(const trainer *t, spans_row **rows, uint32_t *count, err *e)
 {
-    status result = OK;
-    text name = {0};
-    spans_row *next;
-    *count = spans_host_row(t, SPANS_KINDS);
-    TRY(alloc_zeroed(rows, *count, sizeof **rows, "a record of spans", e));
-    next = *rows + t->schedule.count;
-    for (int i = 0; i < t->schedule.count; i++) {
-        fill_row(t, i, *rows + i, &name);
-        for (int k = 0; k < t->schedule.instr[i].calls; k++) fill_call(t, i, k, *rows + i, next++);
-    }
-    fill_host_rows(next);
-    TRY(text_check(&name, e));
-done:
-    text_clear(&name);
-    return result;
+    const spans_list list = list_of(t);
+    return spans_list_rows(&list, rows, count, e);
 }
 
 // ---- Stamps

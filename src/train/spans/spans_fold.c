@@ -72,13 +72,6 @@ static comm_visit visit_of(const trainer *t, int i)
     return sum;
 }
 
-// The number of a message is the same at its other end.
-static uint32_t message_number(const spans_instr *own, uint64_t step)
-{
-    const uint64_t before = own->messages ? (step - 1) * own->messages + own->message : 0;
-    return (uint32_t)(CHANNELS * before + (uint64_t)own->way);
-}
-
 static void add_spans(trainer *t, int i, spans_step *step)
 {
     const spans_instr *own = &t->spans->instr[i];
@@ -91,7 +84,7 @@ static void add_spans(trainer *t, int i, spans_step *step)
               .row = (uint32_t)i,
               .step = (uint32_t)step->step,
               .last = visit.last,
-              .peer_span = message_number(own, step->step)};
+              .peer_span = spans_message_number(own, step->step)};
     spans_add(t->spans->record, &x);
     for (int k = 0; k < t->schedule.instr[i].calls; k++) add_call(t, i, k, &x);
     step->waited_ns += visit.waited_ns;

@@ -3,24 +3,11 @@
 #ifndef TRIREME_TRAIN_SPANS_PRIVATE_H
 #define TRIREME_TRAIN_SPANS_PRIVATE_H
 
-#include "parallel/instructions.h"
+#include "train/spans/spans_rows.h"
 #include "train/trainer_private.h"
 
 // The stamps of an instruction. BEGIN stays 0 where it does not wait, ARRIVE where the step did not run it.
 enum { STAMP_ARRIVE, STAMP_BEGIN, STAMP_END, STAMPS };
-
-// Where instructions run, one after the other: on the streams, or on the host.
-enum { PLACE_HOST = STREAMS, PLACES };
-
-// What does not change from step to step.
-typedef struct spans_instr {
-    int place;         // a stream, or PLACE_HOST
-    spans_phase phase; // while it runs
-    int first_call;    // number of its first call among the calls of all instructions
-    uint32_t messages; // that the step sends this way to this peer; 0: it is no message
-    uint32_t message;  // its number among them, from 0
-    instr_channel way; // the channel of its message
-} spans_instr;
 
 // A time at which the host waited.
 typedef struct spans_wait {

@@ -3,7 +3,7 @@
 
 #include "unit/parallel/lists.h"
 
-static void draw(const lists_of *x, int columns, text *out)
+static void draw_with(const lists_of *x, int columns, bool in_seconds, text *out)
 {
     double seconds[LISTS_BLOCKS];
     lists l;
@@ -14,13 +14,18 @@ static void draw(const lists_of *x, int columns, text *out)
     const simulate_costs c = {simulate_block_seconds, &blocks, true, false};
     lists_open(&l, x);
     if (schedule_simulate(l.of, l.plan_of, l.stages, &c, &r, &e) != OK) fail_msg("%s", e.text);
-    const pipeline_picture picture = {l.of, l.plan_of, &r};
+    const pipeline_picture picture = {l.of, l.plan_of, &r, in_seconds};
     if (columns)
         pipeline_draw_text(&picture, columns, out);
     else
         pipeline_draw_svg(&picture, out);
     simulate_result_clear(&r);
     lists_close(&l);
+}
+
+static void draw(const lists_of *x, int columns, text *out)
+{
+    draw_with(x, columns, false, out);
 }
 
 static void expect_text(const lists_of *x, int columns, const char *expected)
@@ -42,6 +47,62 @@ static void test_text_shows_passes_on_a_common_clock(void **state)
                 "stage 0    F0F1..B0W0F2B1W1B2W2\n"
                 "stage 1    ..F0B0F1B1W0F2B2W1W2\n"
                 "zb, 2 stages, 3 micro-batches: bubble 10.0 % analytic, 10.0 % simulated\n");
+}
+
+static void test_seconds_have_a_scale(void **state)
+{
+    (void)state;
+    text t = {0};
+    draw_with(&LISTS(PIPE_1F1B, 2, 1, 6), 100, true, &t);
+    assert_non_null(strstr(t.chars, "\nms         |0                  |10000"));
+    text_clear(&t);
+}
+
+static void timeline(bool apart, text *out)
+{
+    double seconds[LISTS_BLOCKS];
+    lists l;
+    simulate_result r;
+    err e = {0};
+    for (int i = 0; i < LISTS_BLOCKS; i++) seconds[i] = 1e-3;
+    const simulate_blocks blocks = {seconds, seconds, seconds};
+    const simulate_costs c = {simulate_block_seconds, &blocks, apart, false};
+    lists_open(&l, &LISTS(PIPE_ZB, 2, 1, 3));
+    if (schedule_simulate(l.of, l.plan_of, l.stages, &c, &r, &e) != OK) fail_msg("%s", e.text);
+    timeline_draw_svg(&(timeline_picture){.of_stage = l.of,
+                                          .plan_of_stage = l.plan_of,
+                                          .stages = l.stages,
+                                          .span = (const simulate_span *const *)r.span,
+                                          .seconds = r.seconds,
+                                          .streams_apart = apart,
+                                          .title = "a & <b>"},
+                      out);
+    simulate_result_clear(&r);
+    lists_close(&l);
+}
+
+static size_t count_of(const text *t, const char *part)
+{
+    size_t count = 0;
+    for (const char *s = t->chars; (s = strstr(s, part)); s++) count++;
+    return count;
+}
+
+static void test_a_timeline_is_to_scale(void **state)
+{
+    (void)state;
+    for (int apart = 0; apart < 2; apart++) {
+        text t = {0};
+        timeline(apart, &t);
+        // What takes no time is not drawn: 3 forwards, dgrads and wgrads of each stage are.
+        assert_int_equal(count_of(&t, "<rect class=\"op\""), 18);
+        assert_non_null(strstr(t.chars, ">a &amp; &lt;b></title>"));
+        assert_non_null(
+            strstr(t.chars, "FORWARD micro 1 block 0: begins at 1.000 ms, takes 1.000 ms<"));
+        assert_int_equal(count_of(&t, ">stage 1 communication<"), apart);
+        assert_non_null(strstr(t.chars, ">2 ms</text>"));
+        text_clear(&t);
+    }
 }
 
 static void test_blocks_of_a_chunk_are_one_pass_and_odd_chunks_are_lower_case(void **state)
@@ -154,6 +215,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_shows_passes_on_a_common_clock),
+        cmocka_unit_test(test_seconds_have_a_scale),
+        cmocka_unit_test(test_a_timeline_is_to_scale),
         cmocka_unit_test(test_blocks_of_a_chunk_are_one_pass_and_odd_chunks_are_lower_case),
         cmocka_unit_test(test_a_stage_without_a_backward_is_idle_after_its_forwards),
         cmocka_unit_test(test_text_keeps_to_its_columns),

@@ -2,7 +2,7 @@
 // memory.fit makes it; each change of the search lowers the estimate. A wrapped function gives the
 // bytes of the program itself, and another counts the devices that are opened.
 #include "base/proc.h"
-#include "session/fit_search.h"
+#include "session/plan/fit_search.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

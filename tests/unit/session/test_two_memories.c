@@ -2,7 +2,7 @@
 // the host are estimated, budgeted and printed apart. Wrapped functions describe such a device and say
 // how much memory is free, so nothing that is measured decides a test.
 #include "base/proc.h"
-#include "session/fit_search.h"
+#include "session/plan/fit_search.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
-// plan_table.c -- `trireme plan`: memory of the largest rank and bytes sent in a step, for the job
+// table.c -- `trireme plan`: memory of the largest rank and bytes sent in a step, for the job
 // and for other strategies. See session_plan in session.h. Each row is the plan of a changed copy
 // of the job. It allocates nothing of the model, which may be larger than this machine.
-#include "session/fit_search.h"
+#include "session/plan/fit_search.h"
 
 #include "base/alloc.h"
 #include "parallel/traffic.h"

@@ -4,7 +4,7 @@
 #ifndef TRIREME_SESSION_FIT_SEARCH_H
 #define TRIREME_SESSION_FIT_SEARCH_H
 
-#include "session/estimate.h"
+#include "session/plan/estimate.h"
 
 typedef struct fit_search {
     job changed;              // a plain copy of the job with other values; it borrows from the job

@@ -1,6 +1,6 @@
 // estimate.c -- see estimate.h. Called when a job is checked, for each change of the memory fit
 // search and for each row of `trireme plan`. It does not know what could be changed in a job.
-#include "session/estimate.h"
+#include "session/plan/estimate.h"
 
 #include "base/proc.h"
 #include "base/size.h"
@@ -12,25 +12,30 @@
 static uint64_t budget_of(const job *j, const device_description *d)
 {
     if (j->memory.budget > 0) return (uint64_t)j->memory.budget;
+    if (d->free_bytes == 0) return MEMORY_ESTIMATE_NO_BUDGET;
+    if (j->own.planned) return d->free_bytes;
     if (j->launch.ranks > WORLD_MOST_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
     return d->free_bytes / (uint64_t)size_ceil_div(job_local_ranks(j), d->count);
 }
 
 // The host's memory is shared by all ranks of the machine, whatever their device.
-static uint64_t host_budget_of(const job *j)
+static uint64_t host_budget_of(const job *j, const device_description *d)
 {
-    if (j->launch.ranks > WORLD_MOST_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
-    return proc_available_bytes() / (uint64_t)job_local_ranks(j);
+    const job_planned *p = j->own.planned;
+    const uint64_t ranks = (uint64_t)job_local_ranks(j);
+    if (p) return p->host_bytes > 0 ? p->host_bytes / ranks : MEMORY_ESTIMATE_NO_BUDGET;
+    if (d->free_bytes == 0 || j->launch.ranks > WORLD_MOST_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
+    return proc_available_bytes() / ranks;
 }
 
 status memory_estimate_read_base(const job *j, memory_estimate_base *out, err *e)
 {
     const device_options o = {.threads = j->launch.threads_per_rank};
     device_description d;
-    const status result = device_describe(j->launch.device, &o, &d, e);
+    const status result = job_describe_device(j, &o, &d, e);
     if (result != OK) return result;
     *out = (memory_estimate_base){
-        .runtime = d.own_bytes, .budget = budget_of(j, &d), .host_budget = host_budget_of(j)};
+        .runtime = d.own_bytes, .budget = budget_of(j, &d), .host_budget = host_budget_of(j, &d)};
     *(d.is_host_memory ? &out->runtime : &out->host_runtime) += proc_own_bytes();
     if (!d.is_host_memory) out->host_runtime += DEVICE_STAGING_BYTES;
     if (d.is_host_memory || !j->strategy.offload.updates_on_host) return OK;

@@ -1,8 +1,8 @@
 // fit.c -- see fit.h. inputs.c calls it when the inputs are open. It does not know which changes
 // there are (fit_search.c).
-#include "session/fit.h"
+#include "session/plan/fit.h"
 
-#include "session/fit_search.h"
+#include "session/plan/fit_search.h"
 
 static status choose_micro_batch(job *j, const session_inputs *in, const memory_estimate_base *base,
                                  err *e)

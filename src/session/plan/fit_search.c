@@ -1,7 +1,7 @@
 // fit_search.c -- see fit_search.h. fit.c calls it to refuse a job or, with memory.fit, to change
-// it, and plan_table.c to print the first change that fits. A change sets values of the job; it
+// it, and table.c to print the first change that fits. A change sets values of the job; it
 // does not know how many bytes that saves, which the plan says.
-#include "session/fit_search.h"
+#include "session/plan/fit_search.h"
 
 static bool has_several_micro_batches(const job *j, const mesh *m)
 {
@@ -101,9 +101,8 @@ static bool to_tier(job *j, plan_state what, memory_tier to)
 static bool to_host(job *j, int ranks)
 {
     bool changed = false;
-    device_description d;
     (void)ranks;
-    if (device_describe(j->launch.device, NULL, &d, NULL) != OK || d.is_host_memory) return false;
+    if (!j->strategy.offload.host_is_apart) return false;
     for (int k = 0; k < PLAN_STATES; k++) changed = to_tier(j, (plan_state)k, TIER_HOST) || changed;
     return changed;
 }
