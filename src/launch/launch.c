@@ -104,9 +104,7 @@ done:
 
 status launch_fail(world *attached, int *first_rank, err *e)
 {
-    // If another rank's failure is being written, this call waits for it.
-    if (!comm_failure_set(attached->failure, attached->first_rank + attached->first, e))
-        comm_failure_await(attached->failure);
+    comm_failure_set(attached->failure, attached->first_rank + attached->first, e);
     comm_hosts_fail(attached);
     comm_failure_get(attached->failure, first_rank, e);
     return e->code;

@@ -18,8 +18,10 @@
 // The spin takes some 20 microseconds. On a busy machine two ranks may share a core although there is one for each:
 // then a waiter does not spin, because the other rank runs only when it yields. The yields of ranks that have cores
 // of their own take some milliseconds, as long as the kernel may give the core of the awaited rank to another
-// program. If the waiter slept then, the kernel would move the awaited rank to its core.
-enum { SPINS = 1000, YIELDS = 200, YIELDS_OF_OWN_CORE = 10000 };
+// program. If the waiter slept then, the kernel would move the awaited rank to its core. On a machine with many more
+// programs than cores each yield takes that long, so the yields end after YIELD_MS: only a rank that sleeps says for
+// whom it waits.
+enum { SPINS = 1000, YIELDS = 200, YIELDS_OF_OWN_CORE = 10000, YIELD_MS = 20 };
 
 // When a sleep takes much longer than SLEEP_MS, the machine slept or this process was stopped
 // (Ctrl-Z). The time of a wait counts at most COUNTED_MS of each sleep.
@@ -91,7 +93,8 @@ bool doorbell_wait(doorbell *b, uint32_t seen, const _Atomic int *left, const do
         if (doorbell_read(b) != seen) return true;
         proc_pause_core();
     }
-    for (int i = 0; i < yields; i++) {
+    const int64_t until = clock_ns() + YIELD_MS * 1000000;
+    for (int i = 0; i < yields && clock_ns() < until; i++) {
         if (doorbell_read(b) != seen) return true;
         if (has_left(left) || has_failed(l)) break;
         sched_yield();

@@ -1,5 +1,5 @@
-// failure.c -- see failure.h. The first writer wins; a rank that died while it wrote is replaced by
-// the line that says how it died.
+// failure.c -- see failure.h. The first writer wins. A later one waits until the record is complete, because it goes on to
+// tell others of the failure. A rank that died while it wrote is replaced by the line that says how it died.
 //
 // Called by launch/, by ranks that fail, and by everything that waits for a rank.
 #include "rendezvous/failure.h"
@@ -9,13 +9,22 @@
 #include <sys/wait.h>
 #include <time.h>
 
-// A rank waits for so long for the failure record of a rank that has left its communicators.
+// A rank waits for so long for the failure record of a rank that has left its communicators, or that has claimed it.
 enum { LEAVER_WAIT_MS = 3000 };
 
-static bool claim(comm_failure *f, int rank)
+static bool claim(comm_failure *f, int value)
 {
     int none = 0;
-    return atomic_compare_exchange_strong(&f->claimed, &none, rank + 2);
+    return atomic_compare_exchange_strong(&f->claimed, &none, value);
+}
+
+// A writer that comes second waits for the first one's record. That takes long only where its process waits for a core, or
+// is dead.
+static bool claim_or_await(comm_failure *f, int rank)
+{
+    if (claim(f, rank + 2)) return true;
+    comm_failure_await(f);
+    return false;
 }
 
 static void publish(comm_failure *f, int rank)
@@ -26,7 +35,7 @@ static void publish(comm_failure *f, int rank)
 
 bool comm_failure_set(comm_failure *f, int rank, const err *why)
 {
-    if (!claim(f, rank)) return false;
+    if (!claim_or_await(f, rank)) return false;
     f->why = *why;
     if (rank >= 0 && f->host[0])
         err_prefix(&f->why, "rank %d (host %s): ", rank, f->host);
@@ -38,16 +47,19 @@ bool comm_failure_set(comm_failure *f, int rank, const err *why)
 
 bool comm_failure_set_described(comm_failure *f, int rank, const err *why)
 {
-    if (!claim(f, rank)) return false;
+    if (!claim_or_await(f, rank)) return false;
     f->why = *why;
     publish(f, rank);
     return true;
 }
 
-// A rank that died between its claim and its record cannot complete it.
+// A rank that died between its claim and its record cannot complete it. Several processes may see its end, and one of them
+// writes: its claim has another value than that of the rank itself.
 static bool claim_lost(comm_failure *f, int rank)
 {
-    if (!claim(f, rank) && (atomic_load(&f->claimed) != rank + 2 || comm_failure_known(f)))
+    int dead = rank + 2;
+    if (!claim(f, -(rank + 2)) &&
+        (comm_failure_known(f) || !atomic_compare_exchange_strong(&f->claimed, &dead, -(rank + 2))))
         return false;
     memset(&f->why, 0, sizeof f->why);
     return true;

@@ -16,8 +16,10 @@
 enum { COMM_HOST_BYTES = 72 };
 
 typedef struct comm_failure {
-    _Atomic int claimed; // 2 + the rank whose failure is the first; 0: none
-    _Atomic int known;   // true: rank and why may be read
+    // 2 + the rank whose failure is the first, and 0 where there is none. It is negative where another process writes
+    // how that rank ended.
+    _Atomic int claimed;
+    _Atomic int known; // true: rank and why may be read
     int rank;
     err why;
     char host[COMM_HOST_BYTES]; // of these ranks, named with them; empty: there is one host
@@ -25,7 +27,8 @@ typedef struct comm_failure {
 
 // Records the first failure of the run: pending and later calls of every communicator return E_PEER
 // within about 20 ms. Rank -1 is the starting process, or says that no single rank failed. Returns
-// false, and records nothing, when there is a failure already.
+// false, and records nothing, when there is a failure already. Then it waits until that one is known, for half a
+// second at most.
 bool comm_failure_set(comm_failure *f, int rank, const err *why);
 // Does the same for a rank whose process ended before its work was done. Called by the starting
 // process. wait_status comes from waitpid. `why` is one more line of explanation, or NULL. `doing` ends the

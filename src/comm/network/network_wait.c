@@ -11,8 +11,9 @@
 #include <string.h>
 #include <time.h>
 
-// A thread yields SPINS times before it sleeps, and looks for failures each SLICE_MS. A wait counts at most
-// COUNTED_NS of the time between two looks, because the process may be stopped.
+// A thread yields SPINS times before it sleeps, and looks for failures each SLICE_MS. It yields no longer than that,
+// because only a rank that sleeps says for whom it waits. A wait counts at most COUNTED_NS of the time between two looks,
+// because the process may be stopped.
 enum {
     SPINS = 200,
     SLICE_MS = 20,
@@ -65,8 +66,12 @@ void network_fail(network_rank *own, int rank, const err *why)
 
 static status fail_with(network_rank *own, const err *why, err *e)
 {
+    status result = OK;
     comm_failure_set(own->world->failure, -1, why);
-    return network_check(own, e);
+    TRY(network_check(own, e));
+    FAIL(why->code, "%s", why->text); // another rank has begun to write a failure, and died
+done:
+    return result;
 }
 
 static const char *label_of(const network_call *x)
@@ -252,7 +257,8 @@ static status late_error(network_rank *own, const comm_wait *wait, err *e)
 static status await(network_rank *own, const network_wait *w, err *e)
 {
     status result = OK;
-    int64_t waited_ns = 0, last = clock_ns();
+    const int64_t start = clock_ns();
+    int64_t waited_ns = 0, last = start;
     for (int spins = 0;; spins++) {
         bool moved = false;
         while (own->transport->progress(own)) moved = true;
@@ -261,7 +267,7 @@ static status await(network_rank *own, const network_wait *w, err *e)
         for (int i = 0; i < w->requests; i++) TRY(settle(own, w->call, &w->request[i], e));
         const int awaited = awaited_by(w);
         if (awaited < 0) break;
-        if (spins < SPINS) {
+        if (spins < SPINS && clock_ns() - start < SLICE_MS * 1000000) {
             yield(own);
             continue;
         }

@@ -134,7 +134,8 @@ static void tell(network_rank *own)
     tls_state *s = tls_of(own);
     err why = {0};
     int rank = -1;
-    comm_failure_get(own->world->failure, &rank, &why);
+    if (!comm_failure_get(own->world->failure, &rank, &why))
+        return; // they see that this rank is gone
     for (int r = 0; r < own->size; r++)
         if (s->peer[r].link) tls_send_failure(s, &s->peer[r], rank, why.text);
 }

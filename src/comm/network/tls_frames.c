@@ -266,25 +266,6 @@ static net_tls_wants send_record(tls_state *s, tls_peer *p, size_t *bytes)
     return wants;
 }
 
-static bool send_some(tls_state *s, tls_peer *p)
-{
-    size_t sent = 0;
-    while (p->writable && tls_has_queue(p) && sent < TURN) {
-        size_t bytes = 0;
-        switch (send_record(s, p, &bytes)) {
-        case NET_TLS_READY:
-            sent += bytes;
-            break;
-        case NET_TLS_ENDED:
-            tls_peer_close(s, p, net_tls_why(p->link));
-            return true;
-        default:
-            p->writable = false;
-        }
-    }
-    return sent > 0;
-}
-
 // ---- Receiving
 
 // Room for a part that came before its receive, for the request of a long one, or for the line of a failure.
@@ -424,6 +405,36 @@ static bool receive_some(tls_state *s, tls_peer *p)
             end_frame(s, p);
     }
     return received > 0;
+}
+
+// ---- Both
+
+// A peer that ends its connection has sent the line of the failure before, and it may not have been read yet.
+static void end_sending(tls_state *s, tls_peer *p)
+{
+    const char *why = net_tls_why(p->link);
+    p->readable = true;
+    while (receive_some(s, p)) continue;
+    if (p->link) tls_peer_close(s, p, why);
+}
+
+static bool send_some(tls_state *s, tls_peer *p)
+{
+    size_t sent = 0;
+    while (p->writable && tls_has_queue(p) && sent < TURN) {
+        size_t bytes = 0;
+        switch (send_record(s, p, &bytes)) {
+        case NET_TLS_READY:
+            sent += bytes;
+            break;
+        case NET_TLS_ENDED:
+            end_sending(s, p);
+            return true;
+        default:
+            p->writable = false;
+        }
+    }
+    return sent > 0;
 }
 
 bool tls_move(tls_state *s, tls_peer *p)

@@ -46,7 +46,8 @@ static void tell(network_rank *own)
                                        .flags = UCP_AM_SEND_FLAG_EAGER};
     const int64_t until = clock_ns() + TELL_NS;
     int rank = -1;
-    comm_failure_get(own->world->failure, &rank, &why);
+    if (!comm_failure_get(own->world->failure, &rank, &why))
+        return; // they see that this rank is gone
     for (int r = 0; r < own->size; r++) {
         const ucx_peer *p = &w->peer[r];
         if (!p->endpoint || p->is_near || own->lost[r]) continue;

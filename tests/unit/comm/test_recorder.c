@@ -418,6 +418,7 @@ static status sums_until_stopped(const test_rank *s, err *e)
     show_activity(s, (uint64_t)s->comm->rank + 7);
     TRY(sum(s, s->comm, e));
     if (s->comm->rank == 1) raise(SIGSTOP);
+    comm_watchdog_set(s->world->watchdog, 1000);
     TRY(sum(s, s->comm, e));
 done:
     return result;
@@ -435,7 +436,7 @@ static void test_a_stopped_rank_is_named(void **state)
         alarm(200);
         assert_int_equal(world_open(2, false, &k.world, &e), OK);
         assert_int_equal(comm_recorder_open(k.world, 4, compares, &e), OK);
-        comm_watchdog_set(k.world->watchdog, 1000);
+        comm_watchdog_set(k.world->watchdog, TEST_PATIENCE_MS);
         fflush(NULL);
         const pid_t child = fork();
         if (child == 0) {

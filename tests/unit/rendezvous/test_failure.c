@@ -2,12 +2,16 @@
 // It is the same in one process as in shared memory. unit/comm/test_world has ranks that wait.
 #include "rendezvous/failure.h"
 
+#include "base/clock.h"
+
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -99,6 +103,46 @@ static void a_rank_that_dies_in_its_record_is_named(void **state)
     assert_false(comm_failure_set_lost(&f, 1, 8, SIGKILL, NULL, ""));
 }
 
+// Several processes may see the end of a rank. While one of them writes the line, another one leaves the record alone.
+static void one_process_writes_of_a_lost_rank(void **state)
+{
+    (void)state;
+    comm_failure f = {.claimed = -(2 + 1)};
+    assert_false(comm_failure_set_exited(&f, 1, 8, ""));
+    assert_false(comm_failure_set_lost(&f, 1, 8, SIGKILL, NULL, ""));
+    assert_false(comm_failure_known(&f));
+    assert_int_equal(f.why.code, OK);
+}
+
+// Completes the record that is claimed.
+static void *complete(void *arg)
+{
+    comm_failure *f = arg;
+    usleep(20000);
+    f->why = disk_full();
+    atomic_store(&f->known, 1);
+    return NULL;
+}
+
+// A rank whose failure comes second tells others of the first one, so it waits for its line.
+static void a_second_failure_waits_for_the_first_ones_line(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        const err why = {.code = E_PEER, .text = "a consequence"};
+        comm_failure f = {.claimed = 2};
+        pthread_t first;
+        const int64_t start = clock_ns();
+        assert_int_equal(pthread_create(&first, NULL, complete, &f), 0);
+        assert_false(i ? comm_failure_set_described(&f, 1, &why) : comm_failure_set(&f, 1, &why));
+        const bool is_known = comm_failure_known(&f);
+        const int64_t waited = clock_ns() - start;
+        pthread_join(first, NULL);
+        assert_true(is_known || waited >= 500 * INT64_C(1000000));
+        expect(&f, 0, E_IO, "the disk is full");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +150,8 @@ int main(void)
         cmocka_unit_test(a_failure_of_another_host_is_its_line),
         cmocka_unit_test(a_lost_rank_is_named_with_its_end),
         cmocka_unit_test(a_rank_that_dies_in_its_record_is_named),
+        cmocka_unit_test(one_process_writes_of_a_lost_rank),
+        cmocka_unit_test(a_second_failure_waits_for_the_first_ones_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
