@@ -27,8 +27,8 @@ typedef struct comm_failure {
 
 // Records the first failure of the run: pending and later calls of every communicator return E_PEER
 // within about 20 ms. Rank -1 is the starting process, or says that no single rank failed. Returns
-// false, and records nothing, when there is a failure already. Then it waits until that one is known, for half a
-// second at most.
+// false, and records nothing, when there is a failure already. Then it waits until that one is known, for three
+// seconds at most.
 bool comm_failure_set(comm_failure *f, int rank, const err *why);
 // Does the same for a rank whose process ended before its work was done. Called by the starting
 // process. wait_status comes from waitpid. `why` is one more line of explanation, or NULL. `doing` ends the
