@@ -50,7 +50,7 @@ static void set_attention_shape(const bench_sizes *q, bench_call *c)
              (long long)x->heads, (long long)x->seq, (long long)x->head_dim);
 }
 
-static void describe_attention(bench_arena *m, const bench_sizes *q, bench_call *c)
+void bench_attention(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
     c->call.u.attention = attention_of(m, q);
     set_attention_shape(q, c);
@@ -265,7 +265,7 @@ const bench_kernel_row BENCH_ROWS[] = {
     {K_VALUE_NORM, bench_value_norm, false, true},
     {K_VALUE_NORM_GRAD, bench_value_norm, false, true},
     {K_ROPE, bench_rope, false, true},
-    {K_ATTENTION, describe_attention, true, true},
+    {K_ATTENTION, bench_attention, true, true},
     {K_ATTENTION, describe_decode, true, true},
     {K_ATTENTION_GRAD, describe_attention_grad, true, true},
     {K_CAUSAL_CONV, bench_causal_conv, false, true},
