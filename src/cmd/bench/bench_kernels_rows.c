@@ -9,6 +9,7 @@
 
 const bench_model BENCH_MODELS[] = {
     {"gpt2", 1024, 768, 12, 12, 64, 3072, 50257, false},
+    {"small", 512, 384, 6, 6, 64, 1536, 4096, false},
     {"llama", 2048, 2048, 32, 8, 64, 8192, 128256, true},
 };
 const int BENCH_MODEL_COUNT = sizeof BENCH_MODELS / sizeof *BENCH_MODELS;
