@@ -29,6 +29,7 @@ static const command *const BENCHES[] = {
     &command_bench_kernels,
     &command_bench_scaling,
     &command_bench_link,
+    &command_bench_calibrate,
     NULL, // the end
 };
 
