@@ -51,6 +51,11 @@ enum { FLAGS = sizeof flags / sizeof *flags };
 
 // ---- On a rank
 
+bool bench_calibrate_has_cores(const bench_calibrate *q)
+{
+    return job_local_ranks(q->job) * q->job->launch.threads_per_rank <= proc_usable_cores();
+}
+
 static void describe_host(const bench_calibrate *q, calibrated_file *f)
 {
     const time_t now = time(NULL);

@@ -40,6 +40,8 @@ typedef struct bench_calibrate_point {
 // All points; the caller frees *out.
 status bench_calibrate_points(bench_calibrate_point **out, int *count, err *e);
 
+// Each thread has a core.
+bool bench_calibrate_has_cores(const bench_calibrate *q);
 // Replaces *x by its mean over the ranks. Collective.
 status bench_calibrate_mean(const bench_calibrate_rank *r, double *x, err *e);
 

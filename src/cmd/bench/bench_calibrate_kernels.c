@@ -155,7 +155,11 @@ status bench_calibrate_kernels(const bench_calibrate_rank *r, double seconds, er
     status result = OK;
     const double end = clock_seconds() + seconds;
     calibrate_run x = {.r = r,
-                       .copies = {.d = r->s->device, .stream = r->stream, .comm = r->s->comm}};
+                       .copies = {.d = r->s->device,
+                                  .stream = r->stream,
+                                  .comm = r->s->comm,
+                                  .has_cores = bench_calibrate_has_cores(r->q),
+                                  .delay = -1}};
     TRY(measure_roofline(&x, seconds / 10, e));
     TRY(bench_copies_open(&x.copies, e));
     TRY(measure_points(&x, fmax(end - clock_seconds(), seconds / 4), e));

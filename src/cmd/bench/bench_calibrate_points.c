@@ -24,7 +24,7 @@ static const product_sizes ACTIVATED[] = {
     {64, 256, 64}, {256, 2048, 512}, {512, 1280, 320}, {1024, 3500, 900}, {2048, 1024, 256},
 };
 
-// The gradient of the activation is that of the products sums, which `aux` holds.
+// `aux` receives the sums, or holds those of the forward.
 static void describe_activated(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
     bench_forward(m, q, c);
@@ -67,11 +67,11 @@ static const bench_model MODELS[] = {
 static const int64_t MODEL_TOKENS[] = {64, 512, 512, 2048};
 enum { MODELS_COUNT = sizeof MODELS / sizeof *MODELS };
 
-// No step launches these, or only one of a run; or they have tables of their own above.
-static bool is_left_out(kernel_kind kind)
+// Those with tables of their own above; and random numbers, which no step draws, are of the first model alone.
+static bool is_left_out(kernel_kind kind, int k)
 {
-    return kind == K_MATMUL || kind == K_ATTENTION || kind == K_ATTENTION_GRAD || kind == K_INIT ||
-           kind == K_DIGEST;
+    return kind == K_MATMUL || kind == K_ATTENTION || kind == K_ATTENTION_GRAD ||
+           (kind == K_INIT && k > 0);
 }
 
 typedef struct point_list {
@@ -89,9 +89,10 @@ static void add(point_list *l, kernel_kind kind, bench_describe describe, const 
 static void add_rows(point_list *l)
 {
     for (int i = 0; i < BENCH_ROW_COUNT; i++)
-        for (int k = 0; k < MODELS_COUNT && !is_left_out(BENCH_ROWS[i].kind); k++) {
+        for (int k = 0; k < MODELS_COUNT; k++) {
             const bench_kernel_row *r = &BENCH_ROWS[i];
             bench_model m = MODELS[k];
+            if (is_left_out(r->kind, k)) continue;
             add(l, r->kind, r->describe, &m, MODEL_TOKENS[k]);
             // Layer norms and RMS norms are of two forms.
             if (r->kind != K_NORM && r->kind != K_NORM_GRAD) continue;

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "cmd/bench/bench_calibrate.h"
+#include "cmd/bench/bench_delay.h"
 #include "cmd/bench/bench_job.h"
 #include "comm/registry.h"
 #include "planner/calibrated.h"
@@ -29,24 +30,26 @@ static double kernel_seconds(const double *of_kind)
     return sum;
 }
 
-// The medians of steps. All ranks make as many: the mean of their times says when they end.
+// The medians of steps, without the share of each in which other programs had the core. All ranks make as many: the mean of their times says when they end.
 static status train_steps(const bench_calibrate_rank *r, double seconds, step_seconds *out, err *e)
 {
     status result = OK;
     double *all = NULL, *kernels = NULL, spent = 0;
+    const int delays = bench_calibrate_has_cores(r->q) ? bench_delay_open() : -1;
     int64_t count = 0;
     TRY(alloc_zeroed(&all, MOST_STEPS, sizeof *all, "the steps", e));
     TRY(alloc_zeroed(&kernels, MOST_STEPS, sizeof *kernels, "the steps", e));
     for (int i = 0; count < MOST_STEPS && (count < LEAST_STEPS || spent < seconds); i++) {
         trainer_step_result step;
-        const double start = clock_seconds();
+        const double delay = bench_delay_seconds(delays), start = clock_seconds();
         TRY(trainer_step(r->s->trainer, false, &step, e));
         double lasted = clock_seconds() - start;
+        const double share = fmax(1 - (bench_delay_seconds(delays) - delay) / lasted, 0);
         TRY(bench_calibrate_mean(r, &lasted, e));
         spent += lasted;
         if (i < WARM_UP) continue;
-        kernels[count] = kernel_seconds(trainer_seconds(r->s->trainer));
-        all[count++] = step.seconds;
+        kernels[count] = share * kernel_seconds(trainer_seconds(r->s->trainer));
+        all[count++] = share * step.seconds;
     }
     bench_sort(all, count);
     bench_sort(kernels, count);
@@ -54,6 +57,7 @@ static status train_steps(const bench_calibrate_rank *r, double seconds, step_se
     TRY(bench_calibrate_mean(r, &out->kernels, e));
     TRY(bench_calibrate_mean(r, &out->all, e));
 done:
+    bench_delay_close(delays);
     free(kernels);
     free(all);
     return result;

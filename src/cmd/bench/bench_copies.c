@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "cmd/bench/bench_delay.h"
 #include "cmd/bench/bench_job.h"
 #include "device/kernel_needs.h"
 
@@ -135,13 +136,14 @@ static status time_launches(const bench_copies *x, const copies_list *c, int *ne
                             double *out, err *e)
 {
     status result = OK;
-    const double start = clock_seconds();
+    const double delay = bench_delay_seconds(x->delay), start = clock_seconds();
     for (int i = 0; i < count; i++) {
         device_launch(x->stream, &c->call[*next].call);
         *next = (*next + 1) % c->count;
     }
     TRY(x->d->ops->sync(x->stream, e));
-    *out = (clock_seconds() - start) / count;
+    const double lasted = clock_seconds() - start;
+    *out = fmax(lasted - (bench_delay_seconds(x->delay) - delay), 0) / count;
 done:
     return result;
 }
@@ -185,6 +187,7 @@ status bench_copies_open(bench_copies *x, err *e)
 {
     status result = OK;
     void *arena = NULL;
+    x->delay = x->has_cores ? bench_delay_open() : -1;
     TRY(device_alloc(x->d, MEMORY_DEVICE, ARENA, &arena, e));
     x->arena = arena;
     TRY(device_alloc(x->d, MEMORY_DEVICE, PATTERN, &x->pattern, e));
@@ -197,6 +200,7 @@ done:
 
 void bench_copies_close(bench_copies *x)
 {
+    bench_delay_close(x->delay);
     device_release(x->d, MEMORY_DEVICE, x->workspace, x->workspace_bytes);
     device_release(x->d, MEMORY_DEVICE, x->pattern, PATTERN);
     device_release(x->d, MEMORY_DEVICE, x->arena, ARENA);

@@ -19,13 +19,16 @@ typedef struct bench_copies {
     device *d;
     device_stream *stream;
     comm *comm; // ranks that run the same call at the same time; NULL: this one is alone
+    bool
+        has_cores; // each thread has a core: time in which it waits for one is that of other programs
+    int delay;     // bench_delay_open, where that time is left out; else -1
     char *arena;
     void *pattern;   // numbers that are valid as all types
     void *workspace; // grows with the calls
     size_t workspace_bytes;
 } bench_copies;
 
-// d, stream and comm are set. The caller closes it, also after a failure.
+// d, stream, comm and has_cores are set. The caller closes it, also after a failure.
 status bench_copies_open(bench_copies *x, err *e);
 void bench_copies_close(bench_copies *x);
 // Describes the call without memory. False: its arrays have no room.

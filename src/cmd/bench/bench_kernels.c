@@ -325,7 +325,7 @@ static status open_machine(const bench_flags *f, bench_device *b, err *e)
 {
     status result = OK;
     const int threads = f->threads > 0 ? (int)f->threads : proc_usable_cores();
-    b->copies = (bench_copies){.d = b->d, .stream = b->s};
+    b->copies = (bench_copies){.d = b->d, .stream = b->s, .has_cores = true, .delay = -1};
     TRY(calibrated_open(f->machine, threads, 1, "solo", &b->machine, e));
     TRY(bench_copies_open(&b->copies, e));
 done:
@@ -357,7 +357,7 @@ static int cmd_bench_kernels(int argc, char **argv)
             TRY(measure_model(&f, &b, &BENCH_MODELS[i], type, e));
     print_foot(&f, &b);
 done:
-    if (f.machine && b.d) bench_copies_close(&b.copies);
+    if (b.copies.d) bench_copies_close(&b.copies);
     planner_machine_close(&b.machine);
     free(b.error);
     if (b.s) b.d->ops->stream_close(b.s);
