@@ -153,17 +153,6 @@ struct delta_memory {
     float *dk, *dq;            // [full_seq, Dk]
 };
 
-ON_DEVICE static inline int64_t delta_chunks(const kernel_delta_rule_args *p)
-{
-    return (p->rows.full_seq + DELTA_CHUNK - 1) / DELTA_CHUNK;
-}
-
-ON_DEVICE static inline int64_t delta_block_floats(const kernel_delta_rule_args *p)
-{
-    return (delta_chunks(p) + DELTA_CHUNK + 2) * p->key_dim * p->value_dim +
-           2 * p->rows.full_seq * p->key_dim;
-}
-
 static __device__ inline delta_memory delta_workspace(const kernel_delta_rule_args &p,
                                                       float *memory)
 {
@@ -415,12 +404,6 @@ extern "C" void cuda_delta_rule(const cuda_context *x, const void *args)
         gpu_launch(x, "delta_rule", delta_kernel<T>, grid, dim3(DELTA_COLS), sizeof(delta_forward),
                    *p);
     });
-}
-
-extern "C" size_t cuda_delta_rule_grad_workspace(const void *args)
-{
-    const kernel_delta_rule_args *p = &((const kernel_delta_rule_grad_args *)args)->fwd;
-    return sizeof(float) * (size_t)(p->batch * p->key_heads * delta_block_floats(p));
 }
 
 extern "C" void cuda_delta_rule_grad(const cuda_context *x, const void *args)
