@@ -28,6 +28,14 @@ batch_split job_batch_split(const job *j, const mesh *m)
                          .each = j->train.micro_batch ? j->train.micro_batch : 1};
 }
 
+void job_set_split(job *j, const int *of, int ranks)
+{
+    const batch_split s = {.ranks = ranks, .of = of};
+    j->parallel.batch_split = (int *)of; // only read
+    j->parallel.batch_splits = (size_t)ranks;
+    j->train.micro_batch = batch_split_of(&s, batch_split_largest(&s));
+}
+
 // A plan may try the job on another mesh than its own.
 static status check_length(const job *j, const mesh *m, err *e)
 {

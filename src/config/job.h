@@ -229,6 +229,10 @@ bool job_measures_split(const job *j);
 // The micro-batches of the data-parallel ranks of a mesh; the split borrows the job's list. A micro-batch that is
 // not solved counts as one sequence.
 batch_split job_batch_split(const job *j, const mesh *m);
+// Makes j have the split of[ranks], which it borrows, for a copy that is written.
+void job_set_split(job *j, const int *of, int ranks);
+// Takes the list of an earlier run from its job.yaml, where that has one for the ranks of this job.
+status job_take_split(job *j, const char *old_yaml_path, err *e);
 // The micro-batches of each rank in a step.
 int64_t job_micro_batches(const job *j, const mesh *m);
 

@@ -1,6 +1,8 @@
 // session.c -- device, communicator and trainer of one rank. See session.h.
 #include "session/session.h"
 
+#include "session/plan/measure_split.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,6 +112,17 @@ done:
     return result;
 }
 
+static status open_split(const job *j, session *s, err *e)
+{
+    status result = OK;
+    trainer_options *o = &s->options;
+    if (!job_measures_split(j)) return OK;
+    TRY(session_measure_split(j, &o->mesh, s->device, s->comm, &s->split, &s->split_note, e));
+    o->batch_split = s->split;
+done:
+    return result;
+}
+
 status session_open(const job *j, const session_inputs *in, world *w, int rank, session *out,
                     err *e)
 {
@@ -123,6 +136,7 @@ status session_open(const job *j, const session_inputs *in, world *w, int rank, 
     how.any_order = !j->train.deterministic;
     TRY(comm_open(communicator_of(j, w->all_ranks), how, &out->comm, e));
     TRY(session_options(j, in, out->comm->size, o, e));
+    TRY(open_split(j, out, e));
     o->device = out->device;
     o->host = out->host;
     o->comm = out->comm;
@@ -166,6 +180,8 @@ void session_close(session *s)
 {
     trainer_close(s->trainer);
     session_options_clear(&s->options);
+    free(s->split);
+    free(s->split_note);
     comm_close(s->comm);
     device_close(s->host);
     device_close(s->device);
