@@ -196,9 +196,10 @@ status batch_take_split(job *j, const mesh *m, err *e)
     status result = OK;
     if (!j->parallel.batch_split) return OK;
     if (j->data.order == ORDER_TORCH)
-        KEY_ERROR("parallel.batch_split",
-                  "found with data.order torch, which gives every rank equally many samples; valid: "
-                  "even, or data.order shuffle");
+        KEY_ERROR(
+            "parallel.batch_split",
+            "found with data.order torch, which gives every rank equally many samples; valid: "
+            "even, or data.order shuffle");
     if (!has_split(j)) goto done;
     result = check_length(j, m, e);
     if (result != OK) setting_place(j->values, settings_of(j->values, "parallel.batch_split"), e);

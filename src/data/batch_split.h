@@ -13,9 +13,9 @@
 #include <stdint.h>
 
 typedef struct batch_split {
-    int ranks;           // that are data-parallel
-    const int *of;       // [ranks] sequences of a micro-batch of each rank; NULL: `each`; borrowed
-    int64_t each;        // of every rank, where `of` is NULL
+    int ranks;     // that are data-parallel
+    const int *of; // [ranks] sequences of a micro-batch of each rank; NULL: `each`; borrowed
+    int64_t each;  // of every rank, where `of` is NULL
 } batch_split;
 
 // Sequences of a micro-batch of one rank.

@@ -232,8 +232,7 @@ static rates matmul_rates(device *d, dtype type, double seconds)
     TRY(d->ops->stream_open(d, STREAM_COMPUTE, false, &s, e));
     TRY(rate_of(d, s, type, small, seconds, &found));
     const double flops = 2.0 * (double)small->rows * (double)small->cols * (double)small->depth;
-    if (flops / found.best < RATE_NOTHING_S)
-        TRY(rate_of(d, s, type, &RATE_LARGE, seconds, &found));
+    if (flops / found.best < RATE_NOTHING_S) TRY(rate_of(d, s, type, &RATE_LARGE, seconds, &found));
 done:
     if (s) d->ops->stream_close(s);
     return result == OK ? found : (rates){0, 0};

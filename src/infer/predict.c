@@ -272,7 +272,7 @@ static status open_call(predict_call *w, trainer *t, const infer_predict_options
     const size_t micro = (size_t)t->o.micro_batch,
                  most = (size_t)batch_split_of(&s, batch_split_largest(&s)),
                  rows = most * (size_t)w->shape.positions, // other ranks' results lie there, too
-                 cols = (size_t)(w->vectors ? w->loss.inputs : w->loss.outputs);
+        cols = (size_t)(w->vectors ? w->loss.inputs : w->loss.outputs);
     const size_t item = o->what == PREDICT_CLASSES ? sizeof(predict_best) : cols * sizeof(float);
     device *d = t->o.device;
     TRY(device_alloc(d, MEMORY_HOST, micro * w->input_bytes, (void **)&w->inputs, e));

@@ -126,8 +126,7 @@ status session_rank_begin(session_rank *r, err *e)
     if (r->rank > 0 || r->owns_folder) return OK;
     if (!run->claimed) TRY(own_folder(r, e));
     r->owns_folder = true;
-    if (run->claimed && r->session.split)
-        TRY(session_run_write_split(run, r->session.split, e));
+    if (run->claimed && r->session.split) TRY(session_run_write_split(run, r->session.split, e));
     session_spans_begin(r);
     TRY(open_files(r, e));
     for (int i = 0; i < r->files.count; i++) event_sinks_add(&r->sinks, r->files.items[i]);

@@ -88,8 +88,8 @@ static status open_sampler(const trainer *t, sampler **out, err *e)
 {
     const mesh *m = &t->plan->o.mesh;
     const status result =
-        sampler_open(t->o.order, t->o.train->samples, t->o.seed,
-                     mesh_data_rank(m, t->plan->o.rank), mesh_data_ranks(m), out, e);
+        sampler_open(t->o.order, t->o.train->samples, t->o.seed, mesh_data_rank(m, t->plan->o.rank),
+                     mesh_data_ranks(m), out, e);
     if (result == OK && t->o.batch_split) sampler_begin_at(*out, trainer_first_sample(t));
     return result;
 }

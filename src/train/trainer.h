@@ -52,7 +52,8 @@ typedef struct trainer_options {
     scaler_options scaler; // for F16
     // Sequences. micro_batch is that of the rank with the largest; a trainer keeps its own rank's.
     int64_t micro_batch, global_batch;
-    const int *batch_split; // [data-parallel ranks] the micro-batch of each rank; NULL: micro_batch everywhere
+    const int *
+        batch_split; // [data-parallel ranks] the micro-batch of each rank; NULL: micro_batch everywhere
     int64_t seq_len; // 1 for samples that are not sequences
     bool documents;  // samples are packed documents (dataset.h)
     uint64_t seed;

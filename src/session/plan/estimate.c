@@ -115,8 +115,8 @@ static bool same_shards(const plan *a, const plan *b)
 // Adds the tensor-parallel ranks of a stage. Only the last shards of a vocabulary can be shorter,
 // so the ranks in between are planned only where the last rank's shards differ from the first
 // rank's.
-static status add_stage(trainer_options *o, int pp, int data_rank,
-                        const memory_estimate_base *base, memory_estimate *n, err *e)
+static status add_stage(trainer_options *o, int pp, int data_rank, const memory_estimate_base *base,
+                        memory_estimate *n, err *e)
 {
     status result = OK;
     const int tps = o->mesh.size[AXIS_TP];

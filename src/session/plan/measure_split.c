@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static const double SECONDS = 1;     // long enough that other programs take their usual share of a core
+static const double SECONDS = 1; // long enough that other programs take their usual share of a core
 static const double WORTH = 1 / 1.02; // the time of a step by that of an even one
 
 // Sets speed[ranks of c] to the rates of all ranks, which measure them at the same time.
@@ -27,8 +27,10 @@ static status measure_all(dtype type, device *d, comm *c, double *speed, err *e)
     TRY(d->ops->sync(on, e));
     for (int r = 0; r < c->size; r++)
         if (speed[r] <= 0)
-            FAIL(E_IO, "parallel.batch_split: rank %d could not measure its speed; valid: even, or a list",
-                 r);
+            FAIL(
+                E_IO,
+                "parallel.batch_split: rank %d could not measure its speed; valid: even, or a list",
+                r);
 done:
     if (on) d->ops->stream_close(on);
     device_release(d, MEMORY_DEVICE, memory, bytes);
