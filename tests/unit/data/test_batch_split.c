@@ -39,7 +39,7 @@ static void a_split_is_proportional_to_speed(void **state)
         double time; // by that of an even split
     } all[] = {
         {{1, 1}, 2, 24, 4, 1, {4, 4}, 1},
-        {{2, 1}, 2, 24, 4, 1, {4, 2}, 0.75},
+        {{2, 1}, 2, 24, 4, 1, {4, 2}, 2.0 / 3},
         {{1, 3}, 2, 8, 3, 1, {1, 3}, 0.5},
         {{3, 1}, 2, 8, 2, 1, {2, 2}, 1},       // 2 + 1 divides no 8
         {{3, 1}, 2, 9, 2, 1, {2, 1}, 2.0 / 3}, // even [1, 1] and [2, 2] do not divide 9
