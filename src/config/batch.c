@@ -36,8 +36,7 @@ void job_set_split(job *j, const int *of, int ranks)
     j->train.micro_batch = batch_split_of(&s, batch_split_largest(&s));
 }
 
-// A plan may try the job on another mesh than its own.
-static status check_length(const job *j, const mesh *m, err *e)
+status job_check_split(const job *j, const mesh *m, err *e)
 {
     const int data = mesh_data_ranks(m);
     if (!has_split(j) || j->parallel.batch_splits == (size_t)data) return OK;
@@ -176,7 +175,7 @@ static status refuse_split(const job *j, err *e)
 static status check_rule(const job *j, const mesh *m, err *e)
 {
     int64_t unit = unit_of(j, mesh_data_ranks(m));
-    const status result = check_length(j, m, e);
+    const status result = job_check_split(j, m, e);
     if (result != OK) return result;
     if (j->train.global_batch % unit == 0) return OK;
     return has_split(j) ? refuse_split(j, e) : refuse(j, m, e);
@@ -201,7 +200,7 @@ status batch_take_split(job *j, const mesh *m, err *e)
             "found with data.order torch, which gives every rank equally many samples; valid: "
             "even, or data.order shuffle");
     if (!has_split(j)) goto done;
-    result = check_length(j, m, e);
+    result = job_check_split(j, m, e);
     if (result != OK) setting_place(j->values, settings_of(j->values, "parallel.batch_split"), e);
     if (result != OK) goto done;
     const batch_split s = job_batch_split(j, m);

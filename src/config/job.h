@@ -84,7 +84,7 @@ typedef struct job_own {
     int64_t positions;        // of a training sample; 1 where samples are not sequences
     const char
         *launcher; // that has started a process for each rank; NULL: Trireme starts the ranks
-    int ranks, local_ranks; // that it has started: on all hosts, and on this one
+    int ranks, local_ranks;     // that it has started: on all hosts, and on this one
     bool only_plans;            // nothing runs: this machine may lack the device
     const job_planned *planned; // borrowed while the job is open; NULL: this machine
 } job_own;
@@ -229,6 +229,9 @@ bool job_measures_split(const job *j);
 // The micro-batches of the data-parallel ranks of a mesh; the split borrows the job's list. A micro-batch that is
 // not solved counts as one sequence.
 batch_split job_batch_split(const job *j, const mesh *m);
+// E_USAGE where the list has not one number for each data-parallel rank of m, which a plan may try in place of the
+// job's own mesh.
+status job_check_split(const job *j, const mesh *m, err *e);
 // Makes j have the split of[ranks], which it borrows, for a copy that is written.
 void job_set_split(job *j, const int *of, int ranks);
 // Takes the list of an earlier run from its job.yaml, where that has one for the ranks of this job.

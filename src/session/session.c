@@ -58,6 +58,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
     TRY(session_describe_communicator(j, ranks, &described, e));
     trainer_take_capabilities(out, &described.can);
     TRY(job_solve_mesh(j, ranks, &out->mesh, e));
+    TRY(job_check_split(j, &out->mesh, e));
     out->batch_split = job_batch_split(j, &out->mesh).of;
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));
     if (!j->groups) goto done;
