@@ -5,7 +5,7 @@
 
 static bool has_several_micro_batches(const job *j, const mesh *m)
 {
-    return j->train.global_batch / mesh_data_ranks(m) > j->train.micro_batch;
+    return job_micro_batches(j, m) > 1;
 }
 
 // The ranks that can shard state: those that hold the same part of the model.
@@ -198,6 +198,7 @@ static status shrink_batch(fit_search_state *c, err *e)
     memory_estimate_micro found;
     err refused = {.code = OK};
     if (c->best->fits || next.train.micro_batch == 1) return OK;
+    if (next.parallel.batch_split && !job_measures_split(&next)) return OK; // the list says it
     result = memory_estimate_largest_micro(&s, next.train.micro_batch - 1, &found, &refused);
     if (result == E_USAGE || result == E_FIT) return OK;
     if (result != OK) FAIL(result, "%s", refused.text);
@@ -232,6 +233,7 @@ status fit_search_ranks(const job *changed, const session_inputs *in, int ranks,
 {
     status result = OK;
     *out = 0;
+    if (changed->parallel.batch_split) return OK; // a number for each of these ranks
     for (int times = 2; ranks * times <= MESH_RANKS && !*out; times *= 2) {
         job more = *changed;
         memory_estimate n;
