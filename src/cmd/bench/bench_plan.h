@@ -19,6 +19,7 @@ typedef enum published_column {
     ROW_POLICY,
     ROW_TP,
     ROW_SEQUENCE_PARALLEL,
+    ROW_TP_OVERLAP, // no, user_buffers, async_tp: collectives of tensor parallelism run beside products
     ROW_PP,
     ROW_CP,
     ROW_VIRTUAL_STAGES,
@@ -56,9 +57,9 @@ void published_rows_clear(published_rows *r);
 
 // Constants that the software of a row has beside those of the machine.
 typedef struct published_software {
-    double eager;  // bytes of kernels that are not fused, as a factor
-    double mxfp8;  // rate of mxfp8, as a share of that of fp8
-    double step_s; // of the host for each step
+    double eager;    // bytes of kernels that are not fused, as a factor
+    double mxfp8;    // rate of mxfp8, as a share of that of fp8
+    double async_tp; // cluster_constants.overlapped of async TP
 } published_software;
 extern const published_software PUBLISHED_SOFTWARE;
 

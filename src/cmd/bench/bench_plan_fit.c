@@ -1,4 +1,4 @@
-// bench_plan_fit.c -- fits the constants of described clusters to the rows of one source: one constant after the other,
+// bench_plan_fit.c -- fits those constants of described clusters to the rows of one source: one constant after the other,
 // each along a few steps within a range that is possible for hardware. See bench_plan.h.
 #include "cmd/bench/bench_plan.h"
 
@@ -14,13 +14,12 @@ typedef struct fit_constant {
 
 #define OF(field) offsetof(published_predictor, field)
 static const fit_constant FITTED[] = {
-    {"product", OF(constants.product), 0.75, 1.05},
-    {"product_depth", OF(constants.product_depth), 50, 400},
     {"product_fp8", OF(constants.product_fp8), 0.6, 1},
     {"memory", OF(constants.memory), 0.65, 0.92},
     {"link", OF(constants.link), 0.5, 0.95},
     {"network", OF(constants.network), 0.4, 0.95},
     {"call_compute", OF(constants.call_compute), 0.05, 0.25},
+    {"async_tp", OF(software.async_tp), 0, 0.95},
     {"eager", OF(software.eager), 1, 5},
     {"power", OF(constants.power), 0.2, 0.8},
 };
