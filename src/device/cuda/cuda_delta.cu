@@ -159,7 +159,7 @@ static __device__ inline delta_memory delta_workspace(const kernel_delta_rule_ar
     const int64_t state = p.key_dim * p.value_dim;
     delta_memory w;
     w.saved = memory;
-    w.states = w.saved + delta_chunks(&p) * state;
+    w.states = w.saved + kernel_delta_chunks(&p) * state;
     w.d = w.states + (DELTA_CHUNK + 1) * state;
     w.dk = w.d + state;
     w.dq = w.dk + p.rows.full_seq * p.key_dim;
@@ -365,7 +365,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS)
             delta_advance<T>(p, b, h, t, s, next, m);
             s = next;
         }
-        for (int64_t chunk = delta_chunks(&p) - 1; chunk >= 0; chunk--) {
+        for (int64_t chunk = kernel_delta_chunks(&p) - 1; chunk >= 0; chunk--) {
             const int64_t t0 = chunk * DELTA_CHUNK, t1 = t0 + DELTA_CHUNK;
             delta_back_chunk<T>(g, b, h, t0, t1 < p.rows.full_seq ? t1 : p.rows.full_seq, w, m);
         }

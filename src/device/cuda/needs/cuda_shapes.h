@@ -110,14 +110,9 @@ ON_DEVICE static inline int64_t decode_pieces(int64_t tk)
 
 // ---- Gated delta rule, and orthogonal columns
 
-ON_DEVICE static inline int64_t delta_chunks(const kernel_delta_rule_args *p)
-{
-    return (p->rows.full_seq + KERNEL_DELTA_CHUNK - 1) / KERNEL_DELTA_CHUNK;
-}
-
 ON_DEVICE static inline int64_t delta_block_floats(const kernel_delta_rule_args *p)
 {
-    return (delta_chunks(p) + KERNEL_DELTA_CHUNK + 2) * p->key_dim * p->value_dim +
+    return (kernel_delta_chunks(p) + KERNEL_DELTA_CHUNK + 2) * p->key_dim * p->value_dim +
            2 * p->rows.full_seq * p->key_dim;
 }
 
