@@ -162,7 +162,9 @@ status bench_calibrate_kernels(const bench_calibrate_rank *r, double seconds, er
                                   .delay = -1}};
     TRY(measure_roofline(&x, seconds / 10, e));
     TRY(bench_copies_open(&x.copies, e));
-    TRY(measure_points(&x, fmax(end - clock_seconds(), seconds / 4), e));
+    double left = fmax(end - clock_seconds(), seconds / 4);
+    TRY(bench_calibrate_mean(r, &left, e)); // ranks measure the same points
+    TRY(measure_points(&x, left, e));
     TRY(make_rates(&x, e));
 done:
     free(x.measured);
