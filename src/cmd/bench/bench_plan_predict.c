@@ -180,12 +180,17 @@ static status open_machine(const published_predictor *p, const published_row *ro
     row_args a = {.count = 0};
     row_model sizes = {.layers = 0};
     char *path = NULL, name[64];
+    text valid = {0};
     int kind = 0;
     const char *precision = row->text[ROW_PRECISION];
     while (kind < KINDS && strcmp(ATTENTION_KINDS[kind].name, row->text[ROW_ATTENTION]) != 0)
         kind++;
-    if (kind == KINDS)
-        FAIL(E_USAGE, "%s:%d: attention %s", row->file, row->line, row->text[ROW_ATTENTION]);
+    if (kind == KINDS) {
+        for (int i = 0; i < KINDS; i++)
+            text_addf(&valid, "%s%s", i ? ", " : "", ATTENTION_KINDS[i].name);
+        FAIL(E_USAGE, "%s:%d: attention: found %.*s; valid: %s", row->file, row->line,
+             TEXT_CUT(row->text[ROW_ATTENTION], 40), valid.chars);
+    }
     if (ATTENTION_KINDS[kind].forward > 0) {
         c.attention = ATTENTION_KINDS[kind].forward;
         c.attention_grad = ATTENTION_KINDS[kind].backward;
@@ -202,6 +207,7 @@ static status open_machine(const published_predictor *p, const published_row *ro
     TRY(file_join(p->folder, name, &path, e));
     TRY(cluster_open_with(path, &c, &freedoms, out, e));
 done:
+    text_clear(&valid);
     free(path);
     return result;
 }
