@@ -1,0 +1,118 @@
+// bound.c -- see bound.h. session/plan/ calls it for each layout that may win.
+#include "planner/bound.h"
+
+#include "base/alloc.h"
+#include "parallel/calls.h"
+#include "parallel/instructions.h"
+#include "planner/groups.h"
+#include "planner/step_private.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+status planner_passes_open(const model *m, const planner_machine *machine, planner_passes *out,
+                           err *e)
+{
+    status result = OK;
+    const planner_step x = {.model = m, .machine = machine};
+    planner_step_costs costs = {.x = &x};
+    double **const arrays[] = {&out->forward, &out->dgrad, &out->wgrad};
+    *out = (planner_passes){.blocks = m->blocks};
+    for (int k = 0; k < 3; k++)
+        TRY(alloc_zeroed(arrays[k], (size_t)m->blocks, sizeof **arrays[k], "the costs of blocks",
+                         e));
+    TRY(planner_step_costs_open(&x, &costs, e));
+    for (int b = 0; b < m->blocks; b++) {
+        const planner_block_cost *c = costs.block;
+        while (c->g != m->block[b].g) c++;
+        out->forward[b] = c->forward.claim.seconds;
+        out->dgrad[b] = c->dgrad.claim.seconds;
+        out->wgrad[b] = c->wgrad.claim.seconds;
+        out->all += out->forward[b] + out->dgrad[b] + out->wgrad[b];
+    }
+done:
+    planner_step_costs_close(&costs);
+    return result;
+}
+
+void planner_passes_clear(planner_passes *p)
+{
+    free(p->forward);
+    free(p->dgrad);
+    free(p->wgrad);
+    *p = (planner_passes){.blocks = 0};
+}
+
+double planner_pipeline_fill(const strategy_pipeline *s, int stages, double all, double wgrad)
+{
+    // Stages need not be equal, and the first may begin its last passes early.
+    const double sure = 0.95;
+    if (stages == 1) return 0;
+    const double each = s->schedule == PIPE_ZB            ? all - 2 * wgrad
+                        : s->schedule == PIPE_INTERLEAVED ? all / s->virtual_stages
+                                                          : all;
+    return sure * fmax(0, each) * (stages - 1) / stages;
+}
+
+// ---- A stage
+
+typedef struct bound_sums {
+    double stream[STREAMS]; // busy seconds
+    double passes, wgrad;   // of the passes of one micro-batch, with their calls
+} bound_sums;
+
+static double passes_of(const planner_passes *p, unsigned computes, int block)
+{
+    return (computes & COMPUTES_FORWARD ? p->forward[block] : 0) +
+           (computes & COMPUTES_DGRAD ? p->dgrad[block] : 0) +
+           (computes & COMPUTES_WGRAD ? p->wgrad[block] : 0);
+}
+
+// Messages are left out: several of them may run at once.
+static double calls_of(const plan *p, const schedule *list, const schedule_instr *i,
+                       const planner_machine *m)
+{
+    double sum = 0;
+    for (int k = i->first_call; k < i->first_call + i->calls; k++) {
+        const schedule_call *c = &list->call[k];
+        if (c->steps == STEPS_BEFORE_POWERSGD) continue;
+        const planner_group g = planner_group_of(p, c->group, m->ranks_per_host);
+        sum += m->costs.call(m->costs.given, &g, &c->call, c->bytes).seconds;
+    }
+    return sum;
+}
+
+static void add_instr(const plan *p, const schedule *list, const schedule_instr *i,
+                      const planner_passes *passes, const planner_step_costs *costs, bound_sums *s)
+{
+    const instr_row *row = instr_row_of(i->kind);
+    const planner_machine *m = costs->x->machine;
+    const bool is_pass = row->subject == ABOUT_BLOCK && row->computes;
+    double seconds = instr_is_message(i) ? 0 : calls_of(p, list, i, m);
+    if (is_pass)
+        seconds += passes_of(passes, row->computes, i->index);
+    else if (i->kind != LOAD_BATCH)
+        seconds += planner_step_work(costs, 0, i).claim.seconds;
+    s->stream[row->stream] += seconds;
+    if (!is_pass || i->micro > 0) return;
+    s->passes += seconds;
+    if (row->computes == COMPUTES_WGRAD) s->wgrad += seconds;
+}
+
+double planner_stage_bound(const plan *p, const schedule *list, const planner_passes *passes,
+                           const planner_machine *m)
+{
+    const int stages = p->o.mesh.size[AXIS_PP];
+    const planner_step x = {.plan = &p, .list = &list, .stages = 1, .machine = m};
+    const planner_step_costs costs = {.x = &x};
+    bound_sums s = {.passes = 0};
+    double busiest = 0, all = 0;
+    for (int i = 0; i < list->count; i++) add_instr(p, list, &list->instr[i], passes, &costs, &s);
+    s.stream[STREAM_COMPUTE] +=
+        planner_pipeline_fill(&p->o.strategy.pipeline, stages, stages * s.passes, stages * s.wgrad);
+    for (int k = 0; k < STREAMS; k++) {
+        busiest = fmax(busiest, s.stream[k]);
+        all += s.stream[k];
+    }
+    return (m->costs.streams_apart ? busiest : all) + m->costs.step_s;
+}
