@@ -83,7 +83,7 @@ typedef struct job_own {
     int64_t positions;        // of a training sample; 1 where samples are not sequences
     const char
         *launcher; // that has started a process for each rank; NULL: Trireme starts the ranks
-    int ranks, local_ranks; // that it has started: on all hosts, and on this one
+    int ranks, local_ranks;     // that it has started: on all hosts, and on this one
     bool only_plans;            // nothing runs: this machine may lack the device
     const job_planned *planned; // borrowed while the job is open; NULL: this machine
 } job_own;

@@ -153,8 +153,8 @@ static status resolve_device(job *j, err *e)
 {
     status result = OK;
     err why = {.code = OK};
-    const char *name = j->own.planned ? j->own.planned->device.name
-                                      : device_resolve(j->launch.device, &why);
+    const char *name =
+        j->own.planned ? j->own.planned->device.name : device_resolve(j->launch.device, &why);
     if (why.code != OK) TRY(text_copy(why.text, &j->launch.passed, e));
     if (why.code != OK && hardware_has_nvidia(""))
         text_addf(&j->notes, "%s; launch.device auto takes %s\n", why.text, name);
@@ -250,7 +250,8 @@ static status check_planned(job *j, err *e)
     const job_planned *p = j->own.planned;
     if (!p) return OK;
     if (p->hosts > 0 && j->launch.ranks > p->hosts * p->ranks_per_host)
-        KEY_ERROR("launch.ranks", "found %d; valid on this cluster: auto, or 1 to %d, %d on each host",
+        KEY_ERROR("launch.ranks",
+                  "found %d; valid on this cluster: auto, or 1 to %d, %d on each host",
                   j->launch.ranks, p->hosts * p->ranks_per_host, p->ranks_per_host);
     j->own.ranks = j->launch.ranks;
     j->own.local_ranks = j->launch.ranks < p->ranks_per_host ? j->launch.ranks : p->ranks_per_host;

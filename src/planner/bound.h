@@ -7,10 +7,10 @@
 
 #include "planner/step.h"
 
-// Seconds of the passes of each block, where they run alone on a rank.
+// Seconds of the passes of each block, where they run alone on a rank, with the collectives in them.
 typedef struct planner_passes {
     int blocks;
-    double *forward, *dgrad, *wgrad; // [blocks] of one micro-batch, kernels only
+    double *forward, *dgrad, *wgrad; // [blocks] of one micro-batch
     double all;                      // of all blocks
 } planner_passes;
 

@@ -3,8 +3,8 @@
 #include "base/file.h"
 #include "ckpt/ckpt.h"
 #include "session/checked.h"
-#include "session/plan/fit.h"
 #include "session/groups.h"
+#include "session/plan/fit.h"
 #include "session/session.h"
 #include "session/tokenizers.h"
 

@@ -265,13 +265,12 @@ static void print_pipeline(const layout *l, text *out)
 
 void layout_print(const layout *l, text *out)
 {
-    static const char *const STATES[LAYOUT_TIERS] = {
-        "",
-        ", optimizer on the host",
-        ", state on the host",
-        ", optimizer in files",
-        ", gradients and optimizer in files",
-        ", state in files"};
+    static const char *const STATES[LAYOUT_TIERS] = {"",
+                                                     ", optimizer on the host",
+                                                     ", state on the host",
+                                                     ", optimizer in files",
+                                                     ", gradients and optimizer in files",
+                                                     ", state in files"};
     const int replicas = l->size[AXIS_DP_REPLICATE];
     if (l->size[AXIS_TP] > 1)
         text_addf(out, "tp %d%s, ", l->size[AXIS_TP],

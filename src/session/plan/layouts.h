@@ -38,7 +38,7 @@ typedef struct layouts_of {
     const job *j;
     const session_inputs *in;
     int ranks, ranks_per_host;
-    bool keeps_mesh;        // tp, pp, its schedule and sequence_parallel stay as the job has them
+    bool keeps_mesh;          // tp, pp, its schedule and sequence_parallel stay as the job has them
     layout_tiers least, most; // tiers; those that the job cannot have are left out
 } layouts_of;
 

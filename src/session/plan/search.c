@@ -179,8 +179,7 @@ static double limit_of(const search_result *out)
 
 static status take_look(search_walk *w, const search_look *k, err *e)
 {
-    if (k->result != OK && !is_refusal(k->result))
-        return err_set(e, k->result, "%s", k->why.text);
+    if (k->result != OK && !is_refusal(k->result)) return err_set(e, k->result, "%s", k->why.text);
     if (k->node->state == NODE_ENDED) {
         end_layout(w, k->end, k->why.text);
         if (k->end == SEARCH_PREDICTED) take_found(w->out, &k->found);

@@ -143,12 +143,59 @@ static double micros_of(const search_of *x, const layout *l)
     return (double)x->j->train.global_batch / data / (double)l->micro_batch;
 }
 
+// How the ranks of dp_shard and cp lie on hosts, where hosts divide the mesh or the mesh hosts; else ranks is 0.
+static planner_group shards_of(const layout *l, int ranks_per_host)
+{
+    const int tp = l->size[AXIS_TP], each = ranks_per_host > 0 ? ranks_per_host : 1 << 30;
+    planner_group g = {.ranks = l->size[AXIS_DP_SHARD] * l->size[AXIS_CP]};
+    const int per_host = tp > each ? 1 : each / tp;
+    if ((each % tp && tp % each) || (g.ranks % per_host && per_host % g.ranks))
+        return (planner_group){.ranks = 0};
+    g.per_host = per_host < g.ranks ? per_host : g.ranks;
+    g.hosts = g.ranks / g.per_host;
+    g.neighbours = (tp < each ? tp : each) * (per_host / g.per_host);
+    return g;
+}
+
+static double call_seconds(const search_of *x, const planner_group *g, comm_call_kind kind,
+                           dtype type, double elements)
+{
+    const planner_costs *costs = &x->o->machine->costs;
+    const double bytes = elements * (double)dtype_bytes(type);
+    const comm_call c = {.kind = kind,
+                         .type = type,
+                         .count =
+                             (size_t)(kind == CALL_ALL_REDUCE ? elements : elements / g->ranks)};
+    return costs->call(costs->given, g, &c, bytes).seconds;
+}
+
+// What a stage sends for its parameters, as if it had a mean share of them and sent them at once. Sums over replicas are
+// left out.
+static double least_traffic(const search_of *x, const layout *l, const search_graphs *g)
+{
+    const job *j = x->j;
+    const double each = (double)g->params / l->size[AXIS_TP] / l->size[AXIS_PP];
+    const planner_group group = shards_of(l, x->o->machine->ranks_per_host);
+    const bool shards_weights = l->dp->weight == SHARD;
+    const bool once = l->dp->gradient != SHARD || j->strategy.no_sync == NO_SYNC_TRUE;
+    const double micros = micros_of(x, l), gathers = j->strategy.reshard_after_forward ? 1.9 : 1;
+    const dtype sums = j->strategy.reduce_dtype;
+    // Groups may freeze parameters, and hooks compress gradients.
+    if (group.ranks <= 1 || j->groups || j->strategy.hook.kind != HOOK_NONE) return 0;
+    if (l->dp->optimizer != SHARD) return call_seconds(x, &group, CALL_ALL_REDUCE, sums, each);
+    return (once ? 1 : micros) * call_seconds(x, &group, CALL_REDUCE_SCATTER, sums, each) +
+           (shards_weights ? gathers * micros : 1) *
+               call_seconds(x, &group, CALL_ALL_GATHER, job_dtype(j), each);
+}
+
 double search_least_seconds(const search_of *x, const layout *l, const search_graphs *g)
 {
     const int pp = l->size[AXIS_PP];
     const strategy_pipeline p = {.schedule = l->schedule, .virtual_stages = l->virtual_stages};
-    return g->passes.all / pp * micros_of(x, l) +
-           planner_pipeline_fill(&p, pp, g->passes.all, g->wgrad);
+    const double passes = g->passes.all / pp * micros_of(x, l) +
+                          planner_pipeline_fill(&p, pp, g->passes.all, g->wgrad);
+    const double traffic = least_traffic(x, l, g);
+    return x->o->machine->costs.streams_apart ? fmax(passes, traffic) : passes + traffic;
 }
 
 // A mean over the stages is not above the largest. 1f1b saves the activations of pp - s micro-batches on stage s.

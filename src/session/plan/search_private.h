@@ -28,8 +28,8 @@ typedef struct search_graphs {
 
 // Traces the graphs of all layouts, once for each that differs. of[layouts] is the index of each layout's. The caller
 // clears both with search_graphs_close and free, also after a failure.
-status search_graphs_open(const search_of *x, const layouts *all, search_graphs **out, size_t *count,
-                          int **of, err *e);
+status search_graphs_open(const search_of *x, const layouts *all, search_graphs **out,
+                          size_t *count, int **of, err *e);
 void search_graphs_close(search_graphs *g, size_t count);
 
 // Bounds that need no plan: seconds of a step, and bytes of a rank.
