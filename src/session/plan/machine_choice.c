@@ -34,13 +34,36 @@ done:
     return result;
 }
 
+static status check_files(const machine_files *files, err *e)
+{
+    if (!files->cluster || !files->machine) return OK;
+    return err_set(e, E_USAGE, "--cluster and --machine: found both; valid: one of them");
+}
+
+status session_machine_open_cluster(const machine_files *files, planner_machine *out,
+                                    job_planned *planned, err *e)
+{
+    status result = OK;
+    *out = (planner_machine){.name = NULL};
+    *planned = (job_planned){.hosts = 0};
+    TRY(check_files(files, e));
+    if (!files->cluster) goto done;
+    TRY(cluster_open(files->cluster, out, e));
+    *planned = (job_planned){.device = out->device,
+                             .communicator = out->communicator,
+                             .ranks_per_host = out->ranks_per_host,
+                             .hosts = out->hosts,
+                             .host_bytes = out->host_bytes};
+done:
+    return result;
+}
+
 status session_machine_open(const job *j, const machine_files *files, planner_machine *out, err *e)
 {
     status result = OK;
     char *path = NULL;
     *out = (planner_machine){.name = NULL};
-    if (files->cluster && files->machine)
-        FAIL(E_USAGE, "--cluster and --machine: found both; valid: one of them");
+    TRY(check_files(files, e));
     if (files->cluster) {
         TRY(cluster_open(files->cluster, out, e));
         goto done;

@@ -13,6 +13,10 @@ typedef struct machine_files {
 
 // E_USAGE where both files are given, or none is there. The caller closes *out, also after a failure.
 status session_machine_open(const job *j, const machine_files *files, planner_machine *out, err *e);
+// Opens the machine of a cluster file before the job is there, and describes it for job_own.planned, which borrows from
+// it. files->cluster NULL: *planned has no device name. The caller closes *out, also after a failure.
+status session_machine_open_cluster(const machine_files *files, planner_machine *out,
+                                    job_planned *planned, err *e);
 // The machine file of this user, whether or not it exists; *out is owned by the caller. E_USAGE without a home.
 status session_machine_path(char **out, err *e);
 

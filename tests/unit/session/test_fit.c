@@ -115,7 +115,7 @@ static void every_change_lowers_the_estimate(void **state)
     uint64_t last = estimate_of(j, &in).total;
     text all = {0};
     fit_search l = {.fits = true};
-    for (int steps = 0; steps < 20; steps++) {
+    for (int steps = 0; steps < 100; steps++) {
         l = search(j, &in, last - 1);
         if (!l.fits) break;
         assert_true(l.estimate.total < last);
@@ -148,17 +148,56 @@ static void the_first_change_is_the_largest_batch_that_fits(void **state)
     job_close(j);
 }
 
+// zero1 sends no more than ddp and computes no more, so it comes before bf16 and recomputation.
+static void the_cheapest_change_that_fits_is_taken(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {"--train.micro_batch=1", NULL};
+    job *j = job_of(arg);
+    session_inputs in = open_to_plan(j);
+    fit_search l = search(j, &in, estimate_of(j, &in).total - 1);
+    text changes = {0};
+    assert_true(l.fits);
+    job_describe_changes(j, &l.changed, &changes);
+    assert_string_equal(changes.chars, "--parallel.dp zero1");
+    text_clear(&changes);
+    session_inputs_close(&in);
+    job_close(j);
+}
+
+// 7 billion parameters on 8 ranks of 80 GiB: ddp needs 127 GiB.
+static void seven_billion_parameters_get_zero1(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {
+        "--model={family: llama, layers: 32, hidden: 4096, ffn: 11008, heads: 32, kv_heads: 32, "
+        "vocab: 32000, max_seq: 4096, tie_embeddings: false}",
+        "--data.seq_len=4096",
+        "--train={steps: 1, global_batch: 64, micro_batch: 1, precision: bf16}",
+        "--launch.ranks=8", NULL};
+    job *j = job_of(arg);
+    session_inputs in = open_to_plan(j);
+    fit_search l = search(j, &in, (uint64_t)80 << 30);
+    text changes = {0};
+    assert_true(l.fits);
+    job_describe_changes(j, &l.changed, &changes);
+    assert_string_equal(changes.chars, "--parallel.dp zero1");
+    text_clear(&changes);
+    session_inputs_close(&in);
+    job_close(j);
+}
+
 // Gradients of several micro-batches are sharded only where each micro-batch is reduced.
 static void a_policy_that_shards_gradients_reduces_every_micro_batch(void **state)
 {
     (void)state;
     static const char *const arg[] = {"--train.micro_batch=1", "--train.precision=bf16",
-                                      "--parallel.recompute=full", NULL};
+                                      "--parallel.recompute=full", "--parallel.dp=zero1", NULL};
     job *j = job_of(arg);
     session_inputs in = open_to_plan(j);
     fit_search l = search(j, &in, estimate_of(j, &in).total - 1);
     assert_true(l.fits);
-    assert_string_equal(l.changed.strategy.dp.inner.name, "zero2");
+    assert_int_equal(l.changed.strategy.dp.inner.gradient, SHARD);
     assert_int_equal(l.changed.strategy.no_sync, NO_SYNC_AUTO);
     session_inputs_close(&in);
     job_close(j);
@@ -400,6 +439,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_change_lowers_the_estimate),
         cmocka_unit_test(the_first_change_is_the_largest_batch_that_fits),
+        cmocka_unit_test(the_cheapest_change_that_fits_is_taken),
+        cmocka_unit_test(seven_billion_parameters_get_zero1),
         cmocka_unit_test(a_policy_that_shards_gradients_reduces_every_micro_batch),
         cmocka_unit_test(a_change_to_files_without_a_folder_asks_for_one),
         cmocka_unit_test(the_largest_rank_decides_and_is_named),
