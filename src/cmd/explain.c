@@ -59,12 +59,11 @@ done:
     return result;
 }
 
-static status explain(job *j, explain_request *q, err *e)
+static status explain(job *j, explain_request *q, planner_machine *machine, err *e)
 {
     status result = OK;
     text out = {0}, picture = {0};
     session_inputs in = {0};
-    planner_machine machine = {.name = NULL};
     // The memory of this machine does not matter to another one.
     TRY(q->machine.cluster ? session_inputs_open_to_plan(j, NULL, &in, e)
                            : session_inputs_open_to_explain(j, &in, e));
@@ -73,15 +72,14 @@ static status explain(job *j, explain_request *q, err *e)
     TRY(check_request(q, j, e));
     if (q->svg) q->o.svg = &picture;
     if (q->time) {
-        TRY(session_machine_open(j, &q->machine, &machine, e));
-        q->o.machine = &machine;
+        if (!q->machine.cluster) TRY(session_machine_open(j, &q->machine, machine, e));
+        q->o.machine = machine;
         q->o.trace = q->trace;
     }
     TRY(session_explain(j, &in, &q->o, &out, e));
     if (q->svg) TRY(file_replace(q->svg, picture.chars, picture.bytes, e));
     console_print(out.chars, out.bytes);
 done:
-    planner_machine_close(&machine);
     text_clear(&out);
     text_clear(&picture);
     session_inputs_close(&in);
@@ -94,11 +92,15 @@ static int cmd_explain(int argc, char **argv)
     err error = {0}, *e = &error;
     job *j = NULL;
     explain_request q = {.rank = NULL};
+    planner_machine machine = {.name = NULL};
+    job_planned planned;
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
-    TRY(cmd_open_job(argc, argv, &j, e));
-    TRY(explain(j, &q, e));
+    TRY(q.machine.cluster ? cmd_open_job_to_plan(argc, argv, &q.machine, &machine, &planned, &j, e)
+                          : cmd_open_job(argc, argv, &j, e));
+    TRY(explain(j, &q, &machine, e));
 done:
     job_close(j);
+    planner_machine_close(&machine);
     return result == OK ? 0 : cmd_fail(e);
 }
 
