@@ -176,11 +176,9 @@ static status find_facts(const advice_of *x, advice_facts *f, err *e)
     status result = OK;
     memory_estimate n;
     const job one = plain(x->j, "ddp"), all = plain(x->j, "zero3");
-    *f = (advice_facts){.x = x};
+    *f = (advice_facts){.x = x, .params = (double)x->params};
     TRY(estimate_of(x, &one, &n, &f->one, e));
-    f->params = (double)n.params;
     TRY(estimate_of(x, &all, &n, &f->all, e));
-    if (n.params > 0) f->params = (double)n.params;
 done:
     return result;
 }

@@ -10,6 +10,7 @@ typedef struct advice_of {
     const job *j;
     const session_inputs *in;
     int ranks, ranks_per_host;
+    uint64_t params; // of the full model
     const memory_estimate_base *base;
     uint64_t budget;
     const planner_machine *machine; // NULL: no times

@@ -89,19 +89,23 @@ static bool can_interleave(const layouts_of *x, int pp, int chunks, int64_t micr
            (chunks == 2 || layers % all == 0 || (layers + 2) % all == 0);
 }
 
+static int64_t micros_of(const layouts_of *x, const layout *l)
+{
+    const int64_t data = (int64_t)l->size[AXIS_DP_REPLICATE] * l->size[AXIS_DP_SHARD];
+    return x->j->train.global_batch / data / l->micro_batch;
+}
+
 static status add_schedules(const layouts_of *x, const layout *l, layouts *all, err *e)
 {
     status result = OK;
     const strategy_pipeline *own = &x->j->strategy.pipeline;
     const int pp = l->size[AXIS_PP];
-    const int64_t data = (int64_t)l->size[AXIS_DP_REPLICATE] * l->size[AXIS_DP_SHARD];
-    const int64_t micros = x->j->train.global_batch / data / l->micro_batch;
     if (x->keeps_mesh) return add_schedule(x, *l, own->schedule, own->virtual_stages, all, e);
     TRY(add_schedule(x, *l, PIPE_1F1B, 1, all, e));
     if (pp == 1) goto done;
     TRY(add_schedule(x, *l, PIPE_ZB, 1, all, e));
     for (int chunks = 2; chunks <= CHUNKS_MOST; chunks++)
-        if (can_interleave(x, pp, chunks, micros))
+        if (can_interleave(x, pp, chunks, micros_of(x, l)))
             TRY(add_schedule(x, *l, PIPE_INTERLEAVED, chunks, all, e));
 done:
     return result;
@@ -118,7 +122,11 @@ static status add_batches(const layouts_of *x, layout l, layouts *all, err *e)
         const bool is_tried = x->keeps_mesh ? micro <= own : micro <= MICRO_MOST || micro == own;
         if (share % micro || !is_tried) continue;
         l.micro_batch = micro;
+        l.no_sync = false;
         TRY(add_schedules(x, &l, all, e));
+        // Of zero2 that is zero1.
+        l.no_sync = l.dp->weight == SHARD && micros_of(x, &l) > 1;
+        if (l.no_sync) TRY(add_schedules(x, &l, all, e));
         if (micro >= MICRO_MOST && micro >= own) break;
     }
 done:
@@ -234,8 +242,10 @@ void layout_apply(const job *j, const layout *l, job *out)
     memcpy(out->parallel.size, l->size, sizeof out->parallel.size);
     if (is_auto) out->parallel.size[AXIS_DP_SHARD] = 0;
     s->dp = (policies){.outer = *policy_find("ddp"), .inner = *l->dp};
-    // A sum over micro-batches keeps full gradients, which such a policy shards.
-    if (l->dp->gradient == SHARD && s->no_sync == NO_SYNC_TRUE) s->no_sync = NO_SYNC_AUTO;
+    if (l->dp->gradient == SHARD)
+        s->no_sync = l->no_sync                   ? NO_SYNC_TRUE
+                     : s->no_sync == NO_SYNC_TRUE ? NO_SYNC_AUTO
+                                                  : s->no_sync;
     if (l->size[AXIS_PP] != j->parallel.size[AXIS_PP] ||
         l->virtual_stages != before->virtual_stages) {
         s->pipeline.chunk_blocks = NULL;
@@ -280,6 +290,7 @@ void layout_print(const layout *l, text *out)
     if (replicas > 1) text_addf(out, "dp_replicate %d, ", replicas);
     text_addf(out, "%s over %d, micro-batch %lld", l->dp->name, l->size[AXIS_DP_SHARD],
               (long long)l->micro_batch);
+    if (l->no_sync) text_add(out, ", no_sync");
     if (l->recompute != RECOMPUTE_NONE)
         text_addf(out, ", recompute %s", RECOMPUTE_NAMES[l->recompute]);
     text_add(out, STATES[l->tiers]);

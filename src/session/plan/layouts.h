@@ -26,6 +26,7 @@ typedef struct layout {
     int64_t micro_batch;
     recompute_mode recompute;
     bool sequence_parallel;
+    bool no_sync; // sharded gradients are reduced once a step, not in each micro-batch
     layout_tiers tiers;
 } layout;
 

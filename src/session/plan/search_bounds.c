@@ -177,7 +177,7 @@ static double least_traffic(const search_of *x, const layout *l, const search_gr
     const double each = (double)g->params / l->size[AXIS_TP] / l->size[AXIS_PP];
     const planner_group group = shards_of(l, x->o->machine->ranks_per_host);
     const bool shards_weights = l->dp->weight == SHARD;
-    const bool once = l->dp->gradient != SHARD || j->strategy.no_sync == NO_SYNC_TRUE;
+    const bool once = l->dp->gradient != SHARD || l->no_sync;
     const double micros = micros_of(x, l), gathers = j->strategy.reshard_after_forward ? 1.9 : 1;
     const dtype sums = j->strategy.reduce_dtype;
     // Groups may freeze parameters, and hooks compress gradients.
@@ -220,7 +220,7 @@ double search_least_bytes(const search_of *x, const layout *l, const search_grap
     // Groups may freeze parameters, or compute in other types.
     if (l->tiers == TIERS_DEVICE && !j->groups) {
         state = weight / (l->dp->weight == SHARD ? shards : 1) +
-                4 / (l->dp->gradient == SHARD ? shards : 1) +
+                4 / (l->dp->gradient == SHARD && !l->no_sync ? shards : 1) +
                 optimizer / (l->dp->optimizer == SHARD ? shards : 1);
     }
     return state * each + least_activations(x, l, g);

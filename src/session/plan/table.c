@@ -203,6 +203,7 @@ static status advise(table *t, err *e)
                          .ranks = t->ranks,
                          .ranks_per_host =
                              m && m->ranks_per_host > 0 ? m->ranks_per_host : t->ranks,
+                         .params = t->row[0].estimate.params,
                          .base = &t->base,
                          .budget = t->budget,
                          .machine = m,

@@ -26,7 +26,7 @@ static bool has_energy(const table *t)
 
 static void print_heads(const table *t, text *out)
 {
-    text_addf(out, "\n  %-26s%10s%10s%7s%9s%8s", "times, predicted", "step ms", "tokens/s", "mfu",
+    text_addf(out, "\n  %-26s%9s%10s%7s%9s%8s", "times, predicted", "step ms", "tokens/s", "mfu",
               "exposed", "bubble");
     if (has_price(t))
         text_addf(out, "%9s", "price");
@@ -40,7 +40,7 @@ static void print_row(const table *t, const table_row *r, text *out)
     const prediction *p = &r->prediction;
     const planner_bill *b = &r->training.bill;
     text_addf(out, "%c %-26s", r->is_job ? '*' : ' ', r->name);
-    print_figure(p->step_s < 10 ? "%.2f" : "%.0f", 1e3 * p->step_s, 10, out);
+    print_figure(p->step_s < 10 ? "%.2f" : "%.0f", 1e3 * p->step_s, 9, out);
     print_figure("%.4g", p->tokens_per_s, 10, out);
     print_figure("%.1f %%", 100 * p->mfu, 7, out);
     print_figure("%.1f %%", 100 * p->exposed_s / p->step_s, 9, out);
