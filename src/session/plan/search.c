@@ -43,6 +43,7 @@ typedef struct search_walk {
     search_node **heap; // [heaped] the lowest bound first
     size_t heaped;
     search_look look[ROUND];
+    double limit; // seconds: what is not below it cannot win, at the begin of the round
     search_result *out;
 } search_walk;
 
@@ -84,8 +85,9 @@ static bool is_refusal(status s)
     return s == E_USAGE || s == E_FIT;
 }
 
-// Plans the first stage, which has most activations, and bounds its time.
-static status plan_first(const search_walk *w, search_look *k, const job *changed, err *e)
+// Plans one stage of a layout. *bound receives its least seconds, *fits whether it fits.
+static status plan_stage(const search_walk *w, const search_node *n, const job *changed, int stage,
+                         double *bound, bool *fits, err *e)
 {
     status result = OK;
     const search_of *x = w->x;
@@ -95,16 +97,11 @@ static status plan_first(const search_walk *w, search_look *k, const job *change
     uint64_t params;
     double flops;
     TRY(session_options(changed, x->in, x->ranks, &o, e));
+    o.place.rank = mesh_rank(&o.mesh, (const int[AXES]){[AXIS_PP] = stage});
     TRY(memory_estimate_plan(&o, x->o->base, &p, &s, &params, &flops, e));
-    const memory_estimate n = {.total = plan_bytes(p), .host_total = plan_host_bytes(p)};
-    if (!memory_estimate_fits(&n, x->o->budget, x->o->base)) {
-        k->end = SEARCH_TOO_LARGE;
-        k->node->state = NODE_ENDED;
-        goto done;
-    }
-    k->node->bound =
-        fmax(k->node->bound, planner_stage_bound(p, &s, &k->node->g->passes, x->o->machine));
-    k->node->state = NODE_PLANNED;
+    const memory_estimate m = {.total = plan_bytes(p), .host_total = plan_host_bytes(p)};
+    *fits = memory_estimate_fits(&m, x->o->budget, x->o->base);
+    *bound = planner_stage_bound(p, &s, &n->g->passes, x->o->machine);
 done:
     schedule_clear(&s);
     plan_free(p);
@@ -112,18 +109,41 @@ done:
     return result;
 }
 
+// The first stage has most activations.
+static status plan_first(const search_walk *w, search_look *k, const job *changed, err *e)
+{
+    status result = OK;
+    search_node *n = k->node;
+    double bound = 0;
+    bool fits = false;
+    TRY(plan_stage(w, n, changed, 0, &bound, &fits, e));
+    n->bound = fmax(n->bound, bound);
+    n->state = fits ? NODE_PLANNED : NODE_ENDED;
+    k->end = SEARCH_TOO_LARGE;
+done:
+    return result;
+}
+
+// The last stage has the logits. The other stages are planned for memory only where the time may win.
 static status predict(const search_walk *w, search_look *k, const job *changed, err *e)
 {
     status result = OK;
     const search_of *x = w->x;
     search_found *f = &k->found;
+    const int last = k->node->l->size[AXIS_PP] - 1;
+    double bound = 0;
+    bool fits = true;
     k->node->state = NODE_ENDED;
     k->end = SEARCH_TOO_LARGE;
     f->layout = *k->node->l;
-    TRY(memory_estimate_of(changed, x->in, x->ranks, x->o->base, &f->estimate, e));
-    if (!memory_estimate_fits(&f->estimate, x->o->budget, x->o->base)) goto done;
+    if (last > 0) TRY(plan_stage(w, k->node, changed, last, &bound, &fits, e));
+    if (!fits) goto done;
+    k->end = bound < w->limit ? SEARCH_PREDICTED : SEARCH_SLOWER;
+    if (k->end == SEARCH_SLOWER) goto done;
     TRY(x->o->predict(changed, x->in, x->ranks, x->o->machine, &f->prediction, e));
-    k->end = SEARCH_PREDICTED;
+    if (f->prediction.step_s > w->limit) goto done;
+    TRY(memory_estimate_of(changed, x->in, x->ranks, x->o->base, &f->estimate, e));
+    if (!memory_estimate_fits(&f->estimate, x->o->budget, x->o->base)) k->end = SEARCH_TOO_LARGE;
 done:
     return result;
 }
@@ -135,6 +155,7 @@ static void look_at(void *arg, size_t task)
     job changed;
     layout_apply(w->x->j, k->node->l, &changed);
     k->why = (err){.code = OK};
+    k->found.estimate.ranks = 0;
     k->result = k->node->state == NODE_TRACED ? plan_first(w, k, &changed, &k->why)
                                               : predict(w, k, &changed, &k->why);
     if (!is_refusal(k->result)) return;
@@ -161,6 +182,7 @@ static bool is_better(const search_found *a, const search_found *b)
 
 static void take_found(search_result *out, const search_found *f)
 {
+    if (f->estimate.ranks == 0) return; // it was too slow to look at its memory
     if (!out->has_best || is_better(f, &out->best)) {
         out->second = out->best;
         out->has_second = out->has_best;
@@ -194,7 +216,8 @@ static status walk(search_walk *w, err *e)
     status result = OK;
     while (w->heaped > 0 && w->heap[0]->bound < limit_of(w->out)) {
         size_t count = 0;
-        while (count < ROUND && w->heaped > 0 && w->heap[0]->bound < limit_of(w->out))
+        w->limit = limit_of(w->out);
+        while (count < ROUND && w->heaped > 0 && w->heap[0]->bound < w->limit)
             w->look[count++].node = pop(w);
         search_each(count, look_at, w);
         for (size_t i = 0; i < count; i++) TRY(take_look(w, &w->look[i], e));
