@@ -81,6 +81,7 @@ message(STATUS "device cuda: built by nvcc ${CMAKE_CUDA_COMPILER_VERSION} (${CMA
 
 file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/device/cuda/*.c
      ${PROJECT_SOURCE_DIR}/src/device/cuda/*.cu)
+list(FILTER cuda_sources EXCLUDE REGEX "/src/device/cuda/needs/") # every build has these
 add_library(cuda OBJECT ${cuda_sources})
 target_include_directories(cuda PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(cuda SYSTEM PRIVATE ${TRIREME_cuda_runtime_api_H} ${TRIREME_cublasLt_H} ${TRIREME_cudnn_H})

@@ -114,6 +114,12 @@ int mesh_data_rank(const mesh *m, int rank)
     return mesh_group_index(m, coord, AXES_DATA);
 }
 
+void mesh_set_data_rank(const mesh *m, int data_rank, int coord[AXES])
+{
+    coord[AXIS_DP_REPLICATE] = data_rank / m->size[AXIS_DP_SHARD];
+    coord[AXIS_DP_SHARD] = data_rank % m->size[AXIS_DP_SHARD];
+}
+
 int mesh_data_ranks(const mesh *m)
 {
     return mesh_group_size(m, AXES_DATA);

@@ -67,5 +67,7 @@ const char *mesh_group_name(const mesh *m, mesh_axes axes, char out[MESH_NAME_BY
 // same index read the same samples.
 int mesh_data_rank(const mesh *m, int rank);
 int mesh_data_ranks(const mesh *m);
+// Sets the coordinates that the ranks with this index have in common.
+void mesh_set_data_rank(const mesh *m, int data_rank, int coord[AXES]);
 
 #endif

@@ -5,7 +5,6 @@
 #include "cmd/console.h"
 #include "config/debug.h"
 #include "config/environment.h"
-#include "session/plan/machine_choice.h"
 #include "session/run.h"
 
 #include <stdio.h>
@@ -38,18 +37,6 @@ status cmd_open_job_own(int argc, char **argv, const job_own *own, job **out, er
                        argv[0]);
     const status result = job_open_own(path, argc - skip, argv + skip, own, out, e);
     if (result == OK) cmd_warn((*out)->warnings.chars);
-    return result;
-}
-
-status cmd_open_job_to_plan(int argc, char **argv, const machine_files *files,
-                            planner_machine *machine, job_planned *planned, job **out, err *e)
-{
-    status result = OK;
-    job_own own = {.only_plans = true};
-    TRY(session_machine_open_cluster(files, machine, planned, e));
-    if (files->cluster) own.planned = planned;
-    TRY(cmd_open_job_own(argc, argv, &own, out, e));
-done:
     return result;
 }
 

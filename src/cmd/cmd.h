@@ -9,10 +9,7 @@
 struct comm;
 struct job;
 struct job_own;
-struct job_planned;
 struct job_theirs;
-struct machine_files;
-struct planner_machine;
 struct session_join;
 struct session_run;
 
@@ -32,11 +29,6 @@ const char *cmd_job_path(int argc, char **argv);
 status cmd_open_job(int argc, char **argv, struct job **out, err *e);
 // The same with what the command decides by itself.
 status cmd_open_job_own(int argc, char **argv, const struct job_own *own, struct job **out, err *e);
-// The same for a command that plans only, for this machine or for that of files->cluster. *machine and *planned live as
-// long as the job; the caller closes the machine, also after a failure.
-status cmd_open_job_to_plan(int argc, char **argv, const struct machine_files *files,
-                            struct planner_machine *machine, struct job_planned *planned,
-                            struct job **out, err *e);
 // `trireme train`, with the command line of another system's trainer in place of a job file, or below one; NULL: none.
 int cmd_train_with(int argc, char **argv, const struct job_theirs *theirs);
 // Opens the job of "JOB.yaml [--key value ...]" with the model of a folder and its inputs, in which `valid` is then the

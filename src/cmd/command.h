@@ -40,7 +40,7 @@ extern const command command_bench_train, command_bench_all_reduce, command_benc
     command_bench_all_gather, command_bench_broadcast, command_bench_sendrecv, command_bench_reduce,
     command_bench_alltoall, command_bench_scatter, command_bench_gather, command_bench_hypercube,
     command_bench_tier, command_bench_pipeline, command_bench_kernels, command_bench_scaling,
-    command_bench_link;
+    command_bench_link, command_bench_calibrate, command_bench_plan;
 
 // The subcommand that this word calls, or NULL.
 const command *command_find_sub(const command *of, const char *word);

@@ -29,12 +29,15 @@ static const command *const BENCHES[] = {
     &command_bench_kernels,
     &command_bench_scaling,
     &command_bench_link,
+    &command_bench_calibrate,
+    &command_bench_plan,
     NULL, // the end
 };
 
 const command command_bench = {
     .name = "bench",
-    .help = "Measures training, collectives, links, disks, pipelines and kernels.",
+    .help = "Measures training, collectives, links, disks, pipelines, kernels and the plans of "
+            "others' runs.",
     .subcommands = BENCHES,
 };
 

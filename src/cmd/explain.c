@@ -3,9 +3,9 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
+#include "cmd/planned.h"
 
 #include "base/file.h"
-#include "session/plan/machine_choice.h"
 
 #include <stdio.h>
 
@@ -37,13 +37,9 @@ static const flag flags[] = {
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
 
-static status check_request(explain_request *q, const job *j, err *e)
+static status check_flags(const explain_request *q, err *e)
 {
     status result = OK;
-    int64_t rank = 0;
-    if (q->rank && (!text_to_count(q->rank, &rank) || rank < 0 || rank >= j->launch.ranks))
-        FAIL(E_USAGE, "--rank: found '%s'; valid: 0 to %d", q->rank, j->launch.ranks - 1);
-    if (q->svg && !*q->svg) FAIL(E_USAGE, "--svg: needs the name of a file");
     if (q->trace && !*q->trace) FAIL(E_USAGE, "--trace: needs the name of a folder");
     if (!q->time && (q->trace || q->machine.machine || q->machine.cluster))
         FAIL(E_USAGE, "%s: needs --time",
@@ -51,6 +47,17 @@ static status check_request(explain_request *q, const job *j, err *e)
              : q->machine.machine ? "--machine"
                                   : "--cluster");
     if (q->time && q->o.even) FAIL(E_USAGE, "--even and --time: found both; valid: one of them");
+done:
+    return result;
+}
+
+static status check_request(explain_request *q, const job *j, err *e)
+{
+    status result = OK;
+    int64_t rank = 0;
+    if (q->rank && (!text_to_count(q->rank, &rank) || rank < 0 || rank >= j->launch.ranks))
+        FAIL(E_USAGE, "--rank: found '%s'; valid: 0 to %d", q->rank, j->launch.ranks - 1);
+    if (q->svg && !*q->svg) FAIL(E_USAGE, "--svg: needs the name of a file");
     if (q->svg && !q->time && j->parallel.size[AXIS_PP] == 1)
         FAIL(E_USAGE,
              "--svg: there is no pipeline to draw; valid: with parallel.pp 2 or more, or --time");
@@ -59,23 +66,21 @@ done:
     return result;
 }
 
-static status explain(job *j, explain_request *q, planner_machine *machine, err *e)
+// `machine` NULL: without times.
+static status explain(job *j, explain_request *q, const planner_machine *machine, err *e)
 {
     status result = OK;
     text out = {0}, picture = {0};
     session_inputs in = {0};
     // The memory of this machine does not matter to another one.
-    TRY(q->machine.cluster ? session_inputs_open_to_plan(j, NULL, &in, e)
-                           : session_inputs_open_to_explain(j, &in, e));
+    TRY(j->own.planned ? session_inputs_open_to_plan(j, NULL, &in, e)
+                       : session_inputs_open_to_explain(j, &in, e));
     cmd_warn(in.warnings.chars);
     cmd_warn(in.train_warnings.chars);
     TRY(check_request(q, j, e));
     if (q->svg) q->o.svg = &picture;
-    if (q->time) {
-        if (!q->machine.cluster) TRY(session_machine_open(j, &q->machine, machine, e));
-        q->o.machine = machine;
-        q->o.trace = q->trace;
-    }
+    q->o.machine = machine;
+    q->o.trace = q->trace;
     TRY(session_explain(j, &in, &q->o, &out, e));
     if (q->svg) TRY(file_replace(q->svg, picture.chars, picture.bytes, e));
     console_print(out.chars, out.bytes);
@@ -90,17 +95,15 @@ static int cmd_explain(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    job *j = NULL;
+    planned_job p = {.job = NULL};
     explain_request q = {.rank = NULL};
-    planner_machine machine = {.name = NULL};
-    job_planned planned;
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
-    TRY(q.machine.cluster ? cmd_open_job_to_plan(argc, argv, &q.machine, &machine, &planned, &j, e)
-                          : cmd_open_job(argc, argv, &j, e));
-    TRY(explain(j, &q, &machine, e));
+    TRY(check_flags(&q, e));
+    TRY(q.time ? planned_job_open(argc, argv, &q.machine, &p, e)
+               : cmd_open_job(argc, argv, &p.job, e));
+    TRY(explain(p.job, &q, q.time ? &p.machine : NULL, e));
 done:
-    job_close(j);
-    planner_machine_close(&machine);
+    planned_job_close(&p);
     return result == OK ? 0 : cmd_fail(e);
 }
 

@@ -3,11 +3,10 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
+#include "cmd/planned.h"
 
 #include "base/file.h"
-#include "session/plan/machine_choice.h"
 
-#include <math.h>
 #include <stdio.h>
 
 typedef struct plan_request {
@@ -53,7 +52,7 @@ static status open_machine(const plan_request *q, const job *j, planner_machine 
     status result = OK;
     *known = q->machine.cluster != NULL;
     if (*known) return OK;
-    result = session_machine_open(j, &q->machine, machine, why);
+    result = session_machine_open(j, q->machine.machine, machine, why);
     *known = result == OK;
     const bool needed = q->machine.machine || q->o.search || result != E_USAGE;
     if (result != OK && needed) FAIL(result, "%s", why->text);
@@ -91,17 +90,14 @@ static int cmd_plan(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    job *j = NULL;
-    planner_machine machine = {.name = NULL};
-    job_planned planned;
+    planned_job p = {.job = NULL};
     plan_request q = {.tokens = NULL};
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
     TRY(check_request(&q, e));
-    TRY(cmd_open_job_to_plan(argc, argv, &q.machine, &machine, &planned, &j, e));
-    TRY(plan_job(j, &q, &machine, e));
+    TRY(planned_job_open_on(argc, argv, &q.machine, &p, e));
+    TRY(plan_job(p.job, &q, &p.machine, e));
 done:
-    job_close(j);
-    planner_machine_close(&machine);
+    planned_job_close(&p);
     return result == OK ? 0 : cmd_fail(e);
 }
 

@@ -55,6 +55,7 @@ static status begin(session_rank *r, err *e)
         console_say("metrics at http://%s/metrics", run->exporter.address);
     if (run->inputs.fit) console_say("%s", run->inputs.fit);
     if (note) console_say("%s", note);
+    if (r->session.split_note) console_say("%s", r->session.split_note);
     return session_rank_begin(r, e);
 }
 

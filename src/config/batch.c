@@ -1,5 +1,5 @@
 // batch.c -- solves the batch rule, global_batch = micro_batch * accumulation * data-parallel
-// ranks, and the number of steps of a run. job_open calls it, and session/ when ranks, memory and
+// ranks, or with parallel.batch_split its sum * accumulation, and the number of steps of a run. job_open calls it, and session/ when ranks, memory and
 // data are known. It does not know which micro-batch fits in memory; its caller gives the limit.
 #include "config/private.h"
 
@@ -9,12 +9,63 @@
 
 enum { MOST_BATCH = 1 << 30 }; // of train.global_batch
 
+bool job_measures_split(const job *j)
+{
+    return j->parallel.batch_splits == 1 && j->parallel.batch_split[0] == 0;
+}
+
+static bool has_split(const job *j)
+{
+    return j->parallel.batch_split && !job_measures_split(j);
+}
+
+batch_split job_batch_split(const job *j, const mesh *m)
+{
+    const int ranks = mesh_data_ranks(m);
+    const bool of_mesh = has_split(j) && j->parallel.batch_splits == (size_t)ranks;
+    return (batch_split){.ranks = ranks,
+                         .of = of_mesh ? j->parallel.batch_split : NULL,
+                         .each = j->train.micro_batch ? j->train.micro_batch : 1};
+}
+
+void job_set_split(job *j, const int *of, int ranks)
+{
+    const batch_split s = {.ranks = ranks, .of = of};
+    j->parallel.batch_split = (int *)of; // only read
+    j->parallel.batch_splits = (size_t)ranks;
+    j->train.micro_batch = batch_split_of(&s, batch_split_largest(&s));
+}
+
+status job_check_split(const job *j, const mesh *m, err *e)
+{
+    const int data = mesh_data_ranks(m);
+    if (!has_split(j) || j->parallel.batch_splits == (size_t)data) return OK;
+    return err_set(e, E_USAGE,
+                   "parallel.batch_split: found %zu number%s; valid: %d, one for each "
+                   "data-parallel rank",
+                   j->parallel.batch_splits, j->parallel.batch_splits == 1 ? "" : "s", data);
+}
+
+int64_t job_micro_batches(const job *j, const mesh *m)
+{
+    const batch_split s = job_batch_split(j, m);
+    return j->train.global_batch / batch_split_before(&s, s.ranks);
+}
+
+// The sum of the list of parallel.batch_split.
+static uint64_t split_sum(const job *j)
+{
+    const batch_split s = {.ranks = (int)j->parallel.batch_splits, .of = j->parallel.batch_split};
+    return (uint64_t)batch_split_before(&s, s.ranks);
+}
+
 // The smallest number of sequences that fills the micro-batches of all ranks.
 static int64_t unit_of(const job *j, int64_t data_ranks)
 {
     const uint64_t each = j->train.micro_batch ? (uint64_t)j->train.micro_batch : 1;
     const uint64_t times = j->train.accumulation ? (uint64_t)j->train.accumulation : 1;
-    const uint64_t all = size_mul(size_mul(each, times), (uint64_t)data_ranks);
+    const uint64_t pass = has_split(j) ? split_sum(j) : size_mul(each, (uint64_t)data_ranks);
+    const uint64_t all = size_mul(pass, times);
     return all > MOST_BATCH ? MOST_BATCH + (int64_t)1 : (int64_t)all;
 }
 
@@ -31,6 +82,8 @@ int batch_auto_ranks(const job *j, int cores)
     for (int a = 0; a < AXES; a++)
         if (!(AXES_DATA & MESH_AXIS(a))) model = size_mul(model, (uint64_t)j->parallel.size[a]);
     if (j->parallel.size[AXIS_DP_SHARD]) return least;
+    if (has_split(j)) // one number for each data-parallel rank
+        return (int)size_min((int64_t)size_mul(model, j->parallel.batch_splits), MESH_RANKS);
     if (follows_ranks(j)) return cores < least ? least : cores / least * least;
     for (int ranks = cores / least * least; ranks > least; ranks -= least)
         if (j->train.global_batch % unit_of(j, (int64_t)((uint64_t)ranks / model)) == 0)
@@ -99,10 +152,33 @@ static status refuse(const job *j, const mesh *m, err *e)
     return E_USAGE;
 }
 
+// With a list, the sum of its numbers divides the global batch.
+static status refuse_split(const job *j, err *e)
+{
+    const int64_t batch = j->train.global_batch, unit = unit_of(j, 1), below = batch / unit * unit;
+    text list = {0}, nearest = {0};
+    for (size_t i = 0; i < j->parallel.batch_splits; i++)
+        text_addf(&list, i ? " + %d" : "%d", j->parallel.batch_split[i]);
+    if (j->train.accumulation)
+        text_addf(&list, ", x accumulation %lld", (long long)j->train.accumulation);
+    if (below) text_addf(&nearest, "%lld and ", (long long)below);
+    err_set(e, E_USAGE,
+            "train.global_batch: found %lld, not a multiple of %lld (parallel.batch_split: %s); "
+            "nearest valid: %s%lld",
+            (long long)batch, (long long)unit, list.chars ? list.chars : "",
+            nearest.chars ? nearest.chars : "", (long long)(below + unit));
+    text_clear(&list);
+    text_clear(&nearest);
+    return E_USAGE;
+}
+
 static status check_rule(const job *j, const mesh *m, err *e)
 {
     int64_t unit = unit_of(j, mesh_data_ranks(m));
-    return j->train.global_batch % unit == 0 ? OK : refuse(j, m, e);
+    const status result = job_check_split(j, m, e);
+    if (result != OK) return result;
+    if (j->train.global_batch % unit == 0) return OK;
+    return has_split(j) ? refuse_split(j, e) : refuse(j, m, e);
 }
 
 status batch_check(const job *j, const mesh *m, err *e)
@@ -111,6 +187,34 @@ status batch_check(const job *j, const mesh *m, err *e)
                                        "train.accumulation", "launch.ranks", NULL};
     const status result = check_rule(j, m, e);
     if (result != OK) setting_place_first(j->values, KEYS, e);
+    return result;
+}
+
+status batch_take_split(job *j, const mesh *m, err *e)
+{
+    status result = OK;
+    if (!j->parallel.batch_split) return OK;
+    if (j->data.order == ORDER_TORCH)
+        KEY_ERROR(
+            "parallel.batch_split",
+            "found with data.order torch, which gives every rank equally many samples; valid: "
+            "even, or data.order shuffle");
+    if (!has_split(j)) goto done;
+    result = job_check_split(j, m, e);
+    if (result != OK) setting_place(j->values, settings_of(j->values, "parallel.batch_split"), e);
+    if (result != OK) goto done;
+    const batch_split s = job_batch_split(j, m);
+    const int64_t most = batch_split_of(&s, batch_split_largest(&s));
+    const setting *micro = settings_of(j->values, "train.micro_batch");
+    if (j->train.micro_batch && j->train.micro_batch != most &&
+        setting_is_their_default(j->values, micro))
+        j->train.micro_batch = 0;
+    if (j->train.micro_batch && j->train.micro_batch != most)
+        KEY_ERROR("train.micro_batch",
+                  "found %lld; valid: auto, or %lld, the largest number of parallel.batch_split",
+                  (long long)j->train.micro_batch, (long long)most);
+    j->train.micro_batch = most;
+done:
     return result;
 }
 
@@ -144,7 +248,9 @@ status batch_take_accumulation(job *j, const mesh *m, err *e)
             goto done;
         }
         j->train.global_batch = unit;
-        global->note = "train.micro_batch x train.accumulation x data-parallel ranks";
+        global->note = has_split(j)
+                           ? "the sum of parallel.batch_split x train.accumulation"
+                           : "train.micro_batch x train.accumulation x data-parallel ranks";
     } else {
         TRY(batch_check(j, m, e));
         if (j->train.micro_batch && j->train.global_batch != unit)
@@ -187,6 +293,11 @@ status job_solve_batch(job *j, int ranks, int64_t micro_limit, err *e)
     TRY(job_solve_mesh(j, ranks, &m, e));
     TRY(check_rule(j, &m, e));
     if (j->train.micro_batch) goto done;
+    if (has_split(j)) {
+        const batch_split s = job_batch_split(j, &m);
+        j->train.micro_batch = batch_split_of(&s, batch_split_largest(&s));
+        goto done;
+    }
     int64_t share = j->train.global_batch / mesh_data_ranks(&m);
     j->train.micro_batch =
         largest_micro(j, share, micro_limit > 0 ? size_min(share, micro_limit) : share);

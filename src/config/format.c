@@ -123,6 +123,10 @@ static void format_sizes(const void *owner, const job_key *k, text *out)
 {
     const int *sizes = *(int *const *)value_of(owner, k);
     size_t count = *(const size_t *)((const char *)owner + k->count_offset);
+    if (count == 1 && sizes[0] == 0) {
+        text_add(out, k->words[0]);
+        return;
+    }
     text_add(out, count ? "[" : k->special);
     for (size_t i = 0; i < count; i++) text_addf(out, i ? ", %d" : "%d", sizes[i]);
     text_add(out, count ? "]" : "");
@@ -260,6 +264,7 @@ void value_describe_valid(const job_key *k, text *out)
         text_add(out, "two numbers from 0 to below 1, as [0.9, 0.95]");
         break;
     case KEY_SIZES:
+        if (k->words) text_addf(out, "%s, or ", k->words[0]);
         text_addf(out, "a list of whole numbers from %.0f to %.0f, as [6, 6]", k->low, k->high);
         break;
     case KEY_STEPS:

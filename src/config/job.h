@@ -8,6 +8,7 @@
 
 #include "base/err.h"
 #include "base/text.h"
+#include "data/batch_split.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "device/device.h"
@@ -132,6 +133,10 @@ typedef struct job {
         int size[AXES];
         int *split; // [splits] layers of each model chunk; NULL: auto
         size_t splits;
+        // [batch_splits] sequences of a micro-batch of each data-parallel rank; NULL: even. The one number 0: the
+        // ranks measure their speed (job_measures_split).
+        int *batch_split;
+        size_t batch_splits;
     } parallel;
     job_group *group; // [groups] in the order of the file
     int groups;
@@ -218,6 +223,21 @@ status job_check_local(const job *j, err *e);
 status job_solve_groups(const job *j, param_group **out, err *e);
 // Puts "file:line: groups[1].lr_scale: " before the text of *e. `key` is one of an entry.
 void job_place_group(const job *j, int group, const char *key, err *e);
+
+// Whether ranks measure their speed before step 1 and agree on a split of the batch. Until then it is even.
+bool job_measures_split(const job *j);
+// The micro-batches of the data-parallel ranks of a mesh; the split borrows the job's list. A micro-batch that is
+// not solved counts as one sequence.
+batch_split job_batch_split(const job *j, const mesh *m);
+// E_USAGE where the list has not one number for each data-parallel rank of m, which a plan may try in place of the
+// job's own mesh.
+status job_check_split(const job *j, const mesh *m, err *e);
+// Makes j have the split of[ranks], which it borrows, for a copy that is written.
+void job_set_split(job *j, const int *of, int ranks);
+// Takes the list of an earlier run from its job.yaml, where that has one for the ranks of this job.
+status job_take_split(job *j, const char *old_yaml_path, err *e);
+// The micro-batches of each rank in a step.
+int64_t job_micro_batches(const job *j, const mesh *m);
 
 // Solves the batch rule: global_batch = micro_batch * accumulation * data-parallel ranks.
 // micro_batch auto becomes the largest divisor of the sequences of a data-parallel rank that is at

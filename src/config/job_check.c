@@ -304,6 +304,7 @@ static status resolve_launch(job *j, err *e)
     result = job_solve_mesh(j, j->launch.ranks, &m, e);
     if (result != OK) setting_place_first(j->values, MESH_KEYS, e);
     if (result != OK) goto done;
+    TRY(batch_take_split(j, &m, e));
     TRY(batch_take_accumulation(j, &m, e));
     if (j->train.micro_batch > j->train.global_batch)
         KEY_ERROR("train.micro_batch",

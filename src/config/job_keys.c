@@ -40,6 +40,9 @@ const char *const TRAIN_PRECISIONS[] = {[PRECISION_FP32] = "fp32",
                                         [PRECISION_TF32] = "tf32",
                                         [PRECISION_WORDS] = NULL};
 
+// Stored as the list of the one number 0.
+static const char *const BATCH_SPLITS[] = {"measured", NULL};
+
 // torch.set_float32_matmul_precision's words.
 static const char *const PRECISION_ALSO[][2] = {
     {"highest", "fp32"}, {"high", "tf32"}, {NULL, NULL}};
@@ -173,6 +176,7 @@ const job_key JOB_KEYS[] = {
     {"parallel.pp_schedule", "Chooses the order in which pipeline stages run forward and backward passes of micro-batches.", KEY_ENUM, AT(strategy.pipeline.schedule), .flags = KEY_MAY_CHANGE, .fallback = "1f1b", .words = PIPELINE_SCHEDULE_NAMES},
     {"parallel.virtual_stages", "Sets how many model chunks each pipeline stage runs under the interleaved schedule.", KEY_INT, .unit = "model chunks", AT(strategy.pipeline.virtual_stages), .flags = KEY_MAY_CHANGE, .fallback = "1", RANKS},
     {"parallel.split", "Sets the number of layers of each model chunk; auto balances the chunks by FLOPs.", KEY_SIZES, .unit = "layers", AT(parallel.split), .count_offset = (int)offsetof(job, parallel.splits), .flags = KEY_MAY_CHANGE, .fallback = "auto", .low = 1, .high = 1 << 20, AUTO},
+    {"parallel.batch_split", "Sets how many sequences each data-parallel rank processes in one forward pass, in the order of the ranks, where their speeds differ; even gives all train.micro_batch, measured lets the ranks measure their speed before step 1 and choose numbers up to train.micro_batch.", KEY_SIZES, .unit = "sequences", AT(parallel.batch_split), .count_offset = (int)offsetof(job, parallel.batch_splits), .flags = KEY_MAY_CHANGE, .fallback = "even", .low = 1, .high = 1 << 20, .special = "even", .words = BATCH_SPLITS},
     {"parallel.reshard_after_forward", "Frees unsharded weights after forward and gathers them again for backward (zero3); a number K keeps them sharded over K ranks in between.", KEY_SWITCH, .unit = "ranks", AT(strategy.reshard_after_forward), .flags = KEY_MAY_CHANGE, .fallback = "true", .words = FALSE_TRUE, .low = 2, .high = MESH_RANKS},
     {"parallel.recompute", "Chooses the activations that backward computes again instead of loading saved ones: selective recomputes attention, full recomputes whole blocks.", KEY_ENUM, AT(strategy.recompute), .flags = KEY_MAY_CHANGE, .fallback = "none", .words = RECOMPUTE_NAMES},
     {"parallel.offload.weights", "Chooses the memory that holds the weights between uses.", KEY_ENUM, AT(strategy.offload.tier[PLAN_WEIGHTS]), .flags = KEY_MAY_CHANGE, .fallback = "device", .words = MEMORY_TIER_NAMES},

@@ -212,7 +212,7 @@ status job_check_micros(const job *j, const mesh *m, err *e)
     status result = OK;
     int data = mesh_data_ranks(m), pp = j->parallel.size[AXIS_PP];
     int64_t micro = j->train.micro_batch ? j->train.micro_batch : 1;
-    int64_t micros = j->train.global_batch / data / micro;
+    const int64_t micros = job_micro_batches(j, m);
     if (pp > 1 && j->strategy.pipeline.schedule == PIPE_INTERLEAVED && micros % pp)
         KEY_ERROR("parallel.pp_schedule",
                   "found interleaved with %lld micro-batches in a step (global_batch %lld / %d "

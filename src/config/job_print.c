@@ -95,7 +95,7 @@ static void add_accumulation(const job *j, const job_key *k, lines *all)
     int64_t given = 0;
     text path = {0}, value = {0}, from = {0};
     if (j->train.micro_batch < 1 || job_solve_mesh(j, j->launch.ranks, &m, NULL) != OK) return;
-    const int64_t times = j->train.global_batch / mesh_data_ranks(&m) / j->train.micro_batch;
+    const int64_t times = job_micro_batches(j, &m);
     const bool is_given =
         s->value && s->value->kind == NODE_SCALAR && text_to_count(s->value->scalar, &given);
     text_add(&path, k->path);
@@ -103,7 +103,9 @@ static void add_accumulation(const job *j, const job_key *k, lines *all)
     if (is_given && given == times)
         setting_describe(j->values, s, &from);
     else
-        text_add(&from, "train.global_batch / (train.micro_batch x data-parallel ranks)");
+        text_add(&from, job_batch_split(j, &m).of
+                            ? "train.global_batch / the sum of parallel.batch_split"
+                            : "train.global_batch / (train.micro_batch x data-parallel ranks)");
     add_line(all, path, value, from);
 }
 

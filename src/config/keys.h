@@ -19,7 +19,7 @@ typedef enum key_type {
     KEY_PARTS,    // dataset_source * and size_t
     KEY_BETAS,    // double[2]
     KEY_POLICIES, // policies: one of words for dp_shard, or two of them, outer and inner
-    KEY_SIZES,    // int * and size_t, or auto
+    KEY_SIZES,    // int * and size_t, or `special`; the word is the list of the one number 0
     KEY_GROUPS,   // job_group * and int; GROUP_KEYS has the keys of an entry
     KEY_STEPS,    // int64_t[2], the first and the last step; `special` is {0, 0}
     KEY_SERVER,   // char *, the address of a server; `special` is NULL

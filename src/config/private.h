@@ -62,6 +62,8 @@ int64_t mesh_least_ranks(const job *j);
 // The largest number of ranks up to `cores` that the mesh and the global batch allow, or else as
 // many as the mesh needs.
 int batch_auto_ranks(const job *j, int cores);
+// Checks parallel.batch_split, whose largest number becomes train.micro_batch.
+status batch_take_split(job *j, const mesh *m, err *e);
 // Solves train.accumulation, which becomes 0: it gives the global batch or the micro-batch, or must agree with both.
 status batch_take_accumulation(job *j, const mesh *m, err *e);
 // E_USAGE where the global batch breaks the batch rule on this mesh. The error names the origin of the key that gives it.

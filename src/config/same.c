@@ -1,6 +1,7 @@
 // same.c -- compares the job with the job.yaml of an earlier run, before a run resumes. It compares
 // text, because job_print.c wrote both. See job_compare_run in job.h.
 #include "config/private.h"
+#include "config/values.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -111,6 +112,43 @@ static void list_differences(const leaves *there, const leaves *here, bool there
             both = both || strcmp(here->items[k].path, path) == 0;
         if (!both) add_difference(path, a, b, out);
     }
+}
+
+// Sets the key as if the file gave this value.
+static status set_value(job *j, const char *key, const char *value, const char *who, err *e)
+{
+    const status result = settings_change(j->values, key, value, who, e);
+    return result == OK ? value_set(j, key_find(key), settings_of(j->values, key)->value, e)
+                        : result;
+}
+
+status job_take_split(job *j, const char *old_yaml_path, err *e)
+{
+    status result = OK;
+    static const char KEY[] = "parallel.batch_split";
+    char *content = NULL;
+    size_t bytes;
+    yaml_node *tree = NULL;
+    leaves there = {0};
+    mesh m;
+    TRY(file_read(old_yaml_path, &content, &bytes, e));
+    TRY(yaml_node_parse(old_yaml_path, content, bytes, &tree, e));
+    TRY(flatten(tree, "", &there, e));
+    TRY(job_solve_mesh(j, j->launch.ranks, &m, e));
+    const char *value = value_in(&there, KEY);
+    if (value[0] != '[') goto done;
+    TRY(set_value(j, KEY, value, "job.yaml of the run", e));
+    if (j->parallel.batch_splits != (size_t)mesh_data_ranks(&m)) { // other ranks measure anew
+        TRY(set_value(j, KEY, "measured", "the job", e));
+        goto done;
+    }
+    j->train.micro_batch = 0;
+    TRY(batch_take_split(j, &m, e));
+done:
+    leaves_free(&there);
+    yaml_node_free(tree);
+    free(content);
+    return result;
 }
 
 status job_compare_run(const job *j, const char *old_yaml_path, text *different, err *e)

@@ -306,19 +306,25 @@ done:
     return result;
 }
 
-// Reads auto, or a list of whole numbers.
+static bool is_word(const yaml_node *n, const char *word)
+{
+    return n->kind == NODE_SCALAR && !yaml_node_is_null(n) && value_same_word(n->scalar, word);
+}
+
+// Reads the special word, the key's word, or a list of whole numbers.
 static status set_sizes(void *owner, const job_key *k, const yaml_node *n, err *e)
 {
     const yaml_node *first = n->kind == NODE_LIST ? n->first : n;
     size_t count = 0;
     int64_t size;
-    if (n->kind == NODE_SCALAR && !yaml_node_is_null(n) && value_same_word(n->scalar, k->special)) {
+    const bool named = k->words && is_word(n, k->words[0]);
+    if (is_word(n, k->special)) {
         value_free(owner, k);
         return OK;
     }
     for (const yaml_node *c = first; c; c = n->kind == NODE_LIST ? c->next : NULL, count++)
-        if (c->kind != NODE_SCALAR || !text_to_count(c->scalar, &size) ||
-            !in_range(k, (double)size))
+        if (!named && (c->kind != NODE_SCALAR || !text_to_count(c->scalar, &size) ||
+                       !in_range(k, (double)size)))
             return refuse(k, n, e);
     if (!count) return refuse(k, n, e);
     int *sizes = NULL;
@@ -326,6 +332,8 @@ static status set_sizes(void *owner, const job_key *k, const yaml_node *n, err *
     if (result != OK) return result;
     const yaml_node *c = first;
     for (size_t i = 0; i < count; i++, c = c->next) {
+        sizes[i] = 0;
+        if (named) continue;
         text_to_count(c->scalar, &size);
         sizes[i] = (int)size;
     }

@@ -130,7 +130,7 @@ static status batch_read(loader *l, uint64_t number, int slot, loader_batch *out
     *out = (loader_batch){
         .inputs = inputs,
         .labels = labels,
-        .first = step * o->global_batch + (uint64_t)o->rank * (uint64_t)o->local_batch + first,
+        .first = step * o->global_batch + o->first + first,
         .samples = samples,
         .hash = samples > 0 ? XXH3_64bits_withSeed(labels, l->label_bytes, hash) : 0,
     };
@@ -177,12 +177,12 @@ static status options_check(const loader_options *o, err *e)
                        "loader: found %" PRId64 " sequences per rank and step in micro-batches of "
                        "%" PRId64 ", the first must be a multiple of the second",
                        o->local_batch, o->micro_batch);
-    if (o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks ||
-        (uint64_t)o->local_batch * (uint64_t)o->ranks != o->global_batch)
+    if (o->ranks < 1 || o->rank < 0 || o->rank >= o->ranks || o->first > o->global_batch ||
+        (uint64_t)o->local_batch > o->global_batch - o->first)
         return err_set(e, E_USAGE,
                        "loader: found a global batch of %" PRIu64 ", rank %d of %d with %" PRId64
-                       " sequences each, the product must be the global batch",
-                       o->global_batch, o->rank, o->ranks, o->local_batch);
+                       " sequences from %" PRIu64 " on, which must be within the global batch",
+                       o->global_batch, o->rank, o->ranks, o->local_batch, o->first);
     return OK;
 }
 

@@ -17,6 +17,7 @@ typedef struct loader_options {
     uint64_t global_batch; // samples per step on all ranks
     int64_t micro_batch;   // samples per forward pass
     int64_t local_batch;   // samples per step on this rank, a multiple of micro_batch
+    uint64_t first;        // of a step, the first sample of this rank
     int rank, ranks;
     int depth; // batches in the ring, >= 2
     // Borrowed memory for the batches, loader_host_bytes long, for example pinned; NULL: the loader
@@ -31,7 +32,7 @@ typedef struct loader_batch {
     // padding rows: inputs and regression targets are 0, label ids are -100.
     int64_t samples;
     // Number of the first sample in the global stream:
-    // step * global_batch + rank * local_batch + micro * micro_batch
+    // step * global_batch + loader_options.first + micro * micro_batch
     uint64_t first;
     // XXH3-64 of inputs and labels, 0 for a batch without samples. The trainer compares it over
     // ranks, because no two ranks may read the same data.

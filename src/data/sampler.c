@@ -19,6 +19,8 @@ enum { FEISTEL_ROUNDS = 8 };
 struct sampler {
     sampler_order order;
     uint64_t samples, seed, rank, ranks;
+    bool has_first;
+    uint64_t first;        // of sampler_begin_at
     uint32_t *permutation; // [samples] torch: of `epoch`, once it is built
     uint64_t epoch;
     bool built;
@@ -58,6 +60,12 @@ void sampler_close(sampler *s)
     if (!s) return;
     free(s->permutation);
     free(s);
+}
+
+void sampler_begin_at(sampler *s, uint64_t first)
+{
+    s->has_first = true;
+    s->first = first;
 }
 
 static uint64_t feistel(rng_key key, int width, uint64_t value)
@@ -127,7 +135,8 @@ uint64_t sampler_step_sample(sampler *s, uint64_t step, uint64_t global_batch, u
 {
     uint64_t own = global_batch / s->ranks;
     if (s->order == ORDER_TORCH) return sampler_sample(s, (step * own + i) * s->ranks + s->rank);
-    return sampler_sample(s, step * global_batch + s->rank * own + i);
+    const uint64_t first = s->has_first ? s->first : s->rank * own;
+    return sampler_sample(s, step * global_batch + first + i);
 }
 
 double sampler_epoch(const sampler *s, uint64_t step, uint64_t global_batch)

@@ -29,6 +29,9 @@ typedef struct sampler sampler;
 status sampler_open(sampler_order order, uint64_t samples, uint64_t seed, int rank, int ranks,
                     sampler **out, err *e);
 void sampler_close(sampler *s); // NULL allowed
+// Sets where this rank's run of a step's sequences begins, from 0, where ranks have runs of unequal length
+// (batch_split.h). Not for torch, which gives every rank equally many.
+void sampler_begin_at(sampler *s, uint64_t first);
 
 // The sample at a position of the global stream. For all orders but torch the epoch is
 // position / N. For torch an epoch is the list that DistributedSampler deals out: ceil(N/R)*R
@@ -37,7 +40,8 @@ void sampler_close(sampler *s); // NULL allowed
 uint64_t sampler_sample(sampler *s, uint64_t position);
 
 // The i-th sample of this rank in step `step`, where 0 <= i < G/R for a global batch of G, a
-// multiple of R. All orders but torch use stream position step*G + rank*G/R + i. Torch uses this
+// multiple of R. All orders but torch use stream position step*G + first + i, where first is rank*G/R or that of
+// sampler_begin_at. Torch uses this
 // rank's (step*G/R + i)-th sample, epoch after epoch.
 uint64_t sampler_step_sample(sampler *s, uint64_t step, uint64_t global_batch, uint64_t i);
 

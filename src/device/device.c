@@ -131,7 +131,13 @@ static const rate_shape RATE_SMALL = {768, 3072, 768}, RATE_SMALL_F32 = {192, 30
                         RATE_LARGE = {8192, 4096, 4096};
 static const double RATE_NOTHING_S = 1e-4;
 
-static status best_rate(device_stream *s, const kernel_call *product, double seconds, double *out)
+// Of a measurement: of the fastest product, and of all together, waits for other programs included.
+typedef struct rates {
+    double best, mean;
+} rates;
+
+static status measure_rates(device_stream *s, const kernel_call *product, double seconds,
+                            rates *out)
 {
     status result = OK;
     err *e = NULL;
@@ -139,14 +145,17 @@ static status best_rate(device_stream *s, const kernel_call *product, double sec
     double flops = 2.0 * (double)p->m * (double)p->n * (double)p->k;
     device_launch(s, product); // not measured: its first use of the memory is slow
     TRY(s->device->ops->sync(s, e));
-    const double end = clock_seconds() + seconds;
+    const double began = clock_seconds();
+    double done = 0, now = began;
     do {
-        double start = clock_seconds();
+        const double start = now;
         device_launch(s, product);
         TRY(s->device->ops->sync(s, e));
-        double rate = flops / (clock_seconds() - start);
-        if (rate > *out) *out = rate;
-    } while (clock_seconds() < end);
+        now = clock_seconds();
+        done += flops;
+        if (flops / (now - start) > out->best) out->best = flops / (now - start);
+    } while (now < began + seconds);
+    out->mean = done / (now - began);
 done:
     return result;
 }
@@ -171,7 +180,7 @@ static void fill(device_stream *s, void *y, dtype type, int64_t count, float *ro
 }
 
 static status rate_of(device *d, device_stream *s, dtype type, const rate_shape *h, double seconds,
-                      double *out)
+                      rates *out)
 {
     status result = OK;
     err *e = NULL;
@@ -203,7 +212,7 @@ static status rate_of(device *d, device_stream *s, dtype type, const rate_shape 
     if (product.workspace_bytes > 0)
         TRY(d->ops->alloc(d, MEMORY_DEVICE, product.workspace_bytes, &workspace, e));
     product.workspace = workspace;
-    TRY(best_rate(s, &product, seconds, out));
+    TRY(measure_rates(s, &product, seconds, out));
 done:
     d->ops->release(d, MEMORY_DEVICE, workspace);
     d->ops->release(d, MEMORY_DEVICE, room);
@@ -213,18 +222,28 @@ done:
     return result;
 }
 
-double device_matmul_rate(device *d, dtype type, double seconds)
+static rates matmul_rates(device *d, dtype type, double seconds)
 {
     status result = OK;
     err *e = NULL;
-    double rate = 0;
+    rates found = {0, 0};
     device_stream *s = NULL;
     const rate_shape *small = type == F32 ? &RATE_SMALL_F32 : &RATE_SMALL;
     TRY(d->ops->stream_open(d, STREAM_COMPUTE, false, &s, e));
-    TRY(rate_of(d, s, type, small, seconds, &rate));
+    TRY(rate_of(d, s, type, small, seconds, &found));
     const double flops = 2.0 * (double)small->rows * (double)small->cols * (double)small->depth;
-    if (flops / rate < RATE_NOTHING_S) TRY(rate_of(d, s, type, &RATE_LARGE, seconds, &rate));
+    if (flops / found.best < RATE_NOTHING_S) TRY(rate_of(d, s, type, &RATE_LARGE, seconds, &found));
 done:
     if (s) d->ops->stream_close(s);
-    return result == OK ? rate : 0;
+    return result == OK ? found : (rates){0, 0};
+}
+
+double device_matmul_rate(device *d, dtype type, double seconds)
+{
+    return matmul_rates(d, type, seconds).best;
+}
+
+double device_matmul_mean(device *d, dtype type, double seconds)
+{
+    return matmul_rates(d, type, seconds).mean;
 }

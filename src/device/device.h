@@ -249,6 +249,8 @@ void device_staging_close(device *d); // device_close calls it
 // best rate in floating-point operations per second, where a multiply-add counts as two. It runs at
 // least one product. Its memory is not counted in bytes_now. Returns 0 when the device fails.
 double device_matmul_rate(device *d, dtype type, double seconds);
+// The same of all products together, so that it includes what other programs take of the device.
+double device_matmul_mean(device *d, dtype type, double seconds);
 // Measures copies of `bytes` bytes within the device's memory for about `seconds`, and returns the best rate in bytes per
 // second, read and written: of a copy, or of a kernel that copies, as a copy may run on one thread. E_FIT where there is
 // no memory for two such arrays.

@@ -98,4 +98,10 @@ ON_DEVICE static inline int64_t kernel_delta_row(const kernel_delta_rule_args *p
     return i < 0 ? -1 : b * p->rows.seq + i;
 }
 
+// The chunks of a sequence, of which the last may be shorter.
+ON_DEVICE static inline int64_t kernel_delta_chunks(const kernel_delta_rule_args *p)
+{
+    return (p->rows.full_seq + KERNEL_DELTA_CHUNK - 1) / KERNEL_DELTA_CHUNK;
+}
+
 #endif

@@ -6,6 +6,7 @@
 
 #include "device/cpu/cpu.h"
 #include "device/cuda/cuda_device.h"
+#include "device/cuda/needs/cuda_needs.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ typedef struct registry_row {
 
 // "auto" is the first that the machine has.
 static const registry_row ROWS[] = {
-    {"cuda", cuda_device_describe, cuda_device_open, cuda_device_describe_absent, true},
+    {"cuda", cuda_device_describe, cuda_device_open, cuda_describe_absent, true},
     {"cpu", cpu_device_describe, cpu_device_open, NULL, false},
 };
 enum { ROW_COUNT = sizeof ROWS / sizeof *ROWS };

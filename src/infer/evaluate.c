@@ -12,15 +12,16 @@ typedef struct evaluate_batches {
     size_t input_bytes, label_bytes;               // of one sample
 } evaluate_batches;
 
-// The samples of an evaluation, of which round k takes per_round, and this rank `micro` of these.
+// The samples of an evaluation, of which round k takes per_round, and this rank `micro` of these after the
+// `before` ones of other ranks.
 typedef struct evaluate_samples {
-    uint64_t count, per_round, micro, rank;
+    uint64_t count, per_round, micro, before;
 } evaluate_samples;
 
 // The number of this rank's samples in a round; *first is the first of them.
 static int64_t samples_of(const evaluate_samples *x, uint64_t round, uint64_t *first)
 {
-    *first = round * x->per_round + x->rank * x->micro;
+    *first = round * x->per_round + x->before;
     const uint64_t left = *first < x->count ? x->count - *first : 0;
     return (int64_t)(left < x->micro ? left : x->micro);
 }
@@ -104,11 +105,12 @@ status infer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tok
     const double *sums = results_host_sums(t);
     if (!t->o.valid) FAIL(E_USAGE, "data.valid: nothing to evaluate on");
     TRY(open_batches(&h, t, e));
-    const uint64_t micro = (uint64_t)t->o.micro_batch;
+    const batch_split s = trainer_split(&t->o);
+    const int rank = mesh_data_rank(&t->o.mesh, t->plan->o.rank);
     const evaluate_samples x = {.count = infer_evaluated_samples(t, max_batches),
-                                .per_round = micro * (uint64_t)mesh_data_ranks(&t->o.mesh),
-                                .micro = micro,
-                                .rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->plan->o.rank)};
+                                .per_round = (uint64_t)batch_split_before(&s, s.ranks),
+                                .micro = (uint64_t)t->o.micro_batch,
+                                .before = (uint64_t)batch_split_before(&s, rank)};
     results_reset_sums(t);
     TRY(read_batch(t, &h, &x, 0, e));
     for (uint64_t round = 0; round * x.per_round < x.count; round++)

@@ -61,7 +61,8 @@ status infer_predict_shape(const trainer *t, const infer_predict_options *o,
 
 int64_t infer_predict_batch(const trainer *t)
 {
-    return t->o.micro_batch * mesh_data_ranks(&t->o.mesh);
+    const batch_split s = trainer_split(&t->o);
+    return batch_split_before(&s, s.ranks);
 }
 
 // ---- The outputs of this rank
@@ -149,8 +150,9 @@ static status run_micro_batch(predict_call *w, const char *inputs, int64_t first
 {
     status result = OK;
     trainer *t = w->t;
-    const int64_t micro = t->o.micro_batch,
-                  own = first + mesh_data_rank(&t->o.mesh, t->plan->o.rank) * micro;
+    const batch_split s = trainer_split(&t->o);
+    const int rank = mesh_data_rank(&t->o.mesh, t->plan->o.rank);
+    const int64_t micro = t->o.micro_batch, own = first + batch_split_before(&s, rank);
     for (int64_t i = 0; i < micro; i++) {
         const int64_t sample = own + i < samples ? own + i : samples - 1;
         memcpy(w->inputs + (size_t)i * w->input_bytes, inputs + (size_t)sample * w->input_bytes,
@@ -266,8 +268,11 @@ static status open_call(predict_call *w, trainer *t, const infer_predict_options
     w->vectors = o->what == PREDICT_VECTORS && w->loss.classes;
     w->sharded = w->loss.outputs_sharded && !w->vectors;
     w->input_bytes = (size_t)sample.inputs * 4, w->label_bytes = (size_t)sample.labels * 4;
-    const size_t micro = (size_t)t->o.micro_batch, rows = micro * (size_t)w->shape.positions,
-                 cols = (size_t)(w->vectors ? w->loss.inputs : w->loss.outputs);
+    const batch_split s = trainer_split(&t->o);
+    const size_t micro = (size_t)t->o.micro_batch,
+                 most = (size_t)batch_split_of(&s, batch_split_largest(&s)),
+                 rows = most * (size_t)w->shape.positions, // other ranks' results lie there, too
+        cols = (size_t)(w->vectors ? w->loss.inputs : w->loss.outputs);
     const size_t item = o->what == PREDICT_CLASSES ? sizeof(predict_best) : cols * sizeof(float);
     device *d = t->o.device;
     TRY(device_alloc(d, MEMORY_HOST, micro * w->input_bytes, (void **)&w->inputs, e));
@@ -301,14 +306,18 @@ status infer_predict(trainer *t, const infer_predict_options *o, const void *inp
     TRY(open_call(&w, t, o, e));
     TRY(check_tokens(&w, inputs, samples, e));
     const graph_run_outputs outputs = {.vectors = w.vectors, .take = take, .arg = &w};
-    const int64_t micro = t->o.micro_batch, round = infer_predict_batch(t);
+    const batch_split s = trainer_split(&t->o);
+    const int64_t round = infer_predict_batch(t);
     const size_t each = (size_t)(w.shape.positions * w.shape.cols) * 4;
     t->pass.outputs = &outputs;
     for (int64_t first = 0; first < samples; first += round) {
         TRY(run_micro_batch(&w, inputs, first, samples, e));
-        for (int64_t next = first; next < samples && next < first + round; next += micro)
-            TRY(share(&w, (int)((next - first) / micro), size_min(micro, samples - next),
+        for (int r = 0; r < s.ranks; r++) {
+            const int64_t next = first + batch_split_before(&s, r);
+            if (next >= samples) break;
+            TRY(share(&w, r, size_min(batch_split_of(&s, r), samples - next),
                       out ? (char *)out + (size_t)next * each : NULL, e));
+        }
     }
 done:
     t->pass.outputs = NULL;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { LEFT = 150, TOP = 56, ROW = 18, BAR = 15, BETWEEN = 8, FOOT = 40, PLOT = 1600, RIGHT = 24 };
+enum { LEFT = 165, TOP = 56, ROW = 18, BAR = 15, BETWEEN = 8, FOOT = 40, PLOT = 1600, RIGHT = 24 };
 
 typedef enum timeline_kind {
     SHOWS_FORWARD,
@@ -39,7 +39,7 @@ static draw_paint paint_of(timeline_kind k)
         [SHOWS_COPY] = {.name = "copy", .red = 90, .green = 120, .blue = 130},
         [SHOWS_OTHER] = {.name = "update and other", .red = 120, .green = 120, .blue = 60}};
     if (k == SHOWS_FORWARD) return *draw_paint_of(COMPUTES_FORWARD);
-    if (k == SHOWS_BACKWARD) return *draw_paint_of(COMPUTES_DGRAD);
+    if (k == SHOWS_BACKWARD) return *draw_paint_of(COMPUTES_DGRAD | COMPUTES_WGRAD);
     if (k == SHOWS_WGRAD) return *draw_paint_of(COMPUTES_WGRAD);
     return others[k];
 }

@@ -13,7 +13,7 @@
 
 typedef struct calibrated {
     calibrated_file file; // its rates are scaled
-    const char *communicator;
+    char communicator[COMM_RATES_NAME];
     int ranks; // of a host
 } calibrated;
 
@@ -125,14 +125,14 @@ static uint64_t host_bytes(void)
     return pages > 0 && bytes > 0 ? (uint64_t)pages * (uint64_t)bytes : 0;
 }
 
-static void fill(const calibrated *c, const comm_description *d, planner_machine *out)
+static void fill(const calibrated *c, const comm_capabilities *can, planner_machine *out)
 {
     out->costs = (planner_costs){.given = c,
                                  .kernel = cost_of_kernel,
                                  .call = cost_of_call,
                                  .transfer = cost_of_transfer,
-                                 .streams_apart = d->can.own_thread,
-                                 .sends_wait = d->can.sends_wait,
+                                 .streams_apart = can->own_thread,
+                                 .sends_wait = can->sends_wait,
                                  .step_s = c->file.does.step_s,
                                  .factor = c->file.does.factor};
     out->communicator = c->communicator;
@@ -146,14 +146,15 @@ status calibrated_open(const char *path, int threads, int ranks_per_host, const 
 {
     status result = OK;
     calibrated *c = NULL;
-    comm_description d;
+    comm_flows_row row;
     const device_options o = {.threads = threads};
     *out = (planner_machine){.close = close_calibrated};
     TRY(alloc_zeroed(&c, 1, sizeof *c, "the machine file", e));
     out->own = c;
     TRY(calibrated_file_read(path, &c->file, e));
-    TRY(comm_describe(communicator, ranks_per_host, false, true, &d, e));
-    c->communicator = d.name;
+    if (!comm_flows_row_of(communicator, &row) || strlen(communicator) >= sizeof c->communicator)
+        FAIL(E_USAGE, "communicator: found %s, which this version has not", communicator);
+    memcpy(c->communicator, communicator, strlen(communicator) + 1);
     c->ranks = ranks_per_host;
     TRY(check_calls(c, path, e));
     TRY(device_describe("cpu", &o, &out->device, e));
@@ -162,7 +163,7 @@ status calibrated_open(const char *path, int threads, int ranks_per_host, const 
     TRY(text_check(&out->assumptions, e));
     TRY(text_copy(c->file.host, &out->name, e));
     scale(&c->file, ranks_per_host, threads);
-    fill(c, &d, out);
+    fill(c, row.can, out);
 done:
     if (result != OK) planner_machine_close(out);
     return result;

@@ -18,6 +18,8 @@ typedef struct cluster_constants {
     double launch_us;        // of each kernel, beside its work
     double link, network;    // shares of the links' bandwidth
     double call_compute;     // of a GPU, that a collective takes while it runs
+    double
+        overlapped; // share of the time of overlapped collectives that costs nothing (cluster_freedoms)
     double power; // exponent: products run at (limit / watts of the data sheet) to this power
 } cluster_constants;
 
@@ -28,6 +30,9 @@ typedef struct cluster_freedoms {
     bool any_order; // the library adds gradients in its own order (train.deterministic false)
     bool fp8;       // linear layers multiply in fp8
     int64_t vocab;  // with fp8: products with so many rows or columns stay as they are
+    // Collectives of groups of so many ranks of one host run beside the products that need them (user buffers of
+    // Transformer Engine, async TP of PyTorch), which Trireme does not do; 0: none
+    int overlapped_ranks;
 } cluster_freedoms;
 
 // E_USAGE names file, line and key, and what is valid. The caller closes *out with planner_machine_close.

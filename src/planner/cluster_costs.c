@@ -58,10 +58,10 @@ static double memory_bytes_per_s(const planner_cluster *c)
     return c->gpu.memory_gbytes_per_s * 1e9 * c->constants.memory;
 }
 
-// Both factors are read to find their scale, read again and written in one byte an element.
+// Both factors are read and written in one byte an element. What made them has found their scale.
 static double fp8_bytes(const kernel_cost *k)
 {
-    enum { EACH = 5 };
+    enum { EACH = 3 };
     return EACH * (k->size[0] * k->size[2] + k->size[1] * k->size[2]);
 }
 
@@ -132,7 +132,11 @@ planner_claim cluster_call(const void *given, const planner_group *g, const comm
     const comm_described_call call = planner_described_call(g, c, bytes, x->freedoms.any_order);
     comm_flows flows = {.count = 0};
     if (g->ranks > 1) comm_flows_of(x->gpu_name ? "nccl" : "hier", &call, &flows);
-    return planner_flows_claim(&flows, g, &x->links);
+    planner_claim claim = planner_flows_claim(&flows, g, &x->links);
+    if (g->ranks == x->freedoms.overlapped_ranks && g->hosts == 1 &&
+        !comm_call_row_of(c->kind)->is_message)
+        claim.seconds *= 1 - x->constants.overlapped;
+    return claim;
 }
 
 planner_claim cluster_transfer(const void *given, planner_transfer what, double bytes)

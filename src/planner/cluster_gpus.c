@@ -40,7 +40,7 @@ static const planner_gpu GPUS[] = {
     // nvidia.com "GB200 NVL72", a 72nd of it; to its host by NVLink-C2C
     {"gb200", "NVIDIA GB200, one GPU, 186GB", 2500, 2500, 5000, 1250, 80, MIB(189471), 8000, 5, 900, 450, 1200, 148, 0.7},
     // nvidia.com "GB300 NVL72", a 72nd of it
-    {"gb300", "NVIDIA GB300, one GPU, 288GB", 2500, 2500, 5000, 1250, 80, MIB(284208), 8000, 5, 900, 450, 1400, 148, 0.73},
+    {"gb300", "NVIDIA GB300, one GPU, 288GB", 2500, 2500, 5000, 1250, 80, MIB(284208), 8000, 5, 900, 450, 1400, 148, 0.76},
     // nvidia.com "NVIDIA L40S" data sheet
     {"l40s", "NVIDIA L40S 48GB", 362, 362, 733, 183, 91.6, MIB(45589), 864, 0, 0, 32, 350, 142, 0.62},
     // nvidia.com "NVIDIA L4" data sheet, half of its figures; 72 W hold its clock down

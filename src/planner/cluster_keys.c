@@ -75,6 +75,7 @@ static const cluster_key KEYS[] = {
     KEY("efficiency.link", constants.link, 0.01, 1),
     KEY("efficiency.network", constants.network, 0.01, 1),
     KEY("efficiency.call_compute", constants.call_compute, 0, 1),
+    KEY("efficiency.overlapped", constants.overlapped, 0, 1),
     KEY("efficiency.power", constants.power, 0, 1),
 };
 enum { KEYS_COUNT = sizeof KEYS / sizeof *KEYS, WORDS = 3, PATH_BYTES = 64 };

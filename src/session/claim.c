@@ -136,10 +136,36 @@ done:
     return result;
 }
 
-static status write_folder(session_run *r, const tokenizer *t, err *e)
+static status write_job(const job *j, const char *path, err *e)
 {
     status result = OK;
     text yaml = {0};
+    job_write_yaml(j, &yaml);
+    TRY(text_check(&yaml, e));
+    TRY(file_replace(path, yaml.chars, yaml.bytes, e));
+done:
+    text_clear(&yaml);
+    return result;
+}
+
+status session_run_write_split(const session_run *r, const int *of, err *e)
+{
+    status result = OK;
+    char *path = NULL;
+    mesh m;
+    job split = *r->job; // borrows all but the split
+    TRY(job_solve_mesh(r->job, r->job->launch.ranks, &m, e));
+    job_set_split(&split, of, mesh_data_ranks(&m));
+    TRY(file_join(r->job->train.out, "job.yaml", &path, e));
+    TRY(write_job(&split, path, e));
+done:
+    free(path);
+    return result;
+}
+
+static status write_folder(session_run *r, const tokenizer *t, err *e)
+{
+    status result = OK;
     const job *j = r->job;
     char *path = NULL;
     TRY(file_join(j->train.out, "job.yaml", &path, e));
@@ -149,12 +175,22 @@ static status write_folder(session_run *r, const tokenizer *t, err *e)
     if (is_new && file_exists(path))
         FAIL(E_USAGE, "%s: another run has started in it", j->train.out);
     TRY(session_run_own_folder(r, r->resume.is_own ? r->resume.folder : NULL, t, &r->kept, e));
-    job_write_yaml(j, &yaml);
-    TRY(text_check(&yaml, e));
-    TRY(file_replace(path, yaml.chars, yaml.bytes, e));
+    TRY(write_job(j, path, e));
     TRY(ckpt_fence_open(j->train.out, &r->inputs.fence, e));
 done:
-    text_clear(&yaml);
+    free(path);
+    return result;
+}
+
+// A run that resumes and would measure its split keeps the one that it had, and so its bits.
+static status keep_split(session_run *r, err *e)
+{
+    status result = OK;
+    char *path = NULL;
+    if (!job_measures_split(r->job)) return OK;
+    TRY(file_join(r->job->train.out, "job.yaml", &path, e));
+    if (file_exists(path)) TRY(job_take_split(r->job, path, e));
+done:
     free(path);
     return result;
 }
@@ -173,6 +209,7 @@ status session_run_claim(session_run *r, err *e)
             TRY(blame_train_out(folder_resume(out, r->resume.folder, NULL, e), e));
         goto done;
     }
+    if (r->resume.is_own) TRY(keep_split(r, e));
     if (r->inputs.data_tokenizer) TRY(tokenizer_load(r->inputs.data_tokenizer, &t, e));
     TRY(blame_train_out(write_folder(r, t, e), e));
     r->claimed = true;

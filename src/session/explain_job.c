@@ -157,7 +157,7 @@ static status explain_devices(const job *j, bool json, text *out, err *e)
     status result = OK;
     device_description d = {.count = j->own.planned ? 0 : 1};
     for (int i = 0; i < d.count; i++) {
-        TRY(device_describe(j->launch.device, &(device_options){.index = i}, &d, e));
+        TRY(job_describe_device(j, &(device_options){.index = i}, &d, e));
         if (d.is_host_memory) break;
         print_device(&d, json, out);
     }

@@ -47,8 +47,8 @@ static status report_start(const session_rank *r, err *e)
     const plan *p = trainer_get_plan(t);
     text policy_name = {0}, note = {0}, carried = {0};
     model_folder_describe(run->inputs.folder, &carried);
-    const char *notes[] = {run->inputs.fit, trainer_note(t), carried.chars};
-    for (int i = 0; i < 3; i++)
+    const char *notes[] = {run->inputs.fit, trainer_note(t), r->session.split_note, carried.chars};
+    for (int i = 0; i < 4; i++)
         if (notes[i]) text_addf(&note, "%s%s", note.bytes ? "; " : "", notes[i]);
     event_axis axes[AXES];
     plan_print_policy(p, &policy_name);
@@ -126,6 +126,7 @@ status session_rank_begin(session_rank *r, err *e)
     if (r->rank > 0 || r->owns_folder) return OK;
     if (!run->claimed) TRY(own_folder(r, e));
     r->owns_folder = true;
+    if (run->claimed && r->session.split) TRY(session_run_write_split(run, r->session.split, e));
     session_spans_begin(r);
     TRY(open_files(r, e));
     for (int i = 0; i < r->files.count; i++) event_sinks_add(&r->sinks, r->files.items[i]);

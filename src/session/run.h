@@ -79,6 +79,9 @@ status session_run_find_checkpoint(const session_run *r, const char *folder, boo
 // of the data for checkpoints (t NULL: none). Private to session/.
 status session_run_own_folder(const session_run *r, const char *checkpoint, const tokenizer *t,
                               text *kept, err *e);
+// Writes job.yaml anew, with the split of the batch that the ranks have measured, so that it repeats the run. Private to
+// session/.
+status session_run_write_split(const session_run *r, const int *of, err *e);
 // E_IO when the claimed folder was removed, because everything written from now on would be lost, and when another run
 // has begun to write there.
 status session_run_check_folder(const session_run *r, err *e);

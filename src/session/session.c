@@ -1,6 +1,8 @@
 // session.c -- device, communicator and trainer of one rank. See session.h.
 #include "session/session.h"
 
+#include "session/plan/measure_split.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +58,8 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
     TRY(session_describe_communicator(j, ranks, &described, e));
     trainer_take_capabilities(out, &described.can);
     TRY(job_solve_mesh(j, ranks, &out->mesh, e));
+    TRY(job_check_split(j, &out->mesh, e));
+    out->batch_split = job_batch_split(j, &out->mesh).of;
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));
     if (!j->groups) goto done;
     TRY(job_solve_groups(j, &groups, e));
@@ -109,6 +113,17 @@ done:
     return result;
 }
 
+static status open_split(const job *j, session *s, err *e)
+{
+    status result = OK;
+    trainer_options *o = &s->options;
+    if (!job_measures_split(j)) return OK;
+    TRY(session_measure_split(j, &o->mesh, s->device, s->comm, &s->split, &s->split_note, e));
+    o->batch_split = s->split;
+done:
+    return result;
+}
+
 status session_open(const job *j, const session_inputs *in, world *w, int rank, session *out,
                     err *e)
 {
@@ -122,6 +137,7 @@ status session_open(const job *j, const session_inputs *in, world *w, int rank, 
     how.any_order = !j->train.deterministic;
     TRY(comm_open(communicator_of(j, w->all_ranks), how, &out->comm, e));
     TRY(session_options(j, in, out->comm->size, o, e));
+    TRY(open_split(j, out, e));
     o->device = out->device;
     o->host = out->host;
     o->comm = out->comm;
@@ -165,6 +181,8 @@ void session_close(session *s)
 {
     trainer_close(s->trainer);
     session_options_clear(&s->options);
+    free(s->split);
+    free(s->split_note);
     comm_close(s->comm);
     device_close(s->host);
     device_close(s->device);

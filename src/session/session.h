@@ -114,6 +114,8 @@ typedef struct session {
     comm *comm;
     trainer *trainer;
     trainer_options options; // of the trainer, which borrows from them
+    int *split;              // [data-parallel ranks] that the ranks have measured; NULL: none
+    char *split_note;        // a line that says why
 } session;
 
 // Opens device, communicator and trainer of one rank. Collective over the world.

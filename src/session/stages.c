@@ -19,11 +19,13 @@ status session_stages_open(const trainer_options *o, session_stages *out, err *e
     TRY(alloc_zeroed(&out->plan_of, count, sizeof *out->plan_of, "the stages", e));
     TRY(alloc_zeroed(&out->train_of, count, sizeof *out->train_of, "the stages", e));
     TRY(alloc_zeroed(&out->eval_of, count, sizeof *out->eval_of, "the stages", e));
+    const batch_split split = trainer_split(o);
     for (int i = 0; i < (int)count; i++) {
-        const int coord[AXES] = {[AXIS_PP] = i};
+        int coord[AXES] = {[AXIS_PP] = i};
         trainer_options of = *o;
         uint64_t params;
         double flops;
+        mesh_set_data_rank(&o->mesh, batch_split_largest(&split), coord);
         of.place.rank = mesh_rank(&o->mesh, coord);
         TRY(trainer_plan(&of, &out->plan[i], &out->train[i], &params, &flops, e));
         out->count++; // session_stages_close frees them from now on

@@ -84,6 +84,16 @@ static int read_ahead(const trainer *t)
     return t->plan->o.micros + 1 > LEAST ? t->plan->o.micros + 1 : LEAST;
 }
 
+static status open_sampler(const trainer *t, sampler **out, err *e)
+{
+    const mesh *m = &t->plan->o.mesh;
+    const status result =
+        sampler_open(t->o.order, t->o.train->samples, t->o.seed, mesh_data_rank(m, t->plan->o.rank),
+                     mesh_data_ranks(m), out, e);
+    if (result == OK && t->o.batch_split) sampler_begin_at(*out, trainer_first_sample(t));
+    return result;
+}
+
 static status allocate_loader(trainer *t, err *e)
 {
     status result = OK;
@@ -95,15 +105,15 @@ static status allocate_loader(trainer *t, err *e)
     loader_options o = {.data = counting ? &shape : t->o.train,
                         .global_batch = (uint64_t)t->o.global_batch,
                         .micro_batch = t->o.micro_batch,
-                        .local_batch = t->o.global_batch / ranks,
+                        .local_batch = t->o.micro_batch * t->plan->o.micros,
+                        .first = trainer_first_sample(t),
                         .rank = rank,
                         .ranks = ranks,
                         .depth = read_ahead(t)};
     if (!plan_reads_batches(t->plan) || !o.data) return OK;
     TRY(memory_take(t->memory, BYTES_DATA, FROM_HOST, loader_host_bytes(&o), &x->host_batches, e));
     if (counting) return OK;
-    if (!t->o.train->read_own)
-        TRY(sampler_open(t->o.order, t->o.train->samples, t->o.seed, rank, ranks, &x->sampler, e));
+    if (!t->o.train->read_own) TRY(open_sampler(t, &x->sampler, e));
     o.order = x->sampler;
     o.host = x->host_batches;
     TRY(loader_open(&o, &x->loader, e));
@@ -277,12 +287,10 @@ status batches_name_samples(const trainer *t, int micro, text *out, err *e)
 {
     enum { SHOWN = 8 };
     status result = OK;
-    const mesh *m = &t->plan->o.mesh;
     const int64_t count = t->o.micro_batch;
     sampler *own = NULL; // the loader's thread uses the other one
     if (!t->o.train || t->o.train->read_own) return OK;
-    TRY(sampler_open(t->o.order, t->o.train->samples, t->o.seed, mesh_data_rank(m, t->plan->o.rank),
-                     mesh_data_ranks(m), &own, e));
+    TRY(open_sampler(t, &own, e));
     text_add(out, count > 1 ? " (samples " : " (sample ");
     for (int64_t i = 0; i < count && i < SHOWN; i++)
         text_addf(out, "%s%llu", i ? ", " : "",

@@ -94,12 +94,15 @@ const kernel_step_group *results_host_step_group(const trainer *t, int group)
     return groups_behind(t->results->host) + group;
 }
 
-// The loss scale divided by about the number of positions over which this rank sums gradients. It
-// is a power of two, so that multiplying by it does not round.
+// The loss scale divided by about the number of positions over which a rank sums gradients, that of the
+// largest micro-batches: ranks add their gradients, so all have one scale. It is a power of two, so that
+// multiplying by it does not round.
 static double loss_scale(const trainer *t)
 {
     if (t->o.precision != F16) return 1;
-    const double positions = (double)(t->o.micro_batch * t->o.seq_len * t->plan->o.micros);
+    const batch_split s = trainer_split(&t->o);
+    const int64_t most = batch_split_of(&s, batch_split_largest(&s));
+    const double positions = (double)(most * t->o.seq_len * t->plan->o.micros);
     return t->results->scaler.scale / exp2(ceil(log2(positions)));
 }
 
@@ -119,10 +122,8 @@ static kernel_step_group group_numbers(const trainer *t, const param_group *g)
 // the random numbers, so it is the same on every stage.
 static uint64_t first_row(const trainer *t)
 {
-    const uint64_t own = (uint64_t)(t->plan->o.micros * t->o.micro_batch),
-                   rank = (uint64_t)mesh_data_rank(&t->o.mesh, t->plan->o.rank);
-    const uint64_t sample = results_steps_done(t) * (uint64_t)t->o.global_batch + rank * own;
-    return sample * (uint64_t)t->o.seq_len;
+    const uint64_t step = results_steps_done(t) * (uint64_t)t->o.global_batch;
+    return (step + trainer_first_sample(t)) * (uint64_t)t->o.seq_len;
 }
 
 status run_load_step(trainer *t, const schedule_instr *x, err *e)

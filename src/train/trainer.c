@@ -29,9 +29,24 @@ static status open_model(const trainer_options *o, graph_mode mode, model **out,
     return model_open(o->family, o->config, &m, out, e);
 }
 
+batch_split trainer_split(const trainer_options *o)
+{
+    return (batch_split){
+        .ranks = mesh_data_ranks(&o->mesh), .of = o->batch_split, .each = o->micro_batch};
+}
+
+// Every rank has so many, whatever their sizes are.
 static int micros_of(const trainer_options *o)
 {
-    return (int)(o->global_batch / mesh_data_ranks(&o->mesh) / o->micro_batch);
+    const batch_split s = trainer_split(o);
+    return (int)(o->global_batch / batch_split_before(&s, s.ranks));
+}
+
+uint64_t trainer_first_sample(const trainer *t)
+{
+    const batch_split s = trainer_split(&t->o);
+    const int rank = mesh_data_rank(&t->o.mesh, t->plan->o.rank);
+    return (uint64_t)(batch_split_before(&s, rank) * t->plan->o.micros);
 }
 
 // ---- The plan
@@ -243,7 +258,9 @@ size_t trainer_weight_bytes(const trainer *t)
 static status prepare(trainer *t, const trainer_options *o, err *e)
 {
     status result = OK;
+    const batch_split split = trainer_split(o);
     t->o = *o;
+    t->o.micro_batch = batch_split_of(&split, mesh_data_rank(&o->mesh, o->place.rank));
     take_groups(t);
     o = &t->o;
     TRY(open_model(o, GRAPH_TRAIN, &t->model, e));

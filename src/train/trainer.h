@@ -8,6 +8,7 @@
 #include "base/spans.h"
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
+#include "data/batch_split.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
 #include "model/folder.h"
@@ -49,7 +50,10 @@ typedef struct trainer_options {
     dtype precision; // the compute type of weights and activations
     kernel_numerics numerics;
     scaler_options scaler; // for F16
+    // Sequences. micro_batch is that of the rank with the largest; a trainer keeps its own rank's.
     int64_t micro_batch, global_batch;
+    const int *
+        batch_split; // [data-parallel ranks] the micro-batch of each rank; NULL: micro_batch everywhere
     int64_t seq_len; // 1 for samples that are not sequences
     bool documents;  // samples are packed documents (dataset.h)
     uint64_t seed;
@@ -63,6 +67,9 @@ typedef struct trainer_options {
     sampler_order order;
     const safetensors *weights; // initial weights, read by trainer_open only; NULL: drawn
 } trainer_options;
+
+// How the sequences of a step are divided over the data-parallel ranks. It borrows o->batch_split.
+batch_split trainer_split(const trainer_options *o);
 
 // Sets what a plan must know of the communicator of all ranks. trainer_open does it, too, from o->comm.
 void trainer_take_capabilities(trainer_options *o, const comm_capabilities *can);

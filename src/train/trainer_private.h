@@ -128,6 +128,9 @@ static inline float *trainer_row_ptr(const plan_row *r, float *bucket, plan_layo
 // objects are made when memory is counted, and kept when it is allocated.
 status trainer_object(void *object, size_t bytes, err *e);
 
+// trainer.c The first of the sequences of a step that this rank reads.
+uint64_t trainer_first_sample(const trainer *t);
+
 // traffic.c
 // Lists the calls of s, whose passes are those of m.
 status trainer_list_calls(const trainer *t, const model *m, schedule *s, err *e);

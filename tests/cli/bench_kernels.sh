@@ -23,7 +23,7 @@ ok "$trireme" bench kernels $quick --model llama --only rope
 expect_line '^llama +rope +4 x ' stdout
 expect_lines 3 stdout
 
-refused 2 "^trireme: bench kernels: --model: found 'gpt3'; valid are gpt2, llama\$" "$trireme" bench kernels --model gpt3
+refused 2 "^trireme: bench kernels: --model: found 'gpt3'; valid are gpt2, small, llama\$" "$trireme" bench kernels --model gpt3
 refused 2 "^trireme: bench kernels: --only: found 'nrom'; valid is the start of a kernel's name, such as norm\$" \
     "$trireme" bench kernels --only nrom
 refused 2 "^trireme: bench kernels: --precision: found 'int8'; valid are fp32, bf16, fp16\$" "$trireme" bench kernels --precision int8

@@ -95,6 +95,36 @@ refused 2 '^trireme: --cluster and --machine: found both; valid: one of them$' \
 refused 2 '^trireme: .*/none/trireme/machine.json: no machine file yet: .trireme bench calibrate. writes it; or give --cluster FILE or --machine FILE$' \
     env XDG_CONFIG_HOME="$PWD/none" "$trireme" explain job.yaml --time
 
+cat >c.yaml <<'END'
+name: two nodes
+nodes: 2
+gpu: h100-sxm
+gpus_per_node: 1
+nics: {count: 1, gbits: 100}
+END
+explain --time --cluster c.yaml --svg t.svg --rank 1
+expect_line '^time: predicted for two nodes$' stdout
+expect_line '^  step [0-9.]+ ms, .* exposed communication .* bubble 0.0 %$' stdout
+expect_line '^  stage 0: passes from .* idle .*collectives' stdout
+expect_line '^ +[0-9.]+ +[0-9.]+  REDUCE_GRAD bucket 0: all_reduce .*; waits for BACKWARD' stdout
+expect_line '>compute</text>$' t.svg
+expect_line 'REDUCE_GRAD bucket 0: begins at ' t.svg
+refused 2 '^trireme: .*launch.ranks: found 4; valid on this cluster: auto, or 1 to 2' \
+    "$trireme" explain job.yaml --time --cluster c.yaml --launch.ranks 4
+explain --time --cluster c.yaml --json --trace predicted --parallel.pp 2
+tr -d '\n' <stdout >explained
+expect_json_lines explained
+expect_line '"step_ms_predicted":[0-9.]+,"prediction":\{"machine":"two nodes"' explained
+expect_line '"times":\[\{"begin_ms":0,"ms":' explained
+ok "$trireme" report predicted
+expect_line 'the steps were predicted for two nodes, and nothing ran' stdout
+ok "$trireme" report predicted --html predicted.html
+# The folder of a run is not written into.
+train --train.steps 2 --train.out ran
+refused 2 '^trireme: --trace: ran holds a run; valid: another folder$' \
+    "$trireme" explain job.yaml --time --cluster c.yaml --trace ran
+rm -r ran
+
 # ---- Only the drawings were written
 expect_no_file out
 

@@ -29,7 +29,18 @@ static const struct {
     [DIM_PRECISION] = {"precision", {"fp32", "bf16", "fp16"}},
     [DIM_GROUPS] = {"groups",
                     {"one", "frozen", "settings", "mlp_ddp", "mlp_zero3", "optimizers", "types"}},
+    [DIM_SPLIT] = {"split", {"even", "3_1", "1_2_1"}},
 };
+
+static const struct {
+    int ranks, of[3];
+} SPLITS[] = {{0, {0}}, {2, {3, 1}}, {3, {1, 2, 1}}};
+
+// How many data-parallel ranks the split of a point is for; 0: for any number.
+static int split_ranks(const point *p)
+{
+    return SPLITS[p->v[DIM_SPLIT]].ranks;
+}
 
 int64_t matrix_length(const point *p)
 {
@@ -139,6 +150,11 @@ void matrix_options(const point *p, trainer_options *o)
     o->mesh.size[AXIS_TP] = tp[p->v[DIM_TP]];
     o->mesh.ranks = 1;
     for (int a = 0; a < AXES; a++) o->mesh.ranks *= o->mesh.size[a];
+    if (split_ranks(p) != replicate * shard) return;
+    o->batch_split = SPLITS[p->v[DIM_SPLIT]].of;
+    const batch_split s = trainer_split(o);
+    o->micro_batch = batch_split_of(&s, batch_split_largest(&s));
+    o->global_batch = batch_split_before(&s, s.ranks) * MICROS[p->v[DIM_MICROS]];
 }
 
 // ---- Parameter groups
@@ -243,7 +259,7 @@ static bool plan_allows(const point *p, const trainer_options *o)
                             .strategy = o->strategy,
                             .group = group,
                             .groups = groups.count > 0 ? groups.count : 1,
-                            .micros = (int)(o->global_batch / mesh_data_ranks(&o->mesh)),
+                            .micros = MICROS[p->v[DIM_MICROS]],
                             .cost = cost,
                             .blocks = BLOCKS,
                             .use = use,
@@ -278,6 +294,7 @@ static bool is_legal(const point *p, bool apart)
     matrix_options(p, &o);
     o.strategy.offload.host_is_apart = o.strategy.offload.host_is_apart || apart;
     if (o.mesh.ranks > MATRIX_RANKS) return false;
+    if (split_ranks(p) > 0 && !o.batch_split) return false;
     if (p->v[DIM_REPLICATE] == 0 && p->v[DIM_OUTER] > 0) return false;
     if (!has_inner_ranks(p) && p->v[DIM_INNER] > 0) return false;
     const policy *mlps = policy_of_mlps(p) ? policy_find(policy_of_mlps(p)) : NULL;
@@ -321,7 +338,7 @@ double matrix_tolerance(const point *p)
 point matrix_reference(const point *p)
 {
     point r = {{0}};
-    const dim kept[] = {DIM_MODEL, DIM_CP, DIM_TP, DIM_MICROS, DIM_PRECISION};
+    const dim kept[] = {DIM_MODEL, DIM_CP, DIM_TP, DIM_MICROS, DIM_PRECISION, DIM_SPLIT};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) r.v[kept[i]] = p->v[kept[i]];
     if (!policy_of_mlps(p)) r.v[DIM_GROUPS] = p->v[DIM_GROUPS];
     r.v[DIM_REPLICATE] = (p->v[DIM_REPLICATE] + 1) * (p->v[DIM_SHARD] + 1) - 1;

@@ -25,6 +25,7 @@ typedef enum dim {
     DIM_TIER,
     DIM_PRECISION,
     DIM_GROUPS, // parameter groups
+    DIM_SPLIT,  // micro-batches of the data-parallel ranks
     DIMS
 } dim;
 

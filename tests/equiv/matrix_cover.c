@@ -50,8 +50,8 @@ static void drop_idle(point *p, const bool fixed[DIMS])
                            p->v[DIM_PP] > 0, p->v[DIM_MICROS] != 1, true};
     for (int i = 0; i < 5; i++)
         if (!needed[i] && !fixed[may_idle[i]]) p->v[may_idle[i]] = 0;
-    static const dim may_be_illegal[] = {DIM_RESHARD, DIM_GROUPS};
-    for (int i = 0; i < 2 && !matrix_legal(p); i++)
+    static const dim may_be_illegal[] = {DIM_SPLIT, DIM_RESHARD, DIM_GROUPS};
+    for (int i = 0; i < 3 && !matrix_legal(p); i++)
         if (!fixed[may_be_illegal[i]]) p->v[may_be_illegal[i]] = 0;
 }
 

@@ -19,7 +19,8 @@ enum { TRIES = 2000 };
 static unsigned reduced_in_micro_batches(const trainer_options *o, const policies *dp)
 {
     const mesh *m = &o->mesh;
-    const bool several = o->global_batch > mesh_data_ranks(m);
+    const batch_split s = trainer_split(o);
+    const bool several = o->global_batch > batch_split_before(&s, s.ranks);
     unsigned levels = 0;
     if (!several || o->strategy.no_sync == NO_SYNC_TRUE) return 0;
     for (int l = 0; l < POLICY_LEVELS; l++)
@@ -74,7 +75,7 @@ static bool same_settings(const point *a, const point *b)
 
 bool pair_must_equal(const point *a, const point *b)
 {
-    static const dim same[] = {DIM_MODEL, DIM_CP, DIM_TP, DIM_MICROS, DIM_PRECISION};
+    static const dim same[] = {DIM_MODEL, DIM_CP, DIM_TP, DIM_MICROS, DIM_PRECISION, DIM_SPLIT};
     trainer_options x, y;
     param_group of_x[MATRIX_GROUPS], of_y[MATRIX_GROUPS];
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
@@ -123,9 +124,9 @@ static int draw_factor(dice *d, int n)
 static bool draw_other(dice *d, const point *a, point *out)
 {
     const bool settings = !is_policy_only(a->v[DIM_GROUPS]);
-    const bool fixed[DIMS] = {[DIM_MODEL] = true,     [DIM_REPLICATE] = true, [DIM_SHARD] = true,
-                              [DIM_CP] = true,        [DIM_TP] = true,        [DIM_MICROS] = true,
-                              [DIM_PRECISION] = true, [DIM_GROUPS] = settings};
+    const bool fixed[DIMS] = {[DIM_MODEL] = true,     [DIM_REPLICATE] = true,  [DIM_SHARD] = true,
+                              [DIM_CP] = true,        [DIM_TP] = true,         [DIM_MICROS] = true,
+                              [DIM_PRECISION] = true, [DIM_GROUPS] = settings, [DIM_SPLIT] = true};
     const int data = (a->v[DIM_REPLICATE] + 1) * (a->v[DIM_SHARD] + 1);
     for (int i = 0; i < TRIES; i++) {
         point with = *a;

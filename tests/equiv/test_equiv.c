@@ -41,6 +41,22 @@ static const char *const COMBINED[] = {
     "tp=2sp,shard=2,pp=2,inner=zero3,groups=frozen,file=ogw,precision=fp16",
 };
 
+// Ranks with micro-batches of unequal size, under every policy and together with other ways of training.
+static const char *const SPLIT[] = {
+    "split=3_1,replicate=2,outer=zero1",
+    "split=3_1,shard=2,inner=zero2",
+    "split=3_1,shard=2,inner=zero3",
+    "split=3_1,shard=2,inner=zero2,no_sync=false",
+    "split=3_1,shard=2,inner=zero3,no_sync=false,reshard=0",
+    "split=3_1,shard=2,inner=zero3,file=ogw,recompute=full",
+    "split=3_1,shard=2,pp=2,inner=zero1,schedule=interleaved",
+    "split=3_1,shard=2,cp=2,tp=2,inner=zero3",
+    "split=3_1,shard=2,inner=zero3,precision=fp16,groups=settings",
+    "split=1_2_1,replicate=3,micros=3",
+    "split=1_2_1,shard=3,inner=zero3,no_sync=false,model=llama_tied",
+    "split=1_2_1,shard=3,pp=2,inner=zero2,schedule=zb,precision=bf16,micros=8",
+};
+
 static void add_named(points *l, const char *const *name, size_t count)
 {
     point p;
@@ -55,6 +71,7 @@ static points chosen(void)
     points l = {NULL, 0, 0};
     add_named(&l, ONCE_WRONG, sizeof ONCE_WRONG / sizeof *ONCE_WRONG);
     add_named(&l, COMBINED, sizeof COMBINED / sizeof *COMBINED);
+    add_named(&l, SPLIT, sizeof SPLIT / sizeof *SPLIT);
     if (COVER) matrix_cover(&l);
     matrix_sample(&l, SAMPLE, 1);
     return l;

@@ -1,13 +1,17 @@
 // bench_kernels.c -- `trireme bench kernels`: measures every kernel of a device against its limit. The limit
 // of a call is the greater of two times: that of its bytes at the measured rate of copies, and that of its
 // floating-point operations at the measured rate of matrix products. It knows no device.
-#include "cmd/bench/bench_kernels.h"
+#include "cmd/bench/bench_copies.h"
+#include "cmd/bench/bench_job.h"
 
+#include "base/alloc.h"
 #include "base/clock.h"
+#include "base/proc.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "device/kernel_cost.h"
 #include "device/kernel_needs.h"
+#include "planner/calibrated.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,7 +28,7 @@ enum {
 static const size_t HOST_COPY = (size_t)256 << 20, DEVICE_COPY = (size_t)1 << 30, COPY_SHARE = 64;
 
 typedef struct bench_flags {
-    const char *device, *model, *precision, *only;
+    const char *device, *model, *precision, *only, *machine;
     int64_t tokens, threads;
     double seconds;
     bool json;
@@ -33,8 +37,9 @@ typedef struct bench_flags {
 static const flag flags[] = {
     {"--device", FLAG_TEXT, offsetof(bench_flags, device), "NAME",
      "Chooses the device (default: auto), as launch.device does."},
-    {"--model", FLAG_TEXT, offsetof(bench_flags, model), "gpt2|llama",
-     "Takes the shapes of GPT-2 124M or of a Llama of about 1B (default: both)."},
+    {"--model", FLAG_TEXT, offsetof(bench_flags, model), "gpt2|small|llama",
+     "Takes the shapes of GPT-2 124M, of a GPT-2 of 12M, or of a Llama of about 1B (default: "
+     "all)."},
     {"--precision", FLAG_TEXT, offsetof(bench_flags, precision), "fp32|bf16|fp16",
      "Sets the number format of activations and compute weights (default: bf16)."},
     {"--only", FLAG_TEXT, offsetof(bench_flags, only), "KERNEL",
@@ -45,6 +50,9 @@ static const flag flags[] = {
      "Sets the threads of kernels on a CPU (default: all cores)."},
     {"--seconds", FLAG_NUMBER, offsetof(bench_flags, seconds), "S",
      "Sets the seconds for which each kernel is measured (default: 0.2)."},
+    {"--machine", FLAG_TEXT, offsetof(bench_flags, machine), "FILE",
+     "Prints beside each kernel the time that this file of `bench calibrate` predicts. Each launch "
+     "then has other arrays, as in a step."},
     {"--json", FLAG_SWITCH, offsetof(bench_flags, json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
@@ -56,6 +64,10 @@ typedef struct bench_device {
     double copy_rate, product_rate; // bytes moved and floating-point operations in a second
     double seconds;                 // of a measurement
     int printed;
+    planner_machine machine; // that predicts; without costs: none does
+    bench_copies copies;     // with it
+    double *error;           // [printed] of each prediction, without its sign
+    size_t error_room;
 } bench_device;
 
 static int compare(const void *a, const void *b)
@@ -132,6 +144,14 @@ done:
     return result;
 }
 
+static status time_copies(bench_device *b, const bench_kernel_row *r, const bench_sizes *q,
+                          bench_call *c, double *seconds, err *e)
+{
+    const bench_point p = {r->kind, r->describe, q->model, q->tokens, q->type};
+    (void)bench_copies_describe(&p, c);
+    return bench_copies_time(&b->copies, &p, b->seconds, seconds, e);
+}
+
 // ---- Limits
 
 static status measure_copies(bench_device *b, uint64_t free_bytes, err *e)
@@ -173,38 +193,75 @@ static void print_header(const bench_flags *f, const bench_device *b, const devi
     }
     printf("device %s (%s): copies %.1f GB/s, read and written; products of %s %.1f GFLOP/s\n",
            d->name, d->kind, 1e-9 * b->copy_rate, dtype_name(type), 1e-9 * b->product_rate);
-    printf("%-6s %-20s %-24s %12s %10s %12s %8s\n", "model", "kernel", "shape", "us", "GB/s",
+    printf("%-6s %-20s %-24s %12s %10s %12s %8s", "model", "kernel", "shape", "us", "GB/s",
            "GFLOP/s", "of limit");
+    if (f->machine) printf(" %12s %8s", "predicted us", "error");
+    printf("\n");
 }
 
-static void print_call(const bench_flags *f, bench_device *b, const bench_model *m,
-                       const bench_call *c, double seconds)
+// Positive where the kernel is slower than predicted.
+static double predict(const bench_device *b, const kernel_cost *k, double seconds, double *error)
 {
+    const planner_costs *costs = &b->machine.costs;
+    const double predicted = costs->kernel(costs->given, k).seconds;
+    *error = seconds / predicted - 1;
+    return predicted;
+}
+
+static status print_call(const bench_flags *f, bench_device *b, const bench_model *m,
+                         const bench_call *c, double seconds, err *e)
+{
+    status result = OK;
     const kernel_cost k = kernel_cost_of(&c->call);
     const double by_bytes = k.bytes / b->copy_rate, by_flops = k.flops / b->product_rate;
     const double limit = by_bytes > by_flops ? by_bytes : by_flops;
     const char *name = kernel_name(c->call.kind);
+    double error = 0, predicted = 0;
+    if (f->machine) predicted = predict(b, &k, seconds, &error);
     if (f->json)
         printf(
             "%s{\"model\":\"%s\",\"kernel\":\"%s\",\"shape\":\"%s\",\"us\":%.6g,\"gb_per_s\":%.6g,"
-            "\"gflop_per_s\":%.6g,\"of_limit\":%.4f}",
+            "\"gflop_per_s\":%.6g,\"of_limit\":%.4f",
             b->printed ? "," : "", m->name, name, c->shape, 1e6 * seconds, 1e-9 * k.bytes / seconds,
             1e-9 * k.flops / seconds, limit / seconds);
     else
-        printf("%-6s %-20s %-24s %12.1f %10.1f %12.1f %6.0f %%\n", m->name, name, c->shape,
+        printf("%-6s %-20s %-24s %12.1f %10.1f %12.1f %6.0f %%", m->name, name, c->shape,
                1e6 * seconds, 1e-9 * k.bytes / seconds, 1e-9 * k.flops / seconds,
                100 * limit / seconds);
+    if (f->machine)
+        printf(f->json ? ",\"predicted_us\":%.6g,\"error\":%.4f" : " %12.1f %+6.1f %%",
+               1e6 * predicted, f->json ? error : 100 * error);
+    printf(f->json ? "}" : "\n");
     fflush(stdout);
-    b->printed++;
+    TRY(alloc_grow(&b->error, &b->error_room, (size_t)b->printed + 1, sizeof *b->error,
+                   "the errors", e));
+    b->error[b->printed++] = fabs(error);
+done:
+    return result;
+}
+
+// The median and the 90th percentile of the errors.
+static void print_foot(const bench_flags *f, bench_device *b)
+{
+    if (f->json) printf("]");
+    if (f->machine && b->printed > 0) {
+        bench_sort(b->error, b->printed);
+        const double median = b->error[b->printed / 2], ninth = b->error[b->printed * 9 / 10];
+        printf(f->json ? ",\"median_error\":%.4f,\"p90_error\":%.4f"
+                       : "median error %.1f %%, 90th percentile %.1f %%",
+               f->json ? median : 100 * median, f->json ? ninth : 100 * ninth);
+        if (!f->json) printf(", of %d kernels\n", b->printed);
+    }
+    if (f->json) printf("}\n");
 }
 
 // ---- The command
 
-static status measure_model(const bench_flags *f, bench_device *b, const bench_model *model,
+static status measure_model(const bench_flags *f, bench_device *b, const bench_model *of,
                             dtype type, err *e)
 {
     status result = OK;
-    bench_model m = *model;
+    bench_model m = *of;
     const int64_t otherwise = b->d->is_host_memory ? HOST_TOKENS : DEVICE_TOKENS;
     int64_t tokens = f->tokens > 0 ? f->tokens : otherwise;
     if (m.seq > tokens) m.seq = tokens;
@@ -216,8 +273,11 @@ static status measure_model(const bench_flags *f, bench_device *b, const bench_m
         double seconds = 0;
         if (m.is_llama ? !r->llama : !r->gpt2) continue;
         if (f->only && strncmp(kernel_name(r->kind), f->only, strlen(f->only)) != 0) continue;
-        TRY(time_call(b, r->describe, r->kind, &q, &c, &seconds, e));
-        print_call(f, b, &m, &c, seconds);
+        if (f->machine)
+            TRY(time_copies(b, r, &q, &c, &seconds, e));
+        else
+            TRY(time_call(b, r->describe, r->kind, &q, &c, &seconds, e));
+        TRY(print_call(f, b, &m, &c, seconds, e));
     }
 done:
     return result;
@@ -239,7 +299,8 @@ static status check_flags(const bench_flags *f, err *e)
     for (int i = 0; i < BENCH_ROW_COUNT && !starts; i++)
         starts = strncmp(kernel_name(BENCH_ROWS[i].kind), f->only, strlen(f->only)) == 0;
     if (!known)
-        return err_set(e, E_USAGE, "bench kernels: --model: found '%s'; valid are gpt2, llama",
+        return err_set(e, E_USAGE,
+                       "bench kernels: --model: found '%s'; valid are gpt2, small, llama",
                        f->model);
     if (!starts)
         return err_set(e, E_USAGE,
@@ -257,6 +318,18 @@ static status check_flags(const bench_flags *f, err *e)
             "tokens",
             (long long)f->threads, (long long)f->tokens);
     return OK;
+}
+
+// This process is one rank with all of --threads.
+static status open_machine(const bench_flags *f, bench_device *b, err *e)
+{
+    status result = OK;
+    const int threads = f->threads > 0 ? (int)f->threads : proc_usable_cores();
+    b->copies = (bench_copies){.d = b->d, .stream = b->s, .has_cores = true, .delay = -1};
+    TRY(calibrated_open(f->machine, threads, 1, "solo", &b->machine, e));
+    TRY(bench_copies_open(&b->copies, e));
+done:
+    return result;
 }
 
 static int cmd_bench_kernels(int argc, char **argv)
@@ -277,12 +350,16 @@ static int cmd_bench_kernels(int argc, char **argv)
     b.seconds = f.seconds;
     TRY(measure_copies(&b, described.free_bytes, e));
     TRY(measure_products(&b, type, e));
+    if (f.machine) TRY(open_machine(&f, &b, e));
     print_header(&f, &b, &described, type);
     for (int i = 0; i < BENCH_MODEL_COUNT; i++)
         if (!f.model || strcmp(f.model, BENCH_MODELS[i].name) == 0)
             TRY(measure_model(&f, &b, &BENCH_MODELS[i], type, e));
-    if (f.json) printf("]}\n");
+    print_foot(&f, &b);
 done:
+    if (b.copies.d) bench_copies_close(&b.copies);
+    planner_machine_close(&b.machine);
+    free(b.error);
     if (b.s) b.d->ops->stream_close(b.s);
     device_close(b.d);
     return result == OK ? 0 : cmd_fail(e);

@@ -20,7 +20,8 @@ typedef struct bench_arena {
     device_stream *stream;
     char *base;
     size_t used;
-    status result; // of what wrote the arrays
+    bool is_filled; // with numbers already: arrays are not drawn
+    status result;  // of what wrote the arrays
     err failure;
 } bench_arena;
 
@@ -98,5 +99,7 @@ void bench_causal_conv(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_delta_gates(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_delta_rule(bench_arena *m, const bench_sizes *q, bench_call *c);
 void bench_gate(bench_arena *m, const bench_sizes *q, bench_call *c);
+// Of bench_kernels_rows.c.
+void bench_attention(bench_arena *m, const bench_sizes *q, bench_call *c);
 
 #endif

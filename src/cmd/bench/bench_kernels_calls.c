@@ -22,6 +22,7 @@ static void *take(bench_arena *m, size_t bytes)
 void *bench_array(bench_arena *m, int64_t count, dtype type)
 {
     char *out = take(m, dtype_bytes(type) * (size_t)count);
+    if (m->is_filled) return out;
     bench_arena scratch = *m; // behind the array; the next array may take it
     float *random = take(&scratch, sizeof(float) * BENCH_RANDOM);
     if (!m->base) return out;

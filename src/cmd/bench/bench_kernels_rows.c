@@ -9,6 +9,7 @@
 
 const bench_model BENCH_MODELS[] = {
     {"gpt2", 1024, 768, 12, 12, 64, 3072, 50257, false},
+    {"small", 512, 384, 6, 6, 64, 1536, 4096, false},
     {"llama", 2048, 2048, 32, 8, 64, 8192, 128256, true},
 };
 const int BENCH_MODEL_COUNT = sizeof BENCH_MODELS / sizeof *BENCH_MODELS;
@@ -50,7 +51,7 @@ static void set_attention_shape(const bench_sizes *q, bench_call *c)
              (long long)x->heads, (long long)x->seq, (long long)x->head_dim);
 }
 
-static void describe_attention(bench_arena *m, const bench_sizes *q, bench_call *c)
+void bench_attention(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
     c->call.u.attention = attention_of(m, q);
     set_attention_shape(q, c);
@@ -265,7 +266,7 @@ const bench_kernel_row BENCH_ROWS[] = {
     {K_VALUE_NORM, bench_value_norm, false, true},
     {K_VALUE_NORM_GRAD, bench_value_norm, false, true},
     {K_ROPE, bench_rope, false, true},
-    {K_ATTENTION, describe_attention, true, true},
+    {K_ATTENTION, bench_attention, true, true},
     {K_ATTENTION, describe_decode, true, true},
     {K_ATTENTION_GRAD, describe_attention_grad, true, true},
     {K_CAUSAL_CONV, bench_causal_conv, false, true},

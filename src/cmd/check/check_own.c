@@ -87,6 +87,10 @@ static status check_job(const job *j, err *e)
                            "--check: found parallel.%s %d; valid: 1, because the original runs "
                            "data parallel only",
                            axis_name((axis)a), j->parallel.size[a]);
+    if (j->parallel.batch_split)
+        return err_set(e, E_USAGE,
+                       "--check: found parallel.batch_split; valid: even, because all ranks of the "
+                       "original have equal micro-batches");
     if (!j->model.path || !j->model.has_weights)
         return err_set(e, E_USAGE,
                        "--check: model.path must be a folder with weights, which both read");

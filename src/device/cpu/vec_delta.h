@@ -47,11 +47,6 @@ static inline int64_t delta_state_floats(const kernel_delta_rule_args *p, int64_
     return p->key_dim * (size_ceil_div(p->value_dim, vl) * vl);
 }
 
-static inline int64_t delta_chunks(const kernel_delta_rule_args *p)
-{
-    return size_ceil_div(p->rows.full_seq, CHUNK);
-}
-
 // Sets the sizes, and lays the tiles out in `memory`. d->spare - d->memory floats are taken.
 void VEC(delta_layout)(vec_delta *d, const kernel_delta_rule_args *p, float *memory);
 // Loads k and q of a chunk, their products, and which tokens see which.

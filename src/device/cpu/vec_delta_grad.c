@@ -261,7 +261,7 @@ static void store_keys(vec_delta_grad *x)
 static void back_pair(vec_delta_grad *x, float *states)
 {
     vec_delta *d = &x->d;
-    const int64_t chunks = delta_chunks(d->p), floats = d->p->key_dim * d->dvw,
+    const int64_t chunks = kernel_delta_chunks(d->p), floats = d->p->key_dim * d->dvw,
                   each = (chunks + 1) * floats;
     for (int64_t chunk = 0; chunk + 1 < chunks; chunk++) {
         VEC(delta_load_keys)(d, chunk);
@@ -295,7 +295,7 @@ static void back_pair(vec_delta_grad *x, float *states)
 
 static int64_t pair_floats(const vec_delta *d)
 {
-    return d->group * (delta_chunks(d->p) + 1) * d->p->key_dim * d->dvw;
+    return d->group * (kernel_delta_chunks(d->p) + 1) * d->p->key_dim * d->dvw;
 }
 
 // Items are slots of the workspace. A slot has every CPU_DELTA_SLOTS-th pair.

@@ -9,7 +9,7 @@
 #define TRIREME_DEVICE_CUDA_CUDA_H
 
 #include "base/err.h"
-#include "device/kernel_needs.h"
+#include "device/cuda/needs/cuda_needs.h"
 #include "device/kernels.h"
 
 #include <cuda_runtime_api.h>
@@ -47,16 +47,8 @@ void cuda_allow_shared(const void *kernel, size_t bytes);
 // Counts may be 0.
 typedef void (*cuda_kernel)(const cuda_context *x, const void *args);
 
-// One row of cuda_kernels.c: the host side of a kernel, and what its calls need. `workspace` reads what
-// kernel_needs.h says; NULL: no call needs a workspace.
-typedef struct cuda_kernel_row {
-    cuda_kernel run;
-    size_t (*workspace)(const void *args);
-} cuda_kernel_row;
-
-extern const cuda_kernel_row CUDA_KERNELS[KERNELS];
-// Return the needs of the device's kernels, for plans, and the same on a machine without cuDNN. Static.
-extern const kernel_needs CUDA_NEEDS, CUDA_NEEDS_WITHOUT_CUDNN;
+// Of cuda_kernels.c.
+extern const cuda_kernel CUDA_KERNELS[KERNELS];
 
 // The host sides. Each is in cuda_STEM.cu with the stem of the cpu device's file.
 void cuda_matmul(const cuda_context *x, const void *args);
@@ -68,7 +60,6 @@ void cuda_norm_grad(const cuda_context *x, const void *args);
 void cuda_qk_norm(const cuda_context *x, const void *args);
 void cuda_qk_norm_sums(const cuda_context *x, const void *args);
 void cuda_qk_norm_grad(const cuda_context *x, const void *args);
-size_t cuda_qk_norm_grad_workspace(const void *args);
 void cuda_value_norm(const cuda_context *x, const void *args);
 void cuda_value_norm_grad(const cuda_context *x, const void *args);
 void cuda_rope(const cuda_context *x, const void *args);
@@ -80,7 +71,6 @@ void cuda_delta_gates(const cuda_context *x, const void *args);
 void cuda_delta_gates_grad(const cuda_context *x, const void *args);
 void cuda_delta_rule(const cuda_context *x, const void *args);
 void cuda_delta_rule_grad(const cuda_context *x, const void *args);
-size_t cuda_delta_rule_grad_workspace(const void *args);
 void cuda_gate(const cuda_context *x, const void *args);
 void cuda_gate_grad(const cuda_context *x, const void *args);
 void cuda_activation(const cuda_context *x, const void *args);
@@ -106,19 +96,6 @@ void cuda_orthogonalize(const cuda_context *x, const void *args);
 // Writes the GPU's clock, which begins at any time, in nanoseconds. No kernel of kernels.h: cuda_clock.c has its use.
 void cuda_time(const cuda_context *x, int64_t *slot);
 void cuda_reduce(const cuda_context *x, const void *args);
-
-// The workspaces of those that need one.
-size_t cuda_matmul_workspace(const void *args);
-size_t cuda_bias_grad_workspace(const void *args);
-size_t cuda_embedding_grad_workspace(const void *args);
-size_t cuda_norm_grad_workspace(const void *args);
-size_t cuda_attention_workspace(const void *args);
-size_t cuda_attention_grad_workspace(const void *args);
-size_t cuda_xielu_grad_workspace(const void *args);
-size_t cuda_cross_entropy_workspace(const void *args);
-size_t cuda_square_error_workspace(const void *args);
-size_t cuda_sum_squares_workspace(const void *args);
-size_t cuda_orthogonalize_workspace(const void *args);
 
 #ifdef __cplusplus
 }

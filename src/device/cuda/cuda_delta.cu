@@ -153,24 +153,13 @@ struct delta_memory {
     float *dk, *dq;            // [full_seq, Dk]
 };
 
-ON_DEVICE static inline int64_t delta_chunks(const kernel_delta_rule_args *p)
-{
-    return (p->rows.full_seq + DELTA_CHUNK - 1) / DELTA_CHUNK;
-}
-
-ON_DEVICE static inline int64_t delta_block_floats(const kernel_delta_rule_args *p)
-{
-    return (delta_chunks(p) + DELTA_CHUNK + 2) * p->key_dim * p->value_dim +
-           2 * p->rows.full_seq * p->key_dim;
-}
-
 static __device__ inline delta_memory delta_workspace(const kernel_delta_rule_args &p,
                                                       float *memory)
 {
     const int64_t state = p.key_dim * p.value_dim;
     delta_memory w;
     w.saved = memory;
-    w.states = w.saved + delta_chunks(&p) * state;
+    w.states = w.saved + kernel_delta_chunks(&p) * state;
     w.d = w.states + (DELTA_CHUNK + 1) * state;
     w.dk = w.d + state;
     w.dq = w.dk + p.rows.full_seq * p.key_dim;
@@ -376,7 +365,7 @@ static __global__ void __launch_bounds__(DELTA_THREADS)
             delta_advance<T>(p, b, h, t, s, next, m);
             s = next;
         }
-        for (int64_t chunk = delta_chunks(&p) - 1; chunk >= 0; chunk--) {
+        for (int64_t chunk = kernel_delta_chunks(&p) - 1; chunk >= 0; chunk--) {
             const int64_t t0 = chunk * DELTA_CHUNK, t1 = t0 + DELTA_CHUNK;
             delta_back_chunk<T>(g, b, h, t0, t1 < p.rows.full_seq ? t1 : p.rows.full_seq, w, m);
         }
@@ -415,12 +404,6 @@ extern "C" void cuda_delta_rule(const cuda_context *x, const void *args)
         gpu_launch(x, "delta_rule", delta_kernel<T>, grid, dim3(DELTA_COLS), sizeof(delta_forward),
                    *p);
     });
-}
-
-extern "C" size_t cuda_delta_rule_grad_workspace(const void *args)
-{
-    const kernel_delta_rule_args *p = &((const kernel_delta_rule_grad_args *)args)->fwd;
-    return sizeof(float) * (size_t)(p->batch * p->key_heads * delta_block_floats(p));
 }
 
 extern "C" void cuda_delta_rule_grad(const cuda_context *x, const void *args)

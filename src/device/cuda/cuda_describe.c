@@ -12,16 +12,6 @@
 // Our kernels use what Ampere brought: copies from global to shared memory, and bf16.
 enum { LEAST_MAJOR = 8 };
 
-void cuda_device_describe_absent(device_description *out)
-{
-    *out = (device_description){.kind = "sm_90",
-                                .count = 1,
-                                .own_bytes = cuda_own_bytes(),
-                                .has_tf32 = true,
-                                .utilization = -1,
-                                .needs = &CUDA_NEEDS};
-}
-
 status cuda_device_describe(const device_options *o, device_description *out, err *e)
 {
     status result = OK;

@@ -51,7 +51,6 @@ static void launch(device_stream *base, const kernel_call *call)
 {
     cuda_stream *s = (cuda_stream *)base;
     const cuda_device *d = (const cuda_device *)base->device;
-    const cuda_kernel_row *row = &CUDA_KERNELS[call->kind];
     const cuda_context x = {.stream = s->handle,
                             .workspace = call->workspace,
                             .workspace_bytes = call->workspace_bytes,
@@ -66,7 +65,7 @@ static void launch(device_stream *base, const kernel_call *call)
             err_set(&s->failure, E_INTERNAL, "%s: a workspace of %zu bytes; needed are %zu",
                     kernel_name(call->kind), call->workspace_bytes, needed);
     } else {
-        row->run(&x, &call->u);
+        CUDA_KERNELS[call->kind](&x, &call->u);
     }
     if (s->failure.code != OK && !failed) err_prefix(&s->failure, "%s: ", d->label);
 }

@@ -12,9 +12,6 @@
 // fork later. E_USAGE says why there is no GPU to use: no driver, none visible, none that is new enough.
 CUDA_LINKED status cuda_device_describe(const device_options *o, device_description *out, err *e);
 
-// Of a GPU of today that this machine may lack, without name, index and memory.
-CUDA_LINKED void cuda_device_describe_absent(device_description *out);
-
 // Opens the GPU, and binds the calling thread to it. E_USAGE as cuda_device_describe, E_FIT when there is
 // no memory, E_INTERNAL with CUDA's error.
 CUDA_LINKED status cuda_device_open(const device_options *o, device **out, err *e);

@@ -13,8 +13,6 @@ struct cuda_sort_call {
     const int32_t *ids; // [rows]
     int64_t rows, first, vocab;
 };
-// Bytes of the sort's workspace, which grow with rows.
-size_t cuda_sort_workspace(int64_t rows);
 // The result, in the workspace: the keys (id - first) in order, and the row of each.
 struct cuda_sorted {
     const int32_t *key, *row; // [rows]

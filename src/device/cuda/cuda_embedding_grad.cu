@@ -5,8 +5,8 @@
 // the host side.
 #include "device/cuda/cuda_embedding.h"
 
-constexpr int PIECE = 32;            // rows of a piece, and pieces of a group
-constexpr int GROUP = PIECE * PIECE; // rows of a group
+constexpr int PIECE = EMBEDDING_PIECE; // rows of a piece, and pieces of a group
+constexpr int GROUP = PIECE * PIECE;   // rows of a group
 constexpr int SUM_WARPS = 8;
 constexpr int SUM_AHEAD = 4; // rows whose loads are in flight
 constexpr int SUM_WIDE = 2;  // accesses of a lane to a row
@@ -199,20 +199,6 @@ static __global__ __launch_bounds__(SUM_WARPS *GPU_WARP) void sum_sums_kernel(su
         else
             sum_id<N>(c, window * PIECE + lane, its_key);
     }
-}
-
-// The workspace: the sort's, then the slots.
-static size_t sort_bytes(int64_t rows)
-{
-    return (cuda_sort_workspace(rows) + 255) / 256 * 256;
-}
-
-size_t cuda_embedding_grad_workspace(const void *args)
-{
-    const kernel_embedding_grad_args *p = (const kernel_embedding_grad_args *)args;
-    if (!p->d_tokens || p->rows <= 0) return 0;
-    const int64_t slots = p->rows > PIECE ? 2 * gpu_ceil_div(p->rows, PIECE) : 0;
-    return sort_bytes(p->rows) + (size_t)(slots * p->cols) * sizeof(float);
 }
 
 template <typename T, int N> static void sum_launch(const cuda_context *x, const sum_call &c)

@@ -337,17 +337,6 @@ __launch_bounds__(LOSS_ADDING_WARPS *GPU_WARP) void loss_add_kernel(kernel_cross
     if (p.count) *p.count += count;
 }
 
-static bool loss_is_wanted(const kernel_cross_entropy_args *p)
-{
-    return p->loss_sum || p->count;
-}
-
-size_t cuda_cross_entropy_workspace(const void *args)
-{
-    const kernel_cross_entropy_args *p = (const kernel_cross_entropy_args *)args;
-    return loss_is_wanted(p) ? (size_t)p->rows * sizeof(double) : 0;
-}
-
 template <typename T, int N, bool CAPPED>
 static void loss_launch(const cuda_context *x, const kernel_cross_entropy_args *p, double *losses)
 {

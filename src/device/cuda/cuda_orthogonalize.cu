@@ -9,14 +9,6 @@
 constexpr int ORTH_WARPS = 8;
 constexpr int ORTH_THREADS = ORTH_WARPS * GPU_WARP;
 constexpr int ORTH_COLUMNS = 32; // that lose their projections in one pass over the rows
-constexpr int ORTH_LEAST_ROWS = 256;
-constexpr int ORTH_MOST_BLOCKS = 128;
-
-static int64_t orth_blocks(int64_t rows)
-{
-    const int64_t blocks = gpu_ceil_div(rows, ORTH_LEAST_ROWS);
-    return blocks < ORTH_MOST_BLOCKS ? blocks : ORTH_MOST_BLOCKS;
-}
 
 // The workspace, and the rows of a block.
 struct orth_call {
@@ -91,12 +83,6 @@ static __global__ __launch_bounds__(ORTH_THREADS) void orth_multiply_kernel(orth
         sum = gpu_block_sum<ORTH_WARPS>(sum, gpu_shared<orth_shared>()->sum);
         if (threadIdx.x == 0) p.along[blockIdx.x * p.cols + j] = sum;
     }
-}
-
-size_t cuda_orthogonalize_workspace(const void *args)
-{
-    const kernel_orthogonalize_args *p = (const kernel_orthogonalize_args *)args;
-    return p->rows > 0 ? (size_t)(orth_blocks(p->rows) * (p->cols + 1)) * sizeof(double) : 0;
 }
 
 extern "C" void cuda_orthogonalize(const cuda_context *x, const void *args)

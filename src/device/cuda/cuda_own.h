@@ -38,13 +38,6 @@ typedef struct cuda_stream {
     err failure; // the first since the last sync; code OK when none
 } cuda_stream;
 
-// The bytes of a GPU's memory that a process takes beside its allocations: the context, our kernels, and those of
-// cuBLASLt and cuDNN. An estimate, from no measurement of ours.
-static inline size_t cuda_own_bytes(void)
-{
-    return (size_t)768 << 20;
-}
-
 // Makes the GPU the current one of the calling thread.
 cudaError_t cuda_bind(const cuda_device *d);
 

@@ -6,22 +6,13 @@
 
 // ---- Gradient of a bias
 
-constexpr int BIAS_WARPS = 8;       // of a block; each adds every eighth row of the block's rows
-constexpr int BIAS_AHEAD = 4;       // rows whose loads are in flight
-constexpr int BIAS_LEAST_ROWS = 64; // of a block
-constexpr int BIAS_MOST_PARTS = 128;
+constexpr int BIAS_WARPS = 8; // of a block; each adds every eighth row of the block's rows
+constexpr int BIAS_AHEAD = 4; // rows whose loads are in flight
 
-// Rows of a part, and the parts of `rows` rows.
+// Rows of a part.
 static int64_t bias_part_rows(int64_t rows)
 {
-    const int64_t even = gpu_ceil_div(rows, BIAS_MOST_PARTS);
-    return even > BIAS_LEAST_ROWS ? even : BIAS_LEAST_ROWS;
-}
-
-static int64_t bias_parts(int64_t rows)
-{
-    const int64_t parts = gpu_ceil_div(rows, BIAS_LEAST_ROWS);
-    return parts < BIAS_MOST_PARTS ? parts : BIAS_MOST_PARTS;
+    return size_max(gpu_ceil_div(rows, BIAS_MOST_PARTS), BIAS_LEAST_ROWS);
 }
 
 // The sums of the warps of a block.
@@ -96,12 +87,6 @@ static void bias_launch(const cuda_context *x, const kernel_bias_grad_args *p)
                block, sizeof(bias_shared<N>), *p, bias_part_rows(p->rows), (float *)x->workspace);
     gpu_launch(x, "bias_grad", bias_sum_kernel, dim3((unsigned)gpu_ceil_div(p->cols, GPU_WARP)),
                block, sizeof(bias_shared<1>), *p, (const float *)x->workspace, (int)count);
-}
-
-size_t cuda_bias_grad_workspace(const void *args)
-{
-    const kernel_bias_grad_args *p = (const kernel_bias_grad_args *)args;
-    return p->rows > 0 ? (size_t)(bias_parts(p->rows) * p->cols) * sizeof(float) : 0;
 }
 
 extern "C" void cuda_bias_grad(const cuda_context *x, const void *args)
@@ -210,18 +195,6 @@ __launch_bounds__(SQUARES_ADDING_WARPS *GPU_WARP) void squares_add_kernel(kernel
 #pragma unroll 8
     for (int64_t s = 0; s < segments; s++) sum += memory.total[s];
     *p.sum = sum;
-}
-
-static int64_t squares_segments(const kernel_sum_squares_args *p)
-{
-    return p->segment ? p->segments : 1;
-}
-
-size_t cuda_sum_squares_workspace(const void *args)
-{
-    const kernel_sum_squares_args *p = (const kernel_sum_squares_args *)args;
-    const int64_t segments = squares_segments(p);
-    return (size_t)(gpu_most_pieces(p->count, segments, GPU_SUM_SHIFT) + 2 * segments) * 8;
 }
 
 extern "C" void cuda_sum_squares(const cuda_context *x, const void *args)

@@ -5,12 +5,7 @@
 // order does not depend on which block runs first.
 #include "device/cuda/cuda_embedding.h"
 
-constexpr int SORT_BITS = 9; // of a digit: two passes for up to 262,143 ids
-constexpr int SORT_DIGITS = 1 << SORT_BITS;
-constexpr int SORT_THREADS = SORT_DIGITS; // a thread for each digit
 constexpr int SORT_WARPS = SORT_THREADS / GPU_WARP;
-constexpr int SORT_ROUNDS = 4; // rows of a thread
-constexpr int SORT_TILE = SORT_THREADS * SORT_ROUNDS;
 
 // One pass: from `key` and `row` to `out_key` and `out_row`. In the first pass `key` is NULL, and the ids are
 // read.
@@ -144,16 +139,6 @@ static __global__ __launch_bounds__(SORT_THREADS) void sort_place_kernel(sort_pa
         p.out_key[to] = key[k];
         p.out_row[to] = p.row ? p.row[i] : (int32_t)i;
     }
-}
-
-static int64_t sort_tiles(int64_t rows)
-{
-    return gpu_ceil_div(rows, SORT_TILE);
-}
-
-size_t cuda_sort_workspace(int64_t rows)
-{
-    return (size_t)(4 * rows + sort_tiles(rows) * SORT_DIGITS) * sizeof(int32_t);
 }
 
 cuda_sorted cuda_sort_rows(const cuda_context *x, const cuda_sort_call &c, void *workspace)

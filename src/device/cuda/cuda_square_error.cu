@@ -94,14 +94,6 @@ static int64_t error_pieces(const kernel_square_error_args *p)
     return count > 0 ? gpu_piece_count(count, gpu_sum_shift(count)) : 0;
 }
 
-size_t cuda_square_error_workspace(const void *args)
-{
-    const kernel_square_error_args *p = (const kernel_square_error_args *)args;
-    // As pieces become larger, more elements have fewer of them. The workspace must not shrink.
-    const int64_t most = gpu_piece_count(p->rows * p->cols, GPU_SUM_SHIFT);
-    return (size_t)(most < GPU_SUM_PIECES ? most : GPU_SUM_PIECES) * sizeof(double);
-}
-
 extern "C" void cuda_square_error(const cuda_context *x, const void *args)
 {
     const kernel_square_error_args *p = (const kernel_square_error_args *)args;

@@ -91,6 +91,7 @@ extern "C" void cuda_xielu(const cuda_context *x, const void *args)
 struct xielu_sums {
     double above, below;
 };
+static_assert(sizeof(xielu_sums) == 2 * sizeof(double), "cuda_needs.c counts two numbers");
 
 struct xielu_shared {
     double sum[XIELU_WARPS];
@@ -160,18 +161,6 @@ static __global__ void xielu_add_kernel(kernel_xielu_args p, const xielu_sums *p
 }
 
 // A call without elements has one piece.
-static int64_t xielu_pieces(int64_t count, int shift)
-{
-    return count > 0 ? gpu_piece_count(count, shift) : 1;
-}
-
-extern "C" size_t cuda_xielu_grad_workspace(const void *args)
-{
-    // As pieces become larger, more elements have fewer of them. The workspace must not shrink.
-    const int64_t most = xielu_pieces(((const kernel_xielu_args *)args)->count, GPU_SUM_SHIFT);
-    return (size_t)(most < GPU_SUM_PIECES ? most : GPU_SUM_PIECES) * sizeof(xielu_sums);
-}
-
 extern "C" void cuda_xielu_grad(const cuda_context *x, const void *args)
 {
     const kernel_xielu_args *p = (const kernel_xielu_args *)args;

@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 #include "device/cuda/cuda.h"
+#include "device/cuda/needs/cuda_shapes.h"
 
-enum { GPU_WARP = 32 };
 constexpr unsigned GPU_ALL_LANES = 0xffffffffu;
 
 #ifdef __CUDACC__

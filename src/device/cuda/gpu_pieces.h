@@ -7,28 +7,12 @@
 
 #include "device/cuda/gpu_vector.h"
 
-// Elements of a piece are 1 << shift, except in the last piece of a segment.
-constexpr int GPU_SUM_SHIFT = 14;
-constexpr int GPU_SUM_PIECES = 4096;
-
 // The shift where pieces have sums: at most GPU_SUM_PIECES for a segment, so that few threads add them.
 static __host__ __device__ inline int gpu_sum_shift(int64_t count)
 {
     int shift = GPU_SUM_SHIFT;
     while (((count - 1) >> shift) >= GPU_SUM_PIECES) shift++;
     return shift;
-}
-
-static __host__ __device__ inline int64_t gpu_piece_count(int64_t count, int shift)
-{
-    return (count + ((int64_t)1 << shift) - 1) >> shift;
-}
-
-// The pieces that `segments` segments of `count` elements have together, or more, where no piece but
-// the last of a segment has less than 1 << shift elements.
-static inline int64_t gpu_most_pieces(int64_t count, int64_t segments, int shift)
-{
-    return (count >> shift) + segments;
 }
 
 // A run of elements of segment number `segment`. count 0: there is no such piece.

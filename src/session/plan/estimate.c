@@ -115,7 +115,7 @@ static bool same_shards(const plan *a, const plan *b)
 // Adds the tensor-parallel ranks of a stage. Only the last shards of a vocabulary can be shorter,
 // so the ranks in between are planned only where the last rank's shards differ from the first
 // rank's.
-static status add_stage(trainer_options *o, int pp, const memory_estimate_base *base,
+static status add_stage(trainer_options *o, int pp, int data_rank, const memory_estimate_base *base,
                         memory_estimate *n, err *e)
 {
     status result = OK;
@@ -123,11 +123,14 @@ static status add_stage(trainer_options *o, int pp, const memory_estimate_base *
     plan *first = NULL, *p = NULL;
     uint64_t params;
     bool same = true;
-    o->place.rank = mesh_rank(&o->mesh, (const int[AXES]){[AXIS_PP] = pp});
+    int coord[AXES] = {[AXIS_PP] = pp};
+    mesh_set_data_rank(&o->mesh, data_rank, coord);
+    o->place.rank = mesh_rank(&o->mesh, coord);
     TRY(plan_rank(o, base, &first, &params, e));
     add_plan(n, first, params);
     for (int tp = tps - 1; tp > 0 && (tp == tps - 1 || !same); tp--) {
-        o->place.rank = mesh_rank(&o->mesh, (const int[AXES]){[AXIS_PP] = pp, [AXIS_TP] = tp});
+        coord[AXIS_TP] = tp;
+        o->place.rank = mesh_rank(&o->mesh, coord);
         TRY(plan_rank(o, base, &p, &params, e));
         if (tp == tps - 1) same = same_shards(first, p);
         add_plan(n, p, params);
@@ -147,7 +150,14 @@ status memory_estimate_of(const job *j, const session_inputs *in, int ranks,
     trainer_options o = {0};
     *out = (memory_estimate){.alike = true};
     TRY(session_options(j, in, ranks, &o, e));
-    for (int pp = 0; pp < o.mesh.size[AXIS_PP]; pp++) TRY(add_stage(&o, pp, base, out, e));
+    const batch_split s = trainer_split(&o);
+    const int most = batch_split_largest(&s), least = batch_split_smallest(&s);
+    for (int pp = 0; pp < o.mesh.size[AXIS_PP]; pp++) {
+        TRY(add_stage(&o, pp, most, base, out, e));
+        // Of a rank with less to do only whether it needs as many bytes is read.
+        if (batch_split_of(&s, least) < batch_split_of(&s, most))
+            TRY(add_stage(&o, pp, least, base, out, e));
+    }
 done:
     session_options_clear(&o);
     return result;

@@ -64,7 +64,10 @@ void explained_times_close(explained_times *t)
 
 static void add_ms(const char *before, double seconds, text *out)
 {
-    text_addf(out, "%s%.*f ms", before, seconds < 0.1 ? 3 : 1, 1e3 * seconds);
+    if (seconds < 10)
+        text_addf(out, "%s%.*f ms", before, seconds < 0.1 ? 3 : 1, 1e3 * seconds);
+    else
+        text_addf(out, "%s%.2f s", before, seconds);
 }
 
 // Lines that begin alike, of a text that has a line for each assumption.

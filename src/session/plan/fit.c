@@ -103,8 +103,7 @@ static status take_fastest(const job *j, const session_inputs *in, const memory_
                               .budget = base->budget,
                               .keeps_mesh = true,
                               .predict = session_predict};
-    if (session_machine_open(j, &(machine_files){.cluster = NULL}, &machine, NULL) == OK)
-        TRY(search_run(j, in, &o, &found, e));
+    if (session_machine_open(j, NULL, &machine, NULL) == OK) TRY(search_run(j, in, &o, &found, e));
     if (!found.has_best) goto done;
     if (layout_has_files(&found.best.layout) && !j->strategy.offload.path) goto done;
     layout_apply(j, &found.best.layout, &l->changed);
@@ -128,7 +127,8 @@ status fit_job(job *j, const session_inputs *in, bool choose_batch, char **chang
     TRY(memory_estimate_of(j, in, ranks, &base, &n, e));
     if (memory_estimate_fits(&n, base.budget, &base)) goto done;
     TRY(fit_search_run(j, in, ranks, base.budget, &base, &l, e));
-    if (j->memory.fit && !j->own.planned) TRY(take_fastest(j, in, &base, &l, e));
+    if (j->memory.fit && !j->own.planned && !j->parallel.batch_split)
+        TRY(take_fastest(j, in, &base, &l, e));
     if (j->memory.fit && l.fits && !l.needs_path)
         TRY(change(j, &l, &n, &base, changes, e));
     else

@@ -5,7 +5,7 @@
 
 static bool has_several_micro_batches(const job *j, const mesh *m)
 {
-    return j->train.global_batch / mesh_data_ranks(m) > j->train.micro_batch;
+    return job_micro_batches(j, m) > 1;
 }
 
 // The ranks that can shard state: those that hold the same part of the model.
@@ -174,9 +174,12 @@ static status try_change(fit_search_state *c, const job *next, int64_t limit, er
 {
     job of = *next;
     const memory_estimate_search s = {&of, c->in, c->ranks, c->budget, c->base};
-    memory_estimate_micro found;
+    memory_estimate_micro found = {.micro = of.train.micro_batch, .possible = true};
     err refused = {.code = OK};
-    const status result = memory_estimate_largest_micro(&s, limit, &found, &refused);
+    const bool listed = of.parallel.batch_split && !job_measures_split(&of); // the list says it
+    const status result =
+        listed ? memory_estimate_of(&of, c->in, c->ranks, c->base, &found.estimate, &refused)
+               : memory_estimate_largest_micro(&s, limit, &found, &refused);
     if (result == E_USAGE || result == E_FIT) return OK;
     if (result != OK) return err_set(e, result, "%s", refused.text);
     of.train.micro_batch = found.micro;
@@ -257,6 +260,7 @@ status fit_search_ranks(const job *changed, const session_inputs *in, int ranks,
 {
     status result = OK;
     *out = 0;
+    if (changed->parallel.batch_split) return OK; // a number for each of these ranks
     for (int times = 2; ranks * times <= MESH_RANKS && !*out; times *= 2) {
         job more = *changed;
         memory_estimate n;

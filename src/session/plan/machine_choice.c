@@ -3,7 +3,6 @@
 
 #include "base/file.h"
 #include "planner/calibrated.h"
-#include "planner/cluster.h"
 
 #include <stdlib.h>
 
@@ -34,49 +33,18 @@ done:
     return result;
 }
 
-static status check_files(const machine_files *files, err *e)
-{
-    if (!files->cluster || !files->machine) return OK;
-    return err_set(e, E_USAGE, "--cluster and --machine: found both; valid: one of them");
-}
-
-status session_machine_open_cluster(const machine_files *files, planner_machine *out,
-                                    job_planned *planned, err *e)
-{
-    status result = OK;
-    *out = (planner_machine){.name = NULL};
-    *planned = (job_planned){.hosts = 0};
-    TRY(check_files(files, e));
-    if (!files->cluster) goto done;
-    TRY(cluster_open(files->cluster, out, e));
-    *planned = (job_planned){.device = out->device,
-                             .communicator = out->communicator,
-                             .ranks_per_host = out->ranks_per_host,
-                             .hosts = out->hosts,
-                             .host_bytes = out->host_bytes};
-done:
-    return result;
-}
-
-status session_machine_open(const job *j, const machine_files *files, planner_machine *out, err *e)
+status session_machine_open(const job *j, const char *file, planner_machine *out, err *e)
 {
     status result = OK;
     char *path = NULL;
     *out = (planner_machine){.name = NULL};
-    TRY(check_files(files, e));
-    if (files->cluster) {
-        TRY(cluster_open(files->cluster, out, e));
-        goto done;
-    }
-    if (!files->machine) {
-        TRY(session_machine_path(&path, e));
-        if (!file_exists(path))
-            FAIL(E_USAGE,
-                 "%s: no machine file yet: `trireme bench calibrate` writes it; or give --cluster "
-                 "FILE or --machine FILE",
-                 path);
-    }
-    TRY(open_calibrated(j, path ? path : files->machine, out, e));
+    if (!file) TRY(session_machine_path(&path, e));
+    if (path && !file_exists(path))
+        FAIL(E_USAGE,
+             "%s: no machine file yet: `trireme bench calibrate` writes it; or give --cluster "
+             "FILE or --machine FILE",
+             path);
+    TRY(open_calibrated(j, path ? path : file, out, e));
 done:
     free(path);
     return result;

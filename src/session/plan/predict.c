@@ -3,14 +3,19 @@
 
 #include <math.h>
 
-// FLOPs of the model in a step, of all ranks. A rank of each stage stands for the others of that stage.
+// FLOPs of the model in a step, of all ranks. A rank of each stage stands for the others of that stage; it has the
+// largest micro-batches.
 static double step_flops(const trainer_options *o, const session_stages *stages, const model *m)
 {
     double sum = 0;
+    const batch_split s = trainer_split(o);
+    const double most = (double)batch_split_of(&s, batch_split_largest(&s)),
+                 mean = (double)batch_split_before(&s, s.ranks) / s.ranks;
     for (int k = 0; k < stages->count; k++)
         for (int b = 0; b < m->blocks; b++)
             if (plan_has_block(stages->plan[k], b)) sum += model_block_flops(m, b);
-    return sum * stages->plan[0]->o.micros * (o->mesh.ranks / stages->count);
+    const int ranks = o->mesh.ranks / stages->count;
+    return sum * stages->plan[0]->o.micros * ranks * (mean / most);
 }
 
 static void conclude(const trainer_options *o, const planner_machine *m, double flops,

@@ -26,7 +26,7 @@ static status several_micros(const job *j, int ranks, bool *out, err *e)
     status result = OK;
     mesh m;
     TRY(job_solve_mesh(j, ranks, &m, e));
-    *out = j->train.global_batch / mesh_data_ranks(&m) > j->train.micro_batch;
+    *out = job_micro_batches(j, &m) > 1;
 done:
     return result;
 }
@@ -222,6 +222,8 @@ static status search(table *t, err *e)
                               .budget = t->budget,
                               .predict = session_predict};
     if (!t->o->search) return OK;
+    if (t->j->parallel.batch_split)
+        FAIL(E_USAGE, "parallel.batch_split: the search splits batches evenly; valid: even");
     t->searched = true;
     TRY(search_run(t->j, t->in, &o, &t->found, e));
     TRY(search_find_change(t->j, t->in, &o, &t->found, &t->change, e));

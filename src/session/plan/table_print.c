@@ -55,6 +55,16 @@ static void print_row(const table *t, const table_row *r, text *out)
     text_add(out, "\n");
 }
 
+// Appends "4", with a split "[3, 1] sequences by rank", and where ranks will measure "up to 4".
+static void print_micro_batch(const table *t, text *out)
+{
+    const batch_split s = job_batch_split(t->j, &t->row[0].estimate.mesh);
+    if (job_measures_split(t->j)) text_add(out, "up to ");
+    if (!s.of) text_addf(out, "%lld", (long long)s.each);
+    for (int i = 0; s.of && i < s.ranks; i++) text_addf(out, i ? ", %d" : "[%d", s.of[i]);
+    if (s.of) text_add(out, "] sequences by rank");
+}
+
 static void print_job(const table *t, text *out)
 {
     const memory_estimate *n = &t->row[0].estimate;
@@ -64,10 +74,12 @@ static void print_job(const table *t, text *out)
     text_addf(out, "job: %d ranks (", t->ranks);
     for (int a = 0; a < AXES; a++)
         text_addf(out, "%s%s %d", a ? ", " : "", axis_name((axis)a), n->mesh.size[a]);
-    text_addf(out, "), global batch %lld in micro-batches of %lld x %lld tokens, %s; %s%s%s\n\n",
-              (long long)t->j->train.global_batch, (long long)t->j->train.micro_batch,
-              (long long)t->in->seq_len, job_precision_name(t->j),
-              budget ? "budget " : "no memory.budget, and more ranks than this machine starts",
+    text_addf(out, "), global batch %lld in micro-batches of ",
+              (long long)t->j->train.global_batch);
+    print_micro_batch(t, out);
+    text_addf(out, " x %lld tokens, %s; %s%s%s\n\n", (long long)t->in->seq_len,
+              job_precision_name(t->j),
+              budget ? "budget " : "no memory.budget, and the memory of the ranks is not known",
               budget ? size : "", budget ? " a rank" : "");
 }
 

@@ -251,6 +251,55 @@ static void the_batch_is_split_over_data_parallel_ranks(void **state)
     ASSERT_ALL_REFUSED(all);
 }
 
+static void a_split_gives_each_rank_its_micro_batch(void **state)
+{
+    (void)state;
+    mesh m;
+    job *j = good_job(SMALL "parallel: {batch_split: [3, 1]}\ntrain: {global_batch: 16}\n",
+                      "--launch.ranks|2");
+    assert_int_equal(j->train.micro_batch, 3);
+    assert_int_equal(job_solve_mesh(j, 2, &m, NULL), OK);
+    assert_int_equal(job_micro_batches(j, &m), 4);
+    assert_false(job_measures_split(j));
+    text yaml = yaml_of(j);
+    assert_non_null(strstr(yaml.chars, "  batch_split: [3, 1]\n"));
+    text_clear(&yaml);
+    job_close(j);
+    j = good_job(SMALL, "--launch.ranks|auto|--parallel.tp|2|--train.accumulation|3|"
+                        "--parallel.batch_split|1,2,1");
+    assert_int_equal(j->launch.ranks, 6);
+    assert_int_equal(j->train.global_batch, 12);
+    job_close(j);
+    j = good_job(SMALL, "--parallel.batch_split|measured|--launch.ranks|2|--train.micro_batch|4");
+    assert_true(job_measures_split(j));
+    assert_int_equal(job_solve_mesh(j, 2, &m, NULL), OK);
+    assert_int_equal(job_micro_batches(j, &m), 8); // even until then
+    yaml = yaml_of(j);
+    assert_non_null(strstr(yaml.chars, "  batch_split: measured\n"));
+    text_clear(&yaml);
+    job_close(j);
+    static const refusal all[] = {
+        {SMALL, "--parallel.batch_split|3,1,1|--launch.ranks|2",
+         "--parallel.batch_split: found 3 numbers; valid: 2, one for each data-parallel rank"},
+        {SMALL "train: {global_batch: 64}\n", "--parallel.batch_split|4,1|--launch.ranks|2",
+         "job.yaml:3: train.global_batch: found 64, not a multiple of 5 (parallel.batch_split: 4 + "
+         "1); nearest valid: 60 and 65"},
+        {SMALL, "--parallel.batch_split|3,1|--launch.ranks|2|--train.micro_batch|2",
+         "--train.micro_batch: found 2; valid: auto, or 3, the largest number of "
+         "parallel.batch_split"},
+        {SMALL, "--parallel.batch_split|measured|--launch.ranks|2|--data.order|torch",
+         "--parallel.batch_split: found with data.order torch, which gives every rank equally many "
+         "samples; valid: even, or data.order shuffle"},
+        {SMALL, "--parallel.batch_split|measure|--launch.ranks|2",
+         "--parallel.batch_split: found measure; valid: even, or measured, or a list of whole "
+         "numbers from 1 to 1048576, as [6, 6]; did you mean measured?"},
+        {SMALL, "--parallel.batch_split|0|--launch.ranks|1",
+         "--parallel.batch_split: found 0; valid: even, or measured, or a list of whole numbers "
+         "from 1 to 1048576, as [6, 6]"},
+    };
+    ASSERT_ALL_REFUSED(all);
+}
+
 static void an_auto_micro_batch_fills_the_pipeline(void **state)
 {
     (void)state;
@@ -456,6 +505,7 @@ int main(void)
         cmocka_unit_test(a_mesh_that_does_not_fit_names_the_nearest_that_do),
         cmocka_unit_test(auto_ranks_are_at_least_the_mesh),
         cmocka_unit_test(the_batch_is_split_over_data_parallel_ranks),
+        cmocka_unit_test(a_split_gives_each_rank_its_micro_batch),
         cmocka_unit_test(an_auto_micro_batch_fills_the_pipeline),
         cmocka_unit_test(a_split_counts_layers_and_becomes_blocks),
         cmocka_unit_test(context_parallelism_needs_sequences_that_divide),

@@ -41,6 +41,7 @@ static loader_options options(probe *p, sampler *s, int depth)
                             .global_batch = GLOBAL,
                             .micro_batch = MICRO,
                             .local_batch = LOCAL,
+                            .first = RANK * LOCAL,
                             .rank = RANK,
                             .ranks = 2,
                             .depth = depth};
@@ -287,9 +288,9 @@ static void impossible_batches_are_refused(void **state)
     o.micro_batch = 5;
     assert_int_equal(loader_open(&o, &l, &e), E_USAGE);
     o = options(&p, s, 2);
-    o.global_batch = 25;
+    o.global_batch = 23;
     assert_int_equal(loader_open(&o, &l, &e), E_USAGE);
-    assert_says(&e, "global batch of 25");
+    assert_says(&e, "global batch of 23");
     assert_null(l);
     loader_close(NULL);
     sampler_close(s);

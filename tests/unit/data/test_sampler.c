@@ -161,6 +161,27 @@ static void torch_order_can_seek_between_epochs(void **state)
     sampler_close(b);
 }
 
+// Runs of 3, 1 and 2 sequences are those of one rank with 6.
+static void runs_of_unequal_length_follow_each_other(void **state)
+{
+    (void)state;
+    enum { N = 50, G = 6 };
+    static const uint64_t length[] = {3, 1, 2};
+    sampler *one = open_or_fail(ORDER_SHUFFLE, N, 5, 0, 1);
+    uint64_t first = 0;
+    for (int rank = 0; rank < 3; rank++) {
+        sampler *s = open_or_fail(ORDER_SHUFFLE, N, 5, rank, 3);
+        sampler_begin_at(s, first);
+        for (uint64_t step = 0; step < 20; step++)
+            for (uint64_t i = 0; i < length[rank]; i++)
+                assert_int_equal(sampler_step_sample(s, step, G, i),
+                                 sampler_step_sample(one, step, G, first + i));
+        first += length[rank];
+        sampler_close(s);
+    }
+    sampler_close(one);
+}
+
 static void no_samples_and_too_many_for_torch_are_refused(void **state)
 {
     (void)state;
@@ -183,6 +204,7 @@ int main(void)
         cmocka_unit_test(sequential_counts_and_wraps),
         cmocka_unit_test(torch_order_equals_distributed_sampler),
         cmocka_unit_test(torch_order_can_seek_between_epochs),
+        cmocka_unit_test(runs_of_unequal_length_follow_each_other),
         cmocka_unit_test(no_samples_and_too_many_for_torch_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

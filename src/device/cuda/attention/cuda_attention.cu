@@ -300,10 +300,3 @@ extern "C" void cuda_attention(const cuda_context *x, const void *args)
             launch_forward<T, D, DROPS, FORM>(x, p);
         });
 }
-
-extern "C" size_t cuda_attention_workspace(const void *args)
-{
-    const kernel_attention_args *p = static_cast<const kernel_attention_args *>(args);
-    const size_t own = attention_decode_workspace(p), dnn = cuda_dnn_attention_workspace(p);
-    return own > dnn ? own : dnn;
-}

@@ -13,8 +13,7 @@
 
 #include "device/cuda/gpu.h"
 
-constexpr int ATTENTION_MAX_WIDTH = 128;    // heads up to so wide go to tensor cores
-constexpr int ATTENTION_DECODE_QUERIES = 4; // up to so many queries are done by the decode kernel
+constexpr int ATTENTION_MAX_WIDTH = 128; // heads up to so wide go to tensor cores
 constexpr float ATTENTION_LOG2E = 1.44269504088896340736f, ATTENTION_LN2 = 0.69314718055994530942f;
 
 // Forms without tensor cores, for every type, width and alignment.
@@ -22,7 +21,6 @@ void attention_plain(const cuda_context *x, const kernel_attention_args *p);
 void attention_plain_grad(const cuda_context *x, const kernel_attention_grad_args *g);
 // A few queries of each sequence against many keys.
 void attention_decode(const cuda_context *x, const kernel_attention_args *p);
-size_t attention_decode_workspace(const kernel_attention_args *p);
 // dk and dv by tensor cores, once delta is there.
 void attention_grad_keys(const cuda_context *x, const kernel_attention_grad_args *g);
 

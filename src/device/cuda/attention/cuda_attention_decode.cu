@@ -7,9 +7,7 @@
 #include "device/cuda/attention/cuda_attention.h"
 
 constexpr int DECODE_THREADS = 128;
-constexpr int DECODE_KEYS = 256; // of a piece
-constexpr int DECODE_LANES = 8;  // threads that read one key
-constexpr int DECODE_STATS = 2;  // numbers of a piece beside its outputs: maximum and sum
+constexpr int DECODE_LANES = 8; // threads that read one key
 constexpr int DECODE_WARPS = DECODE_THREADS / (int)GPU_WARP;
 
 // A query: which, and the keys that it sees.
@@ -30,11 +28,6 @@ static __device__ inline decode_query decode_query_of(const kernel_attention_arg
     q.hidden = attention_hidden(p, b, q.t);
     q.seen = attention_seen(p, q.t);
     return q;
-}
-
-ON_DEVICE static inline int64_t decode_pieces(int64_t tk)
-{
-    return (tk + DECODE_KEYS - 1) / DECODE_KEYS;
 }
 
 // Shared memory of a block, as floats: the scaled query [head_dim], the scores [DECODE_KEYS], the sums of
@@ -179,15 +172,6 @@ static __global__ void __launch_bounds__(DECODE_THREADS)
             sum += piece[i * width + c] * gpu_exp2(piece[i * width + p.head_dim] - top);
         decode_store<T>(p, q, c, sum, top, total);
     }
-}
-
-size_t attention_decode_workspace(const kernel_attention_args *p)
-{
-    const int64_t pieces = decode_pieces(p->tk), most = ATTENTION_DECODE_QUERIES;
-    const int64_t queries = p->queries.seq < most ? p->queries.seq : most;
-    if (pieces <= 1) return 0;
-    return sizeof(float) *
-           (size_t)(p->batch * p->heads * queries * pieces * (p->head_dim + DECODE_STATS));
 }
 
 void attention_decode(const cuda_context *x, const kernel_attention_args *p)

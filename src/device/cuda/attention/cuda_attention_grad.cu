@@ -308,8 +308,3 @@ extern "C" void cuda_attention_grad(const cuda_context *x, const void *args)
         attention_plain_grad(x, g);
     }
 }
-
-extern "C" size_t cuda_attention_grad_workspace(const void *args)
-{
-    return cuda_dnn_attention_grad_workspace(static_cast<const kernel_attention_grad_args *>(args));
-}

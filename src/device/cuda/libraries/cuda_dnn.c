@@ -16,13 +16,7 @@
 
 enum {
     VERSION_LEAST = 91100, // 9.11: earlier ones want another value for a masked score
-    HEAD_MOST = 128,
-    QUERIES_LEAST = 64, // fewer rows do not fill a tile; our own kernels are made for them
     ALIGN = 16,
-    WORKSPACE =
-        64 << 10, // of one call, beside what grows with a gradient's shape; plans that need more
-                  // are not used
-    TILE = 128    // rows to which the library may pad
 };
 
 // A shape that cuDNN was asked for. plan NULL: it has none, and our own kernel does the work.
@@ -48,20 +42,6 @@ static bool is_aligned(const void *p)
     return (uintptr_t)p % ALIGN == 0;
 }
 
-// Returns whether cuDNN takes the shape, whatever the addresses are.
-static bool is_taken(const kernel_attention_args *p)
-{
-    const kernel_tokens *q = &p->queries;
-    // Every query's position is its number: no context parallelism, no earlier tokens.
-    const bool plain = q->chunk == q->seq && q->start[0] == 0;
-    const int64_t strides =
-        p->q_stride | p->k_stride | p->v_stride | p->o_stride | p->k_batch | p->v_batch;
-    return (p->type == BF16 || p->type == F16) && p->dropout.p == 0 &&
-           kernel_attention_is_plain(p) && p->batch > 0 && p->tk > 0 && q->seq >= QUERIES_LEAST &&
-           (!p->causal || plain) && p->heads % p->kv_heads == 0 && p->head_dim % 8 == 0 &&
-           p->head_dim <= HEAD_MOST && strides % 8 == 0;
-}
-
 static dnn_shape shape_of(const kernel_attention_args *p, bool gradient)
 {
     dnn_shape s;
@@ -79,36 +59,6 @@ static const dnn_plan *find(const struct cuda_dnn *d, const dnn_shape *s)
     for (size_t i = 0; i < d->count; i++)
         if (memcmp(&d->plans[i].shape, s, sizeof *s) == 0) return &d->plans[i];
     return NULL;
-}
-
-size_t cuda_dnn_attention_workspace(const kernel_attention_args *p)
-{
-    return is_taken(p) ? WORKSPACE : 0;
-}
-
-// Bytes of DNN_DQ_SUM, so that what follows is aligned.
-static size_t gradient_sums(const kernel_attention_args *p)
-{
-    const int64_t bytes =
-        p->batch * p->heads * p->queries.seq * p->head_dim * (int64_t)sizeof(float);
-    return (size_t)size_ceil_div(bytes, KERNEL_WORKSPACE_ALIGN) * KERNEL_WORKSPACE_ALIGN;
-}
-
-// The library's own workspace: two numbers for each query, sums in F32 as dq has (before Hopper), and, where
-// heads share keys, gradients of keys and values for each head. Plans that need more are not used.
-static size_t gradient_workspace(const kernel_attention_args *p)
-{
-    const int64_t heads = p->batch * p->heads, width = p->head_dim;
-    const int64_t queries = size_ceil_div(p->queries.seq, TILE) * TILE,
-                  keys = p->heads == p->kv_heads ? 0 : size_ceil_div(p->tk, TILE) * TILE;
-    const int64_t numbers = heads * (queries * (2 + width) + keys * width);
-    return (size_t)numbers * sizeof(float) + WORKSPACE;
-}
-
-size_t cuda_dnn_attention_grad_workspace(const kernel_attention_grad_args *g)
-{
-    if (!g->any_order || !is_taken(&g->fwd)) return 0;
-    return gradient_sums(&g->fwd) + gradient_workspace(&g->fwd);
 }
 
 // Makes the plan of a shape, where it is new.
@@ -138,15 +88,15 @@ done:
 status cuda_dnn_prepare(struct cuda_dnn *d, const kernel_call *c, err *e)
 {
     if (!d) return OK;
-    if (c->kind == K_ATTENTION && is_taken(&c->u.attention)) {
+    if (c->kind == K_ATTENTION && cuda_dnn_takes(&c->u.attention)) {
         const dnn_shape s = shape_of(&c->u.attention, false);
-        return prepare_shape(d, &s, WORKSPACE, e);
+        return prepare_shape(d, &s, CUDA_DNN_WORKSPACE, e);
     }
     if (c->kind == K_ATTENTION_GRAD && c->u.attention_grad.any_order &&
-        is_taken(&c->u.attention_grad.fwd)) {
+        cuda_dnn_takes(&c->u.attention_grad.fwd)) {
         const kernel_attention_args *p = &c->u.attention_grad.fwd;
         const dnn_shape s = shape_of(p, true);
-        return prepare_shape(d, &s, gradient_workspace(p), e);
+        return prepare_shape(d, &s, cuda_dnn_gradient_workspace(p), e);
     }
     return OK;
 }
@@ -207,7 +157,7 @@ bool cuda_dnn_attention(const cuda_context *x, const kernel_attention_args *p)
 {
     float scale = p->scale, masked = -INFINITY;
     dnn_call c = {.workspace = x->workspace};
-    if (!x->dnn || !is_taken(p) || x->workspace_bytes < WORKSPACE) return false;
+    if (!x->dnn || !cuda_dnn_takes(p) || x->workspace_bytes < CUDA_DNN_WORKSPACE) return false;
     const dnn_plan *plan = plan_of(x, p, false);
     if (!plan) return false;
     add(&c, DNN_Q, p->q), add(&c, DNN_K, p->k), add(&c, DNN_V, p->v), add(&c, DNN_O, p->o);
@@ -223,8 +173,8 @@ bool cuda_dnn_attention_grad(const cuda_context *x, const kernel_attention_grad_
 {
     const kernel_attention_args *p = &g->fwd;
     float scale = p->scale, masked = -INFINITY, one = 1;
-    const size_t sums = gradient_sums(p);
-    if (!x->dnn || !g->any_order || !is_taken(p) ||
+    const size_t sums = cuda_dnn_gradient_sums(p);
+    if (!x->dnn || !g->any_order || !cuda_dnn_takes(p) ||
         x->workspace_bytes < cuda_dnn_attention_grad_workspace(g) || !is_aligned(g->d_o) ||
         !is_aligned(g->dq) || !is_aligned(g->dk) || !is_aligned(g->dv))
         return false;

@@ -35,11 +35,6 @@ bool cuda_dnn_attention(const cuda_context *x, const kernel_attention_args *p);
 // leaves `delta` as it is.
 bool cuda_dnn_attention_grad(const cuda_context *x, const kernel_attention_grad_args *g);
 
-// Returns the least workspace of a call that cuDNN may take; 0 for others. The own kernel's need comes beside it: the
-// workspace of a call is the larger of the two.
-size_t cuda_dnn_attention_workspace(const kernel_attention_args *p);
-size_t cuda_dnn_attention_grad_workspace(const kernel_attention_grad_args *g);
-
 #ifdef __cplusplus
 }
 #endif

@@ -8,13 +8,8 @@
 #include "base/size.h"
 #include "device/cuda/norm/gpu_norm.h"
 
-constexpr int GRAD_PACKS = 2;                                     // of a thread
-constexpr int GRAD_WARP_COLS = GRAD_PACKS * NORM_PACK * GPU_WARP; // columns of a warp
-constexpr int GRAD_WARPS = 16;                         // of a block, and at most of a row
-constexpr int GRAD_BLOCK = GRAD_WARPS * GPU_WARP;      // threads
-constexpr int GRAD_COLS = GRAD_WARPS * GRAD_WARP_COLS; // of a row in registers
-constexpr int GRAD_STAGED = 96 << 10; // most bytes of shared memory for the next rows
-constexpr int GRAD_MOST_BLOCKS = 264; // that divide the rows
+constexpr int GRAD_BLOCK = GRAD_WARPS * GPU_WARP; // threads
+constexpr int GRAD_STAGED = 96 << 10;             // most bytes of shared memory for the next rows
 constexpr int GRAD_SUM_COLS = 32, GRAD_SUM_PARTS = 32; // of a block of the second kernel
 
 // The division of a call among blocks.
@@ -55,25 +50,6 @@ static size_t grad_shared_bytes(const grad_shape &s)
     const size_t ahead = 16 * (size_t)(s.stages * s.stage_packs);
     const size_t columns = sizeof(float) * GRAD_BLOCK * GRAD_PACKS * NORM_PACK;
     return sizeof(grad_shared) + (ahead > columns ? ahead : columns);
-}
-
-// The workspace: sums of dgain, then of dbias, of each block, if one is wanted; then mean(g) and
-// mean(g * x_hat) of each row, if dx is wanted of rows that do not lie in registers.
-static size_t grad_sums_bytes(const kernel_norm_grad_args *p)
-{
-    const grad_shape s = grad_divide(p);
-    // As many blocks as fewer rows can have.
-    int64_t blocks = (p->rows + s.groups - 1) / s.groups;
-    if (blocks > GRAD_MOST_BLOCKS) blocks = GRAD_MOST_BLOCKS;
-    return p->dgain || p->dbias ? size_align((size_t)(2 * blocks * p->cols) * sizeof(float), 16)
-                                : 0;
-}
-
-extern "C" size_t cuda_norm_grad_workspace(const void *args)
-{
-    const kernel_norm_grad_args *p = (const kernel_norm_grad_args *)args;
-    return grad_sums_bytes(p) +
-           (p->dx && p->cols > GRAD_COLS ? (size_t)p->rows * sizeof(float2) : 0);
 }
 
 // The columns of a thread: column(k) … column(k)+7 of its tile, for k < GRAD_PACKS.

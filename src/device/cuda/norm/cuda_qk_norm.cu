@@ -10,7 +10,6 @@
 
 constexpr int QK_THREADS = 256;                    // of a block whose groups have a warp at most
 constexpr int QK_MOST_THREADS = 1024;              // of a group
-constexpr int QK_MOST_BLOCKS = 264;                // that divide the rows of a gain's gradient
 constexpr int QK_GAIN_COLS = 8 * NORM_PACK;        // of a block there
 constexpr int QK_GAIN_PARTS = QK_THREADS / 8;      // groups that a block adds side by side
 constexpr int QK_SUM_COLS = 32, QK_SUM_PARTS = 32; // of a block that adds the blocks' sums
@@ -256,21 +255,6 @@ static __host__ __device__ inline qk_part qk_part_of(const kernel_qk_norm_args *
 static int64_t qk_block_rows(const kernel_qk_norm_args *p)
 {
     return (p->rows + QK_MOST_BLOCKS - 1) / QK_MOST_BLOCKS;
-}
-
-// As many blocks as fewer rows can have.
-static int64_t qk_most_blocks(const kernel_qk_norm_args *p)
-{
-    return p->rows < QK_MOST_BLOCKS ? p->rows : QK_MOST_BLOCKS;
-}
-
-// The workspace: for each block the sums of the columns of the queries' gain, then of the keys'.
-extern "C" size_t cuda_qk_norm_grad_workspace(const void *args)
-{
-    const kernel_qk_norm_args *p = (const kernel_qk_norm_args *)args;
-    if (!p->dq_gain && !p->dk_gain) return 0;
-    return (size_t)(qk_most_blocks(p) * (qk_part_of(p, true).cols + qk_part_of(p, false).cols)) *
-           sizeof(float);
 }
 
 // The numbers of row r that a column of the gain needs: the mean and rstd of its group.

@@ -6,7 +6,6 @@
 
 #include "device/cuda/gpu_vector.h"
 
-constexpr int NORM_PACK = 8;
 template <typename T> using norm_pack = gpu_pack<T, NORM_PACK>;
 
 // Columns c … c+7 of a row, with zeros beyond the last. ALIGNED: the row is aligned to 16 bytes, and cols
@@ -57,14 +56,6 @@ static __device__ inline gpu_floats<NORM_PACK> norm_gain(const T *gain, bool uni
 static inline bool norm_is_aligned(const void *array, int64_t cols)
 {
     return cols % NORM_PACK == 0 && gpu_is_aligned16(array);
-}
-
-// The least power of 2 of warps that have `cols` columns, with warp_cols for each, or `most`.
-static inline int norm_warps(int64_t cols, int warp_cols, int most)
-{
-    int warps = 1;
-    while (warps < most && (int64_t)warps * warp_cols < cols) warps *= 2;
-    return warps;
 }
 
 // Calls f with a norm_flag of the value, so that a branch becomes a template argument.
