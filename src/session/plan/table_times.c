@@ -46,7 +46,7 @@ static void print_row(const table *t, const table_row *r, text *out)
     print_figure("%.1f %%", 100 * p->exposed_s / p->step_s, 9, out);
     print_figure("%.1f %%", 100 * p->bubble, 8, out);
     if (has_price(t) || has_energy(t))
-        print_figure("%.4g", has_price(t) ? b->price : b->kilowatt_hours, 9, out);
+        print_figure("%.3g", has_price(t) ? b->price : b->kilowatt_hours, 9, out);
     text_add(out, "\n");
 }
 
