@@ -129,7 +129,7 @@ static void add_instr(const plan *p, const schedule *list, const schedule_instr 
     double seconds = is_pass || instr_is_message(i) ? 0 : calls_of(p, list, i, m, &s->groups);
     if (is_pass)
         seconds = passes_of(passes, row->computes, i->index);
-    else if (i->kind != LOAD_BATCH)
+    else
         seconds += planner_step_work(costs, 0, i).claim.seconds;
     s->stream[row->stream] += seconds;
     if (!is_pass || i->micro > 0) return;

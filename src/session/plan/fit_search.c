@@ -168,72 +168,93 @@ static void keep_if_lower(fit_search_state *c, const job *next, const memory_est
     c->best->fits = memory_estimate_fits(n, c->budget, c->base);
 }
 
-// Tries a job with its micro-batch, or with the largest smaller one that fits, or else the smallest. Leaves out a job that
-// the plan refuses.
-static status try_change(fit_search_state *c, const job *next, int64_t limit, err *e)
+// Leaves out a job that the plan refuses.
+static status try_change(fit_search_state *c, const job *next, err *e)
 {
-    job of = *next;
-    const memory_estimate_search s = {&of, c->in, c->ranks, c->budget, c->base};
-    memory_estimate_micro found = {.micro = of.train.micro_batch, .possible = true};
-    err refused = {.code = OK};
-    const bool listed = of.parallel.batch_split && !job_measures_split(&of); // the list says it
-    const status result =
-        listed ? memory_estimate_of(&of, c->in, c->ranks, c->base, &found.estimate, &refused)
-               : memory_estimate_largest_micro(&s, limit, &found, &refused);
+    err refused = {0};
+    memory_estimate n;
+    const status result = memory_estimate_of(next, c->in, c->ranks, c->base, &n, &refused);
     if (result == E_USAGE || result == E_FIT) return OK;
     if (result != OK) return err_set(e, result, "%s", refused.text);
-    of.train.micro_batch = found.micro;
-    if (found.possible) keep_if_lower(c, &of, &found.estimate);
+    keep_if_lower(c, next, &n);
+    return OK;
+}
+
+// Takes the largest micro-batch up to `limit` that fits, or else the smallest one.
+static status find_batch(fit_search_state *c, int64_t limit, err *e)
+{
+    job next = c->best->changed;
+    const memory_estimate_search s = {&c->best->changed, c->in, c->ranks, c->budget, c->base};
+    memory_estimate_micro found;
+    err refused = {.code = OK};
+    const bool listed = next.parallel.batch_split && !job_measures_split(&next); // the list says it
+    if (limit < 1 || listed) return OK;
+    const status result = memory_estimate_largest_micro(&s, limit, &found, &refused);
+    if (result == E_USAGE || result == E_FIT) return OK;
+    if (result != OK) return err_set(e, result, "%s", refused.text);
+    next.train.micro_batch = found.micro;
+    if (!c->best->fits) {
+        keep_if_lower(c, &next, &found.estimate);
+    } else if (found.fits) {
+        c->best->changed = next;
+        c->best->estimate = found.estimate;
+    }
     return OK;
 }
 
 // Tries all choices on top of `from`.
-static status try_choices(fit_search_state *c, const job *from, int first, err *e)
+static status try_choices(fit_search_state *c, const job *from, err *e)
 {
     status result = OK;
-    for (int i = first; i < CHOICE_COUNT && !c->best->fits; i++) {
+    for (int i = 0; i < CHOICE_COUNT && !c->best->fits; i++) {
         job next = *from;
-        if (!take_choice(&next, c->ranks, &CHOICES[i])) continue;
-        TRY(try_change(c, &next, next.train.micro_batch, e));
+        if (take_choice(&next, c->ranks, &CHOICES[i])) TRY(try_change(c, &next, e));
     }
 done:
     return result;
 }
 
 // What costs a job no time is tried before its precision changes.
-static status try_cheap(fit_search_state *c, const job *j, err *e)
+static status try_cheap(fit_search_state *c, err *e)
 {
     status result = OK;
-    job next = *j;
-    if (j->train.micro_batch > 1) TRY(try_change(c, &next, j->train.micro_batch - 1, e));
-    if (job_dtype(j) != F32) {
-        TRY(try_choices(c, j, 1, e));
-        goto done;
-    }
-    if (!c->best->fits && take_choice(&next, c->ranks, &CHOICES[1]))
-        TRY(try_change(c, &next, next.train.micro_batch, e));
+    const job from = c->best->changed;
+    job next = from;
+    if (job_dtype(&from) != F32) return try_choices(c, &from, e);
+    if (take_choice(&next, c->ranks, &CHOICES[1])) TRY(try_change(c, &next, e));
     if (c->best->fits) goto done;
-    next = *j;
+    next = from;
     next.train.precision = PRECISION_BF16;
-    TRY(try_change(c, &next, next.train.micro_batch, e));
-    TRY(try_choices(c, &next, 1, e));
+    TRY(try_change(c, &next, e));
+    TRY(try_choices(c, &next, e));
 done:
     return result;
 }
 
-// Each of these saves more and costs more. It recomputes again no more than it must.
+// Of a job that fits: recomputes no more than it must.
+static void recompute_less(fit_search_state *c, recompute_mode least)
+{
+    job next = c->best->changed;
+    for (int r = least; r < (int)c->best->changed.strategy.recompute; r++) {
+        memory_estimate n;
+        next.strategy.recompute = (recompute_mode)r;
+        if (memory_estimate_of(&next, c->in, c->ranks, c->base, &n, NULL) != OK ||
+            !memory_estimate_fits(&n, c->budget, c->base))
+            continue;
+        c->best->changed = next;
+        c->best->estimate = n;
+    }
+}
+
+// Each of these saves more and costs more.
 static status try_last(fit_search_state *c, const job *j, err *e)
 {
     status result = OK;
     for (int i = 0; i < LAST_COUNT && !c->best->fits; i++) {
         job next = c->best->changed;
-        if (!LAST[i](&next, c->ranks)) continue;
-        const recompute_mode most = next.strategy.recompute;
-        for (int r = j->strategy.recompute; r <= (int)most && !c->best->fits; r++) {
-            next.strategy.recompute = (recompute_mode)r;
-            TRY(try_change(c, &next, next.train.micro_batch, e));
-        }
+        if (LAST[i](&next, c->ranks)) TRY(try_change(c, &next, e));
     }
+    if (c->best->fits) recompute_less(c, j->strategy.recompute);
 done:
     return result;
 }
@@ -246,8 +267,14 @@ status fit_search_run(const job *j, const session_inputs *in, int ranks, uint64_
     *out = (fit_search){.changed = *j};
     TRY(memory_estimate_of(j, in, ranks, base, &out->estimate, e));
     out->fits = memory_estimate_fits(&out->estimate, budget, base);
-    if (!out->fits) TRY(try_cheap(&c, j, e));
+    const bool fitted = out->fits;
+    if (!fitted) TRY(find_batch(&c, j->train.micro_batch - 1, e));
+    const int64_t small = out->changed.train.micro_batch;
+    if (!out->fits) TRY(try_cheap(&c, e));
     if (!out->fits) TRY(try_last(&c, j, e));
+    // The changes were tried with the smallest micro-batch.
+    if (!fitted && out->fits && small < j->train.micro_batch)
+        TRY(find_batch(&c, j->train.micro_batch, e));
     for (int k = 0; k < PLAN_STATES; k++)
         if (out->changed.strategy.offload.tier[k] == TIER_FILE && !j->strategy.offload.path)
             out->needs_path = true;
