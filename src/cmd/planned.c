@@ -22,12 +22,30 @@ done:
     return result;
 }
 
+static status check_files(const machine_files *files, err *e)
+{
+    if (!files->cluster || !files->machine) return OK;
+    return err_set(e, E_USAGE, "--cluster and --machine: found both; valid: one of them");
+}
+
+status planned_job_open_on(int argc, char **argv, const machine_files *files, planned_job *out,
+                           err *e)
+{
+    status result = OK;
+    *out = (planned_job){.job = NULL};
+    TRY(check_files(files, e));
+    TRY(files->cluster
+            ? open_on_cluster(argc, argv, files->cluster, out, e)
+            : cmd_open_job_own(argc, argv, &(job_own){.only_plans = true}, &out->job, e));
+done:
+    return result;
+}
+
 status planned_job_open(int argc, char **argv, const machine_files *files, planned_job *out, err *e)
 {
     status result = OK;
     *out = (planned_job){.job = NULL};
-    if (files->cluster && files->machine)
-        FAIL(E_USAGE, "--cluster and --machine: found both; valid: one of them");
+    TRY(check_files(files, e));
     if (files->cluster) {
         TRY(open_on_cluster(argc, argv, files->cluster, out, e));
     } else {

@@ -132,6 +132,14 @@ planner_group planner_group_of(const plan *p, int process_group, int ranks_per_h
     return out;
 }
 
+const planner_group *planner_groups_find(planner_groups *known, const plan *p, int process_group,
+                                         int ranks_per_host)
+{
+    planner_group *g = &known->item[process_group];
+    if (g->ranks == 0) *g = planner_group_of(p, process_group, ranks_per_host);
+    return g;
+}
+
 // Each rank of a stage has its own peer, and all of them exchange messages at the same time.
 planner_group planner_message_of(const plan *p, int peer, int ranks_per_host)
 {

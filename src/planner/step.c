@@ -32,6 +32,7 @@ typedef struct step_pieces {
     step_piece *of; // [pieces]
     int *other;     // waits and partners
     size_t piece_room, of_room, other_room, others;
+    planner_groups groups; // of the stage whose pieces are added
     int **first;           // [stages][instructions + 1] the first piece of an instruction
     schedule_order *order; // [stages]
     int *sender;      // [pieces] of a receive: the last piece of its message's send; -1: it is none
@@ -66,8 +67,9 @@ static status add_call(step_pieces *b, int stage, int instr, const schedule_call
     const plan *p = b->x->plan[stage];
     const schedule_instr *i = &b->x->list[stage]->instr[instr];
     const bool message = instr_is_message(i);
-    const planner_group g = message ? planner_message_of(p, i->peer, m->ranks_per_host)
-                                    : planner_group_of(p, c->group, m->ranks_per_host);
+    const planner_group g = message
+                                ? planner_message_of(p, i->peer, m->ranks_per_host)
+                                : *planner_groups_find(&b->groups, p, c->group, m->ranks_per_host);
     const planner_claim claim = m->costs.call(m->costs.given, &g, &c->call, c->bytes);
     return add_piece(b, &(step_piece){stage, instr, CAUSE_CALL}, claim, e);
 }
@@ -212,6 +214,7 @@ static status build(step_pieces *b, err *e)
     TRY(alloc_zeroed(&b->order, stages, sizeof *b->order, WHAT, e));
     for (int k = 0; k < x->stages; k++) {
         const int count = x->list[k]->count;
+        b->groups = (planner_groups){0};
         TRY(alloc_zeroed(&b->first[k], (size_t)count + 1, sizeof **b->first, WHAT, e));
         for (int i = 0; i < count; i++) TRY(add_instr(b, k, i, e));
         b->first[k][count] = b->work.pieces;

@@ -124,6 +124,7 @@ static void add_elements(const costs_work *w, double count, bool sums)
 static void load_batch(const costs_work *w)
 {
     const model *m = w->c->x->model;
+    if (!m) return; // a bound
     add_transfer(w, TRANSFER_TO_DEVICE, (double)(m->batch * m->seq) * 2 * sizeof(int32_t));
 }
 

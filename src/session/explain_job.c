@@ -155,7 +155,7 @@ static void print_device(const device_description *d, bool json, text *out)
 static status explain_devices(const job *j, bool json, text *out, err *e)
 {
     status result = OK;
-    device_description d = {.count = 1};
+    device_description d = {.count = j->own.planned ? 0 : 1};
     for (int i = 0; i < d.count; i++) {
         TRY(job_describe_device(j, &(device_options){.index = i}, &d, e));
         if (d.is_host_memory) break;

@@ -13,10 +13,10 @@ static const char *communicator_of(const job *j, int ranks)
     return ranks == 1 ? "auto" : planned ? planned : j->launch.comm;
 }
 
-// A plan for other machines may have more ranks than the communicator of this version takes.
+// A plan may have more ranks than the communicator of this version takes.
 static int ranks_described(const job *j, int ranks)
 {
-    return j->own.planned && ranks > 2 ? 2 : ranks;
+    return j->own.only_plans && ranks > 2 ? 2 : ranks;
 }
 
 status session_describe_communicator(const job *j, int ranks, comm_description *out, err *e)

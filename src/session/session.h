@@ -93,14 +93,20 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
                        err *e);
 
 typedef struct session_plan_options {
-    bool json;   // print one JSON object
-    int columns; // of the terminal; 0: no limit
+    bool json;                             // print one JSON object
+    int columns;                           // of the terminal; 0: no limit
+    const struct planner_machine *machine; // NULL: no times
+    const char *no_machine;                // why there is none, a line; NULL: nobody asks
+    double tokens;                         // of the training; 0: the job's
+    bool search;                           // the layout with the shortest step; needs a machine
+    text *best; // receives the job file of that layout; NULL: not written
 } session_plan_options;
 
 // Appends what `trireme plan` prints: memory of the largest rank and bytes sent in a step, for the
-// job and for other strategies. The table has fewer columns where it does not fit a terminal.
-status session_plan(const job *j, const session_inputs *in, const session_plan_options *o,
-                    text *out, err *e);
+// job and for other strategies, and the times of steps. The table has fewer columns where it does not fit a terminal.
+// With `best` the job takes the layout's values. E_FIT where it asks for one, and no layout fits.
+status session_plan(job *j, const session_inputs *in, const session_plan_options *o, text *out,
+                    err *e);
 
 typedef struct session {
     device *device;

@@ -216,13 +216,13 @@ static status count_memory(trainer *t, err *e)
     TRY(allocate(t, e));
     bytes[BYTES_BUFFERS] += compress_bytes(t->plan, t->o.place.needs) + groups_comm_bytes(t->plan);
     // What a process has before it opens a trainer. It is the one figure that is measured: the others
-    // are the same on any machine that plans the job.
-    bytes[BYTES_RUNTIME] = 0;
-    if (t->o.device)
+    // are the same on any machine that plans the job. Who plans measures it once for many plans.
+    if (t->o.device) {
         bytes[BYTES_RUNTIME] =
             t->o.device->bytes_scratch + groups_thread_bytes(t->o.device, t->o.comm);
-    own[BYTES_RUNTIME] += proc_own_bytes();
-    if (t->o.strategy.offload.host_is_apart) own[BYTES_RUNTIME] += DEVICE_STAGING_BYTES;
+        own[BYTES_RUNTIME] += proc_own_bytes();
+        if (t->o.strategy.offload.host_is_apart) own[BYTES_RUNTIME] += DEVICE_STAGING_BYTES;
+    }
     if (!size_fits(plan_bytes(t->plan)) || !size_fits(plan_host_bytes(t->plan)))
         FAIL(E_FIT, "a rank needs more than 1 EiB; valid: smaller sizes of the model, a smaller "
                     "train.micro_batch, train.global_batch or data.seq_len");

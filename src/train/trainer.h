@@ -76,7 +76,7 @@ void trainer_take_capabilities(trainer_options *o, const comm_capabilities *can)
 
 // Makes the plan and the schedule of rank o->rank, without allocating device memory or communicating. The
 // options comm, device and weights are not used. train and valid may be NULL; E_USAGE when their
-// samples do not fit the model. The caller owns *p and *s. *flops: of this rank in one step.
+// samples do not fit the model. The bytes of runtime are 0. The caller owns *p and *s. *flops: of this rank in one step.
 status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *params,
                     double *flops, err *e);
 

@@ -3,6 +3,8 @@
 #include "session/plan/fit.h"
 
 #include "session/plan/fit_search.h"
+#include "session/plan/machine_choice.h"
+#include "session/plan/search.h"
 
 static status choose_micro_batch(job *j, const session_inputs *in, const memory_estimate_base *base,
                                  err *e)
@@ -88,6 +90,31 @@ done:
     return result;
 }
 
+// Where this user's machine file gives times: the fastest of the changes that fit, of those that keep tp, pp and its
+// schedule. Leaves *l as it is where there is none.
+static status take_fastest(const job *j, const session_inputs *in, const memory_estimate_base *base,
+                           fit_search *l, err *e)
+{
+    status result = OK;
+    planner_machine machine;
+    search_result found = {.has_best = false};
+    const search_options o = {.machine = &machine,
+                              .base = base,
+                              .budget = base->budget,
+                              .keeps_mesh = true,
+                              .predict = session_predict};
+    if (session_machine_open(j, NULL, &machine, NULL) == OK) TRY(search_run(j, in, &o, &found, e));
+    if (!found.has_best) goto done;
+    if (layout_has_files(&found.best.layout) && !j->strategy.offload.path) goto done;
+    layout_apply(j, &found.best.layout, &l->changed);
+    l->estimate = found.best.estimate;
+    l->fits = true;
+    l->needs_path = false;
+done:
+    planner_machine_close(&machine);
+    return result;
+}
+
 status fit_job(job *j, const session_inputs *in, bool choose_batch, char **changes, err *e)
 {
     status result = OK;
@@ -100,6 +127,8 @@ status fit_job(job *j, const session_inputs *in, bool choose_batch, char **chang
     TRY(memory_estimate_of(j, in, ranks, &base, &n, e));
     if (memory_estimate_fits(&n, base.budget, &base)) goto done;
     TRY(fit_search_run(j, in, ranks, base.budget, &base, &l, e));
+    if (j->memory.fit && !j->own.planned && !j->parallel.batch_split)
+        TRY(take_fastest(j, in, &base, &l, e));
     if (j->memory.fit && l.fits && !l.needs_path)
         TRY(change(j, &l, &n, &base, changes, e));
     else

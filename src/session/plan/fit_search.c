@@ -1,6 +1,6 @@
 // fit_search.c -- see fit_search.h. fit.c calls it to refuse a job or, with memory.fit, to change
-// it, and table.c to print the first change that fits. A change sets values of the job; it
-// does not know how many bytes that saves, which the plan says.
+// it, and table.c to print the first change that fits. It tries changes from the cheapest on. A change sets
+// values of the job; it does not know how many bytes that saves, which the plan says.
 #include "session/plan/fit_search.h"
 
 static bool has_several_micro_batches(const job *j, const mesh *m)
@@ -20,30 +20,6 @@ static status mesh_of(const job *j, int ranks, mesh *out)
     return job_solve_mesh(j, ranks, out, NULL);
 }
 
-static bool to_bf16(job *j, int ranks)
-{
-    (void)ranks;
-    if (job_dtype(j) != F32) return false;
-    j->train.precision = PRECISION_BF16;
-    return true;
-}
-
-static bool to_selective(job *j, int ranks)
-{
-    (void)ranks;
-    if (j->strategy.recompute != RECOMPUTE_NONE) return false;
-    j->strategy.recompute = RECOMPUTE_SELECTIVE;
-    return true;
-}
-
-static bool to_full(job *j, int ranks)
-{
-    (void)ranks;
-    if (j->strategy.recompute == RECOMPUTE_FULL) return false;
-    j->strategy.recompute = RECOMPUTE_FULL;
-    return true;
-}
-
 // Takes the policy `name` for dp_shard and cp, and for dp_replicate where these have one rank. Under
 // no_sync the gradients of several micro-batches are not sharded, so no_sync becomes false.
 static bool to_policy(job *j, int ranks, const char *name)
@@ -56,16 +32,6 @@ static bool to_policy(job *j, int ranks, const char *name)
     if (has_several_micro_batches(j, &m) && j->strategy.no_sync == NO_SYNC_TRUE)
         j->strategy.no_sync = NO_SYNC_FALSE;
     return true;
-}
-
-static bool to_zero2(job *j, int ranks)
-{
-    return to_policy(j, ranks, j->strategy.dp.inner.weight == SHARD ? "zero3" : "zero2");
-}
-
-static bool to_zero3(job *j, int ranks)
-{
-    return to_policy(j, ranks, "zero3");
 }
 
 // Shards over the replicas of hybrid sharding, too.
@@ -132,19 +98,47 @@ static bool to_weights_file(job *j, int ranks)
 {
     mesh m;
     if (mesh_of(j, ranks, &m) != OK) return false;
-    if (sharding_ranks(&m) > 1) to_zero3(j, ranks);
+    if (sharding_ranks(&m) > 1) to_policy(j, ranks, "zero3");
     if (has_several_micro_batches(j, &m) && j->strategy.offload.tier[PLAN_GRADIENTS] == TIER_FILE)
         reduce_once_a_step(j);
     return to_tier(j, PLAN_WEIGHTS, TIER_FILE);
 }
 
-// In the order in which the search tries them. False: the change does not apply to this job.
-static bool (*const CHANGES[])(job *j, int ranks) = {
-    to_bf16,        to_selective, to_full, to_zero2, to_zero3,          to_zero3_on_both_axes,
-    to_cp,          to_cp,        to_cp,   to_host,  to_optimizer_file, to_gradients_file,
-    to_weights_file};
+// Changes on top of those that lower the estimate most. False: the change does not apply to this job.
+static bool (*const LAST[])(job *j, int ranks) = {
+    to_zero3_on_both_axes, to_cp,          to_cp, to_cp, to_host, to_optimizer_file,
+    to_gradients_file,     to_weights_file};
+enum { LAST_COUNT = sizeof LAST / sizeof *LAST };
 
-enum { CHANGE_COUNT = sizeof CHANGES / sizeof *CHANGES };
+// Policies and what is recomputed, from the cheapest on. zero1 sends no more than ddp. The others send for each
+// micro-batch, mostly while the ranks compute; full recomputation computes a third more.
+typedef struct fit_choice {
+    const char *dp; // NULL: the job's own
+    recompute_mode recompute;
+} fit_choice;
+static const fit_choice CHOICES[] = {
+    {NULL, RECOMPUTE_NONE},         {"zero1", RECOMPUTE_NONE},      {NULL, RECOMPUTE_SELECTIVE},
+    {"zero1", RECOMPUTE_SELECTIVE}, {"zero2", RECOMPUTE_NONE},      {"zero2", RECOMPUTE_SELECTIVE},
+    {"zero3", RECOMPUTE_NONE},      {"zero3", RECOMPUTE_SELECTIVE}, {NULL, RECOMPUTE_FULL},
+    {"zero1", RECOMPUTE_FULL},      {"zero2", RECOMPUTE_FULL},      {"zero3", RECOMPUTE_FULL}};
+enum { CHOICE_COUNT = sizeof CHOICES / sizeof *CHOICES };
+
+// How much of the state a policy shards.
+static int shards_of(const policy *p)
+{
+    return (p->weight == SHARD) + (p->gradient == SHARD) + (p->optimizer == SHARD);
+}
+
+// False: the job has it already, or shards or recomputes more.
+static bool take_choice(job *j, int ranks, const fit_choice *c)
+{
+    const int own = shards_of(&j->strategy.dp.inner);
+    if (c->recompute < j->strategy.recompute) return false;
+    const bool recomputes = c->recompute > j->strategy.recompute;
+    j->strategy.recompute = c->recompute;
+    if (!c->dp) return recomputes;
+    return shards_of(policy_find(c->dp)) > own && to_policy(j, ranks, c->dp);
+}
 
 // ---- The search
 
@@ -179,31 +173,88 @@ static status try_change(fit_search_state *c, const job *next, err *e)
 {
     err refused = {0};
     memory_estimate n;
-    status result = memory_estimate_of(next, c->in, c->ranks, c->base, &n, &refused);
+    const status result = memory_estimate_of(next, c->in, c->ranks, c->base, &n, &refused);
     if (result == E_USAGE || result == E_FIT) return OK;
-    if (result != OK) {
-        if (e) *e = refused;
-        return result;
-    }
+    if (result != OK) return err_set(e, result, "%s", refused.text);
     keep_if_lower(c, next, &n);
     return OK;
 }
 
-// Takes the largest smaller micro-batch that fits, or else the smallest one.
-static status shrink_batch(fit_search_state *c, err *e)
+// Takes the largest micro-batch up to `limit` that fits, or else the smallest one.
+static status find_batch(fit_search_state *c, int64_t limit, err *e)
 {
-    status result = OK;
     job next = c->best->changed;
     const memory_estimate_search s = {&c->best->changed, c->in, c->ranks, c->budget, c->base};
     memory_estimate_micro found;
     err refused = {.code = OK};
-    if (c->best->fits || next.train.micro_batch == 1) return OK;
-    if (next.parallel.batch_split && !job_measures_split(&next)) return OK; // the list says it
-    result = memory_estimate_largest_micro(&s, next.train.micro_batch - 1, &found, &refused);
+    const bool listed = next.parallel.batch_split && !job_measures_split(&next); // the list says it
+    if (limit < 1 || listed) return OK;
+    const status result = memory_estimate_largest_micro(&s, limit, &found, &refused);
     if (result == E_USAGE || result == E_FIT) return OK;
-    if (result != OK) FAIL(result, "%s", refused.text);
+    if (result != OK) return err_set(e, result, "%s", refused.text);
     next.train.micro_batch = found.micro;
-    keep_if_lower(c, &next, &found.estimate);
+    if (!c->best->fits) {
+        keep_if_lower(c, &next, &found.estimate);
+    } else if (found.fits) {
+        c->best->changed = next;
+        c->best->estimate = found.estimate;
+    }
+    return OK;
+}
+
+// Tries all choices on top of `from`.
+static status try_choices(fit_search_state *c, const job *from, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < CHOICE_COUNT && !c->best->fits; i++) {
+        job next = *from;
+        if (take_choice(&next, c->ranks, &CHOICES[i])) TRY(try_change(c, &next, e));
+    }
+done:
+    return result;
+}
+
+// What costs a job no time is tried before its precision changes.
+static status try_cheap(fit_search_state *c, err *e)
+{
+    status result = OK;
+    const job from = c->best->changed;
+    job next = from;
+    if (job_dtype(&from) != F32) return try_choices(c, &from, e);
+    if (take_choice(&next, c->ranks, &CHOICES[1])) TRY(try_change(c, &next, e));
+    if (c->best->fits) goto done;
+    next = from;
+    next.train.precision = PRECISION_BF16;
+    TRY(try_change(c, &next, e));
+    TRY(try_choices(c, &next, e));
+done:
+    return result;
+}
+
+// Of a job that fits: recomputes no more than it must.
+static void recompute_less(fit_search_state *c, recompute_mode least)
+{
+    job next = c->best->changed;
+    for (int r = least; r < (int)c->best->changed.strategy.recompute; r++) {
+        memory_estimate n;
+        next.strategy.recompute = (recompute_mode)r;
+        if (memory_estimate_of(&next, c->in, c->ranks, c->base, &n, NULL) != OK ||
+            !memory_estimate_fits(&n, c->budget, c->base))
+            continue;
+        c->best->changed = next;
+        c->best->estimate = n;
+    }
+}
+
+// Each of these saves more and costs more.
+static status try_last(fit_search_state *c, const job *j, err *e)
+{
+    status result = OK;
+    for (int i = 0; i < LAST_COUNT && !c->best->fits; i++) {
+        job next = c->best->changed;
+        if (LAST[i](&next, c->ranks)) TRY(try_change(c, &next, e));
+    }
+    if (c->best->fits) recompute_less(c, j->strategy.recompute);
 done:
     return result;
 }
@@ -216,11 +267,14 @@ status fit_search_run(const job *j, const session_inputs *in, int ranks, uint64_
     *out = (fit_search){.changed = *j};
     TRY(memory_estimate_of(j, in, ranks, base, &out->estimate, e));
     out->fits = memory_estimate_fits(&out->estimate, budget, base);
-    TRY(shrink_batch(&c, e));
-    for (int i = 0; i < CHANGE_COUNT && !out->fits; i++) {
-        job next = out->changed;
-        if (CHANGES[i](&next, ranks)) TRY(try_change(&c, &next, e));
-    }
+    const bool fitted = out->fits;
+    if (!fitted) TRY(find_batch(&c, j->train.micro_batch - 1, e));
+    const int64_t small = out->changed.train.micro_batch;
+    if (!out->fits) TRY(try_cheap(&c, e));
+    if (!out->fits) TRY(try_last(&c, j, e));
+    // The changes were tried with the smallest micro-batch.
+    if (!fitted && out->fits && small < j->train.micro_batch)
+        TRY(find_batch(&c, j->train.micro_batch, e));
     for (int k = 0; k < PLAN_STATES; k++)
         if (out->changed.strategy.offload.tier[k] == TIER_FILE && !j->strategy.offload.path)
             out->needs_path = true;
@@ -240,7 +294,7 @@ status fit_search_ranks(const job *changed, const session_inputs *in, int ranks,
         err refused = {0};
         more.train.global_batch *= times;
         if (more.parallel.size[AXIS_DP_SHARD] > 0) more.parallel.size[AXIS_DP_SHARD] *= times;
-        if (!to_zero3(&more, ranks * times)) continue;
+        if (!to_policy(&more, ranks * times, "zero3")) continue;
         result = memory_estimate_of(&more, in, ranks * times, base, &n, &refused);
         if (result != OK && result != E_USAGE && result != E_FIT) FAIL(result, "%s", refused.text);
         if (result == OK && memory_estimate_fits(&n, budget, base)) *out = ranks * times;

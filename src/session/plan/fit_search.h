@@ -1,6 +1,6 @@
 // fit_search.h -- the memory fit search: changes of a job that does not fit in memory. It tries a
-// smaller micro-batch, bf16, recompute, zero2, zero3, cp 2 to 8, host memory and files, in this order,
-// and keeps each change that lowers the memory estimate.
+// smaller micro-batch, zero1 and bf16, then policies and recomputation from the cheapest on, then cp 2 to 8,
+// host memory and files. The first that fits is taken.
 #ifndef TRIREME_SESSION_FIT_SEARCH_H
 #define TRIREME_SESSION_FIT_SEARCH_H
 

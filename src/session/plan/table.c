@@ -1,36 +1,15 @@
 // table.c -- `trireme plan`: memory of the largest rank and bytes sent in a step, for the job
-// and for other strategies. See session_plan in session.h. Each row is the plan of a changed copy
-// of the job. It allocates nothing of the model, which may be larger than this machine.
-#include "session/plan/fit_search.h"
+// and for other strategies, and the time of a step where a machine is known. See session_plan in session.h. Each row is
+// the plan of a changed copy of the job. It allocates nothing of the model, which may be larger than this machine.
+#include "session/plan/table.h"
 
 #include "base/alloc.h"
-#include "parallel/traffic.h"
 
-#include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { ROWS = 24 };
-
-typedef struct table_row {
-    const char *group; // "policy", "recompute", "offload"
-    char name[48];
-    job changed;
-    bool is_job; // `changed` equals the job
-    memory_estimate estimate;
-    err refused; // code OK: the plan allows it
-} table_row;
-
-typedef struct table {
-    const job *j;
-    const session_inputs *in;
-    int ranks;
-    memory_estimate_base base;
-    uint64_t budget;
-    table_row *row;
-    int rows;
-} table;
 
 // ---- Rows
 
@@ -94,8 +73,7 @@ static void add_recomputes(table *t)
         add_row(t, "recompute", RECOMPUTE_NAMES[i])->changed.strategy.recompute = (recompute_mode)i;
 }
 
-// Returns whether the device has a memory of its own.
-static bool is_apart(const table *t)
+bool table_has_tiers(const table *t)
 {
     return t->j->strategy.offload.host_is_apart;
 }
@@ -116,7 +94,7 @@ static void add_offloads_to(table *t, memory_tier to, const char *first)
 
 static void add_offloads(table *t)
 {
-    if (is_apart(t)) add_offloads_to(t, TIER_HOST, "zero3, optimizer on host");
+    if (table_has_tiers(t)) add_offloads_to(t, TIER_HOST, "zero3, optimizer on host");
     add_offloads_to(t, TIER_FILE, "zero3, optimizer in a file");
 }
 
@@ -151,267 +129,143 @@ done:
     return result;
 }
 
-// ---- Text
-
-static void print_gigabytes(const char *before, double bytes, text *out)
-{
-    text_addf(out, bytes < 1e11 ? "%s%.3g" : "%s%.0f", before, bytes / 1e9);
-}
-
-// Groups differ in bytes per parameter; the table has them.
-static void print_model(const table *t, text *out)
-{
-    const double params = (double)t->row[0].estimate.params;
-    const int states = optim_state_tensors(&t->j->optimizer);
-    const int weight = (int)dtype_bytes(job_dtype(t->j)), master = job_dtype(t->j) == F32 ? 0 : 4;
-    const int each = weight + 4 + master + 4 * states;
-    text_addf(out, "model: %.0f parameters", params);
-    print_gigabytes(", ", 4 * params, out);
-    text_add(out, " GB in fp32\n");
-    if (t->j->groups) return;
-    text_addf(out, "state: %d bytes per parameter (weights %d, gradients 4, optimizer %d)", each,
-              weight, master + 4 * states);
-    print_gigabytes(", ", each * params, out);
-    text_add(out, " GB before it is sharded\n");
-}
-
-static void print_size(double bytes, text *out)
-{
-    char size[24];
-    text_bytes(size, bytes);
-    text_addf(out, "  %11s", bytes > 0 ? size : "-");
-}
-
 // Without a budget it is unknown whether a row fits.
-static const char *fits_word(const table *t, const memory_estimate *n, const char *unknown,
-                             const char *yes, const char *no)
+const char *table_fits_word(const table *t, const memory_estimate *n, const char *unknown,
+                            const char *yes, const char *no)
 {
     if (t->budget == MEMORY_ESTIMATE_NO_BUDGET) return unknown;
     return memory_estimate_fits(n, t->budget, &t->base) ? yes : no;
 }
 
-static void print_row(const table *t, const table_row *r, text *out)
+// ---- Times
+
+static status predict_row(const table *t, table_row *r, err *e)
 {
-    const memory_estimate *n = &r->estimate;
-    double sent = 0;
-    text_addf(out, "%c %-27s", r->is_job ? '*' : ' ', r->name);
-    if (r->refused.code != OK) {
-        text_addf(out, "  not possible: %s\n", r->refused.text);
-        return;
-    }
-    for (int c = 0; c <= BYTES_WORKSPACE; c++) print_size((double)n->bytes[c], out);
-    print_size((double)(n->bytes[BYTES_DATA] + n->bytes[BYTES_KERNELS]), out);
-    print_size((double)n->bytes[BYTES_RUNTIME], out);
-    print_size((double)n->total, out);
-    text_addf(out, "  %-4s", fits_word(t, n, "-", "yes", "no"));
-    if (is_apart(t)) print_size((double)n->host_total, out);
-    print_size((double)n->file, out);
-    for (int k = 0; k < PROCESS_GROUPS; k++) sent += n->sent_bytes[k];
-    print_size(sent, out);
-    if (!n->alike) text_addf(out, "  rank %d", n->rank);
-    text_add(out, "\n");
+    err refused = {.code = OK};
+    const planner_machine *m = t->o->machine;
+    const status result =
+        session_predict(&r->changed, t->in, t->ranks, m, &r->prediction, &refused);
+    r->is_predicted = result == OK;
+    if (r->is_predicted)
+        r->training = session_training_of(&r->changed, t->in, t->ranks, (double)r->estimate.params,
+                                          t->o->tokens, m, &r->prediction);
+    if (result == OK || result == E_USAGE || result == E_FIT) return OK;
+    return err_set(e, result, "%s", refused.text);
 }
 
-// Appends "4", with a split "[3, 1] sequences by rank", and where ranks will measure "up to 4".
-static void print_micro_batch(const table *t, text *out)
-{
-    const batch_split s = job_batch_split(t->j, &t->row[0].estimate.mesh);
-    if (job_measures_split(t->j)) text_add(out, "up to ");
-    if (!s.of) text_addf(out, "%lld", (long long)s.each);
-    for (int i = 0; s.of && i < s.ranks; i++) text_addf(out, i ? ", %d" : "[%d", s.of[i]);
-    if (s.of) text_add(out, "] sequences by rank");
-}
-
-static void print_job(const table *t, text *out)
-{
-    const memory_estimate *n = &t->row[0].estimate;
-    char size[24];
-    const bool budget = t->budget != MEMORY_ESTIMATE_NO_BUDGET;
-    text_bytes(size, (double)t->budget);
-    text_addf(out, "job: %d ranks (", t->ranks);
-    for (int a = 0; a < AXES; a++)
-        text_addf(out, "%s%s %d", a ? ", " : "", axis_name((axis)a), n->mesh.size[a]);
-    text_addf(out, "), global batch %lld in micro-batches of ",
-              (long long)t->j->train.global_batch);
-    print_micro_batch(t, out);
-    text_addf(out, " x %lld tokens, %s; %s%s%s\n\n", (long long)t->in->seq_len,
-              job_precision_name(t->j),
-              budget ? "budget " : "no memory.budget, and more ranks than this machine starts",
-              budget ? size : "", budget ? " a rank" : "");
-}
-
-static void print_wide_heads(const table *t, text *out)
-{
-    text_addf(out, "  %-27s", "bytes of the largest rank");
-    for (int c = 0; c <= BYTES_WORKSPACE; c++)
-        text_addf(out, "  %11s", plan_category_name((plan_category)c));
-    text_addf(out, "  %11s  %11s  %11s  %-4s", "other", "runtime", "total", "fits");
-    if (is_apart(t)) text_addf(out, "  %11s", "on the host");
-    text_addf(out, "  %11s  %11s\n", "in files", "sent a step");
-}
-
-static void print_narrow_heads(const table *t, text *out)
-{
-    (void)t;
-    text_addf(out, "  %-26s%12s%12s%12s %-4s%11s\n", "bytes of the largest rank", "state",
-              "activations", "total", "fits", "sent");
-}
-
-// As print_row, in 80 columns. State is all that is kept for parameters.
-static void print_narrow_row(const table *t, const table_row *r, text *out)
-{
-    const memory_estimate *n = &r->estimate;
-    double state = 0, sent = 0;
-    char size[4][24];
-    for (int c = 0; c <= BYTES_BUFFERS; c++) state += (double)n->bytes[c];
-    for (int k = 0; k < PROCESS_GROUPS; k++) sent += n->sent_bytes[k];
-    const double figures[] = {state, (double)n->bytes[BYTES_ACTIVATIONS], (double)n->total, sent};
-    for (int i = 0; i < 4; i++) text_bytes(size[i], figures[i]);
-    text_addf(out, "%c %-26s", r->is_job ? '*' : ' ', r->name);
-    if (r->refused.code != OK)
-        text_addf(out, "  not possible: %s\n", r->refused.text);
-    else
-        text_addf(out, "%12s%12s%12s %-4s%11s\n", size[0], size[1], size[2],
-                  fits_word(t, n, "-", "yes", "no"), sent > 0 ? size[3] : "-");
-}
-
-// The table is for a terminal of 80 columns, or as wide as all its columns.
-typedef struct table_form {
-    void (*print_heads)(const table *t, text *out);
-    void (*print_row)(const table *t, const table_row *r, text *out);
-    const char *legend;
-} table_form;
-
-enum { WIDE_COLUMNS = 192 };
-
-static const table_form WIDE = {print_wide_heads, print_row,
-                                "* as the job is; other: data, kernels; runtime: the program "
-                                "itself, as measured; sent a step: by the formulas of a ring\n"};
-static const table_form NARROW = {print_narrow_heads, print_narrow_row,
-                                  "* as the job is; state: weights, gradients, optimizer and "
-                                  "buffers; total: also workspace, data and "
-                                  "the program itself; sent: in a step, by the formulas of a ring; "
-                                  "--json and 192 columns show all\n"};
-
-// Appends lines, and breaks those that are longer than `columns` before a word. 0: none is.
-static void add_wrapped(const char *lines, int columns, text *out)
-{
-    int column = 0, indent = 4;
-    for (const char *word = lines; *word;) {
-        const int spaces = (int)strspn(word, " "), bytes = (int)strcspn(word + spaces, " \n");
-        if (columns > 0 && column > indent && column + spaces + bytes > columns) {
-            text_addf(out, "\n%*s%.*s", indent, "", bytes, word + spaces);
-            column = indent + bytes;
-        } else {
-            text_addf(out, "%.*s", spaces + bytes, word);
-            column += spaces + bytes;
-        }
-        word += spaces + bytes;
-        if (*word == '\n') text_add(out, "\n"), column = 0, word++;
-    }
-}
-
-static void print_table(const table *t, const table_form *f, text *out)
-{
-    const char *group = "";
-    print_model(t, out);
-    print_job(t, out);
-    f->print_heads(t, out);
-    for (int i = 0; i < t->rows; i++) {
-        if (strcmp(group, t->row[i].group) != 0 && i > 0) text_addf(out, "%s\n", t->row[i].group);
-        group = t->row[i].group;
-        f->print_row(t, &t->row[i], out);
-    }
-    text_addf(out, "\n%s", f->legend);
-}
-
-static void print_change(const table *t, const fit_search *l, text *out)
-{
-    if (memory_estimate_fits(&t->row[0].estimate, t->budget, &t->base)) return;
-    text_add(out, l->fits ? "does not fit; the first change that does: "
-                          : "does not fit, nor does any change; the least: ");
-    fit_search_print(t->j, l, out);
-    text_add(out, "\n");
-}
-
-// ---- JSON
-
-static void print_json_row(const table *t, const table_row *r, text *out)
-{
-    const memory_estimate *n = &r->estimate;
-    int group[PROCESS_GROUPS];
-    char name[MESH_NAME_BYTES];
-    text_addf(out, "{\"group\":\"%s\",\"name\":\"%s\",\"is_job\":%s,", r->group, r->name,
-              r->is_job ? "true" : "false");
-    if (r->refused.code != OK) {
-        text_add(out, "\"possible\":false}");
-        return;
-    }
-    text_addf(out, "\"possible\":true,\"fits\":%s,\"rank\":%d,\"ranks_alike\":%s,\"bytes\":{",
-              fits_word(t, n, "null", "true", "false"), n->rank, n->alike ? "true" : "false");
-    for (int c = 0; c < CATEGORIES; c++)
-        text_addf(out, "\"%s\":%" PRIu64 ",", plan_category_name((plan_category)c), n->bytes[c]);
-    text_addf(out, "\"total\":%" PRIu64 "},", n->total);
-    if (is_apart(t)) text_addf(out, "\"host_bytes\":%" PRIu64 ",", n->host_total);
-    text_addf(out, "\"file_bytes\":%" PRIu64 ",\"sent_per_step\":{", n->file);
-    const int count = traffic_groups(n->sent_bytes, group);
-    for (int i = 0; i < count; i++)
-        text_addf(out, "%s\"%s\":%.0f", i ? "," : "", process_group_name(&n->mesh, group[i], name),
-                  n->sent_bytes[group[i]]);
-    text_add(out, "}}");
-}
-
-static void print_json(const table *t, const fit_search *l, text *out)
-{
-    text changes = {0}, budget = {0};
-    job_describe_changes(t->j, &l->changed, &changes);
-    if (t->budget == MEMORY_ESTIMATE_NO_BUDGET)
-        text_add(&budget, "null");
-    else
-        text_addf(&budget, "%" PRIu64, t->budget);
-    text_addf(out,
-              "{\"params\":%" PRIu64 ",\"ranks\":%d,\"budget_bytes\":%s"
-              ",\"fits\":%s,\"first_fit\":{\"fits\":%s,\"changes\":\"%s\",\"bytes\":%" PRIu64
-              ",\"needs_path\":%s},\"rows\":[",
-              t->row[0].estimate.params, t->ranks, budget.chars,
-              fits_word(t, &t->row[0].estimate, "null", "true", "false"),
-              fits_word(t, &l->estimate, "null", "true", "false"),
-              changes.chars ? changes.chars : "", l->estimate.total,
-              l->needs_path ? "true" : "false");
-    for (int i = 0; i < t->rows; i++) {
-        text_add(out, i ? "," : "");
-        print_json_row(t, &t->row[i], out);
-    }
-    text_add(out, "]}\n");
-    text_clear(&changes);
-    text_clear(&budget);
-}
-
-status session_plan(const job *j, const session_inputs *in, const session_plan_options *o,
-                    text *out, err *e)
+static status predict_rows(table *t, err *e)
 {
     status result = OK;
-    table t = {.j = j, .in = in, .ranks = j->launch.ranks};
-    const bool narrow = o->columns > 0 && o->columns < WIDE_COLUMNS;
-    fit_search l;
-    text lines = {0};
+    for (int i = 0; t->o->machine && i < t->rows; i++) {
+        table_row *r = &t->row[i];
+        if (r->refused.code != OK) continue;
+        TRY(predict_row(t, r, e));
+    }
+done:
+    return result;
+}
+
+static bool fits(const table *t, const memory_estimate *n)
+{
+    return memory_estimate_fits(n, t->budget, &t->base);
+}
+
+// The layout of the search, or else the fastest row that fits, or else the first change that fits.
+static void choose(const table *t, job *out, double *seconds)
+{
+    const table_row *best = NULL;
+    *out = t->fit.fits ? t->fit.changed : *t->j;
+    *seconds = NAN;
+    if (t->found.has_best) {
+        layout_apply(t->j, &t->found.best.layout, out);
+        *seconds = t->found.best.prediction.step_s;
+        return;
+    }
+    for (int i = 0; i < t->rows; i++) {
+        const table_row *r = &t->row[i];
+        if (r->is_predicted && fits(t, &r->estimate) &&
+            (!best || r->prediction.step_s < best->prediction.step_s))
+            best = r;
+    }
+    if (!best) return;
+    *out = best->changed;
+    *seconds = best->prediction.step_s;
+}
+
+static status advise(table *t, err *e)
+{
+    const planner_machine *m = t->o->machine;
+    job chosen;
+    double seconds;
+    choose(t, &chosen, &seconds);
+    const advice_of x = {.j = t->j,
+                         .in = t->in,
+                         .ranks = t->ranks,
+                         .ranks_per_host =
+                             m && m->ranks_per_host > 0 ? m->ranks_per_host : t->ranks,
+                         .params = t->row[0].estimate.params,
+                         .base = &t->base,
+                         .budget = t->budget,
+                         .machine = m,
+                         .chosen = &chosen,
+                         .chosen_s = seconds};
+    return advice_fill(&x, t->advice, e);
+}
+
+// ---- The search
+
+static status search(table *t, err *e)
+{
+    status result = OK;
+    const search_options o = {.machine = t->o->machine,
+                              .base = &t->base,
+                              .budget = t->budget,
+                              .predict = session_predict};
+    if (!t->o->search) return OK;
+    if (t->j->parallel.batch_split)
+        FAIL(E_USAGE, "parallel.batch_split: the search splits batches evenly; valid: even");
+    t->searched = true;
+    TRY(search_run(t->j, t->in, &o, &t->found, e));
+    TRY(search_find_change(t->j, t->in, &o, &t->found, &t->change, e));
+done:
+    return result;
+}
+
+static status write_best(const table *t, job *j, err *e)
+{
+    status result = OK;
+    job best;
+    if (!t->o->best) return OK;
+    if (!t->found.has_best) FAIL(E_FIT, "--write: no layout fits in memory");
+    layout_apply(j, &t->found.best.layout, &best);
+    TRY(job_take_changes(j, &best, "plan --search", e));
+    job_write_yaml(j, t->o->best);
+    TRY(text_check(t->o->best, e));
+done:
+    return result;
+}
+
+status session_plan(job *j, const session_inputs *in, const session_plan_options *o, text *out,
+                    err *e)
+{
+    status result = OK;
+    table t = {.j = j, .in = in, .o = o, .ranks = j->launch.ranks};
     TRY(alloc_zeroed(&t.row, ROWS, sizeof *t.row, "the table of strategies", e));
     TRY(memory_estimate_read_base(j, &t.base, e));
     t.budget = t.base.budget;
     TRY(fill(&t, e));
     if (t.row[0].refused.code != OK) FAIL(E_USAGE, "%s", t.row[0].refused.text);
-    TRY(fit_search_run(j, in, t.ranks, t.budget, &t.base, &l, e));
-    if (o->json) {
-        print_json(&t, &l, out);
-    } else {
-        print_table(&t, narrow ? &NARROW : &WIDE, &lines);
-        print_change(&t, &l, &lines);
-        TRY(text_check(&lines, e));
-        add_wrapped(lines.chars, narrow ? o->columns : 0, out);
-    }
+    TRY(fit_search_run(j, in, t.ranks, t.budget, &t.base, &t.fit, e));
+    TRY(predict_rows(&t, e));
+    TRY(search(&t, e));
+    TRY(advise(&t, e));
+    if (o->json)
+        table_print_json(&t, out);
+    else
+        TRY(table_print(&t, o->columns, out, e));
     TRY(text_check(out, e));
+    TRY(write_best(&t, j, e));
 done:
-    text_clear(&lines);
     free(t.row);
     return result;
 }

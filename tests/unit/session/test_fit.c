@@ -2,6 +2,7 @@
 // memory.fit makes it; each change of the search lowers the estimate. A wrapped function gives the
 // bytes of the program itself, and another counts the devices that are opened.
 #include "base/proc.h"
+#include "planner/calibrated_file.h"
 #include "session/plan/fit_search.h"
 
 #include <setjmp.h>
@@ -11,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -50,7 +53,7 @@ static int fixed_own_bytes(void **state)
 {
     (void)state;
     own_bytes = 10 << 20;
-    return 0;
+    return setenv("XDG_CONFIG_HOME", "/none", 1);
 }
 
 static job *job_of(const char *const *arg)
@@ -115,7 +118,7 @@ static void every_change_lowers_the_estimate(void **state)
     uint64_t last = estimate_of(j, &in).total;
     text all = {0};
     fit_search l = {.fits = true};
-    for (int steps = 0; steps < 20; steps++) {
+    for (int steps = 0; steps < 100; steps++) {
         l = search(j, &in, last - 1);
         if (!l.fits) break;
         assert_true(l.estimate.total < last);
@@ -148,17 +151,56 @@ static void the_first_change_is_the_largest_batch_that_fits(void **state)
     job_close(j);
 }
 
+// zero1 sends no more than ddp and computes no more, so it comes before bf16 and recomputation.
+static void the_cheapest_change_that_fits_is_taken(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {"--train.micro_batch=1", NULL};
+    job *j = job_of(arg);
+    session_inputs in = open_to_plan(j);
+    fit_search l = search(j, &in, estimate_of(j, &in).total - 1);
+    text changes = {0};
+    assert_true(l.fits);
+    job_describe_changes(j, &l.changed, &changes);
+    assert_string_equal(changes.chars, "--parallel.dp zero1");
+    text_clear(&changes);
+    session_inputs_close(&in);
+    job_close(j);
+}
+
+// 7 billion parameters on 8 ranks of 80 GiB: ddp needs 127 GiB.
+static void seven_billion_parameters_get_zero1(void **state)
+{
+    (void)state;
+    static const char *const arg[] = {
+        "--model={family: llama, layers: 32, hidden: 4096, ffn: 11008, heads: 32, kv_heads: 32, "
+        "vocab: 32000, max_seq: 4096, tie_embeddings: false}",
+        "--data.seq_len=4096",
+        "--train={steps: 1, global_batch: 64, micro_batch: 1, precision: bf16}", "--launch.ranks=8",
+        NULL};
+    job *j = job_of(arg);
+    session_inputs in = open_to_plan(j);
+    fit_search l = search(j, &in, (uint64_t)80 << 30);
+    text changes = {0};
+    assert_true(l.fits);
+    job_describe_changes(j, &l.changed, &changes);
+    assert_string_equal(changes.chars, "--parallel.dp zero1");
+    text_clear(&changes);
+    session_inputs_close(&in);
+    job_close(j);
+}
+
 // Gradients of several micro-batches are sharded only where each micro-batch is reduced.
 static void a_policy_that_shards_gradients_reduces_every_micro_batch(void **state)
 {
     (void)state;
     static const char *const arg[] = {"--train.micro_batch=1", "--train.precision=bf16",
-                                      "--parallel.recompute=full", NULL};
+                                      "--parallel.recompute=full", "--parallel.dp=zero1", NULL};
     job *j = job_of(arg);
     session_inputs in = open_to_plan(j);
     fit_search l = search(j, &in, estimate_of(j, &in).total - 1);
     assert_true(l.fits);
-    assert_string_equal(l.changed.strategy.dp.inner.name, "zero2");
+    assert_int_equal(l.changed.strategy.dp.inner.gradient, SHARD);
     assert_int_equal(l.changed.strategy.no_sync, NO_SYNC_AUTO);
     session_inputs_close(&in);
     job_close(j);
@@ -334,6 +376,81 @@ static void the_search_finds_the_ranks_that_would_fit(void **state)
     job_close(j);
 }
 
+// A machine file by which large products are fast and small ones slow, in the folder that XDG_CONFIG_HOME names.
+static void write_machine_file(const char *folder)
+{
+    kernel_point kernels[] = {
+        {.kind = K_MATMUL, .type = F32, .size = {128, 64, 64}, .efficiency = 0.01},
+        {.kind = K_MATMUL, .type = F32, .size = {256, 64, 64}, .efficiency = 1}};
+    comm_point calls[] = {{.communicator = "local",
+                           .kind = CALL_ALL_REDUCE,
+                           .group = {2, 2, 1, 1},
+                           .bytes = 1 << 20,
+                           .seconds = 1e-6}};
+    calibrated_file f = {.ranks = 2,
+                         .threads = 1,
+                         .cores = 2,
+                         .kernels = {.memory_bytes_per_s = 1e12, .point = kernels, .points = 2},
+                         .calls = {.point = calls, .points = 1},
+                         .does = {.factor = 1, .copy_bytes_per_s = 1e9}};
+    char path[512];
+    err e = {.code = OK};
+    f.kernels.product_flops[F32] = 1e9;
+    snprintf(path, sizeof path, "%s/trireme", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/trireme/machine.json", folder);
+    if (kernel_rates_fit(&f.kernels, &e) != OK || calibrated_file_write(&f, path, &e) != OK)
+        fail_msg("%s", e.text);
+    free(f.kernels.fit);
+}
+
+static void remove_machine_file(const char *folder)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/trireme/machine.json", folder);
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/trireme", folder);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+static void expect_fit(const char *const *arg, const char *changes)
+{
+    job *j = job_of(arg);
+    session_inputs in;
+    err e = {.code = OK};
+    if (session_inputs_open(j, &in, &e) != OK) fail_msg("%s", e.text);
+    if (!strstr(in.fit, changes)) fail_msg("found %s, expected %s", in.fit, changes);
+    session_inputs_close(&in);
+    job_close(j);
+}
+
+// ddp in smaller micro-batches is the first change that fits. zero1 fits, too, and keeps the products large.
+static void where_times_are_known_memory_fit_takes_the_fastest_change(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/test_fit.XXXXXX", budget[64];
+    const char *const arg[] = {budget, "--memory.fit=true", "--launch.device=cpu", NULL};
+    job *j = job_of(NULL);
+    session_inputs in = open_to_plan(j);
+    job two = *j, zero1 = *j;
+    two.train.micro_batch = 2;
+    zero1.strategy.dp.inner = *policy_find("zero1");
+    const uint64_t own = estimate_of(j, &in).total, smaller = estimate_of(&two, &in).total,
+                   sharded = estimate_of(&zero1, &in).total;
+    const uint64_t least = smaller > sharded ? smaller : sharded;
+    assert_true(least < own);
+    snprintf(budget, sizeof budget, "--memory.budget=%llu", (unsigned long long)least);
+    session_inputs_close(&in);
+    job_close(j);
+    assert_non_null(mkdtemp(folder));
+    setenv("XDG_CONFIG_HOME", folder, 1);
+    expect_fit(arg, "; --train.micro_batch 2 needs ");
+    write_machine_file(folder);
+    expect_fit(arg, "; --parallel.dp zero1 needs ");
+    remove_machine_file(folder);
+}
+
 // Threads and device contexts do not survive a fork, so the process that starts the ranks opens none.
 static void no_device_is_opened_before_ranks_start(void **state)
 {
@@ -400,6 +517,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_change_lowers_the_estimate),
         cmocka_unit_test(the_first_change_is_the_largest_batch_that_fits),
+        cmocka_unit_test(the_cheapest_change_that_fits_is_taken),
+        cmocka_unit_test(seven_billion_parameters_get_zero1),
         cmocka_unit_test(a_policy_that_shards_gradients_reduces_every_micro_batch),
         cmocka_unit_test(a_change_to_files_without_a_folder_asks_for_one),
         cmocka_unit_test(the_largest_rank_decides_and_is_named),
@@ -408,6 +527,7 @@ int main(void)
         cmocka_unit_test(memory_fit_is_the_origin_of_its_changes),
         cmocka_unit_test(a_sequence_that_does_not_fit_is_split),
         cmocka_unit_test(the_search_finds_the_ranks_that_would_fit),
+        cmocka_unit_test(where_times_are_known_memory_fit_takes_the_fastest_change),
         cmocka_unit_test(no_device_is_opened_before_ranks_start),
         cmocka_unit_test(a_rank_tells_the_device_its_local_rank),
         cmocka_unit_test(the_estimate_has_the_bytes_of_the_device),
