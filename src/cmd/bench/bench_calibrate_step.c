@@ -63,17 +63,31 @@ done:
     return result;
 }
 
+// The same seconds of a predicted step. They hold what kernels take longer beside the calls that run with them, as the
+// measured ones do.
+static double predicted_kernel_seconds(const session_stages *stages, const planner_times *t)
+{
+    double of_kind[INSTRS] = {0};
+    for (int i = 0; i < stages->train[0].count; i++)
+        of_kind[stages->train[0].instr[i].kind] += t->span[0][i].end - t->span[0][i].start;
+    return kernel_seconds(of_kind);
+}
+
 static status predict(const bench_calibrate_rank *r, step_seconds *out, err *e)
 {
     status result = OK;
     const job *j = r->q->job;
     planner_machine m = {.name = NULL};
+    session_stages stages = {.count = 0};
+    planner_times times = {.stages = 0};
     prediction p;
     TRY(calibrated_open(r->q->out, j->launch.threads_per_rank, job_local_ranks(j),
                         r->s->comm->ops->name, &m, e));
-    TRY(session_predict(j, &r->q->inputs, j->launch.ranks, &m, &p, e));
-    *out = (step_seconds){p.compute_s, p.step_s};
+    TRY(session_predict_times(j, &r->q->inputs, j->launch.ranks, &m, &stages, &times, &p, e));
+    *out = (step_seconds){predicted_kernel_seconds(&stages, &times), p.step_s};
 done:
+    session_stages_close(&stages);
+    planner_times_clear(&times);
     planner_machine_close(&m);
     return result;
 }
