@@ -44,7 +44,9 @@ expect_line '"weights":141107412992,"master":282214825984,"gradients":2822148259
 # A GPU that this machine lacks can be planned for; its memory is not known.
 ok "$trireme" plan large.yaml --launch.device cuda --memory.budget auto
 expect_line '^no times: /none/trireme/machine.json: no machine file yet' stdout
-expect_line '^  decision tree: ' stdout
+expect_no_line '^  decision tree: ' stdout
+ok "$trireme" plan large.yaml --launch.device cuda --memory.budget 80Gi
+expect_line '^  decision tree: it fits nowhere: stage 3 with offload, or pp with tp -- agrees$' stdout
 ok "$trireme" plan large.yaml --memory.budget auto --cluster "$clusters/dgx-h100.yaml" --tokens 15e12
 expect_line '; budget 7[0-9]\.[0-9]* GiB a rank$' stdout
 expect_line '^  times, predicted +step ms +tokens/s +mfu +exposed +bubble +price$' stdout

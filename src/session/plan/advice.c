@@ -8,7 +8,9 @@
 typedef struct advice_facts {
     const advice_of *x;
     double params;
-    bool one, all; // fits on one device; sharded, on all devices together
+    bool is_known;  // how much memory a rank has
+    bool one, all;  // fits on one device; sharded, on all devices together
+    bool can_shard; // the batch divides over all devices
 } advice_facts;
 
 // ---- Layouts that rules mean
@@ -47,15 +49,15 @@ static job plain(const job *j, const char *dp)
 
 static bool fits_one(const advice_facts *f)
 {
-    return f->one;
+    return f->is_known && f->one;
 }
 static bool fits_all(const advice_facts *f)
 {
-    return !f->one && f->all;
+    return f->is_known && !f->one && f->all;
 }
 static bool fits_not(const advice_facts *f)
 {
-    return !f->all;
+    return f->is_known && f->can_shard && !f->all;
 }
 static bool is_small(const advice_facts *f)
 {
@@ -176,9 +178,11 @@ static status find_facts(const advice_of *x, advice_facts *f, err *e)
     status result = OK;
     memory_estimate n;
     const job one = plain(x->j, "ddp"), all = plain(x->j, "zero3");
-    *f = (advice_facts){.x = x, .params = (double)x->params};
+    *f = (advice_facts){
+        .x = x, .params = (double)x->params, .is_known = x->budget != MEMORY_ESTIMATE_NO_BUDGET};
     TRY(estimate_of(x, &one, &n, &f->one, e));
     TRY(estimate_of(x, &all, &n, &f->all, e));
+    f->can_shard = n.ranks > 0;
 done:
     return result;
 }
