@@ -401,7 +401,8 @@ static void write_machine_file(const char *folder)
     snprintf(path, sizeof path, "%s/trireme/machine.json", folder);
     if (kernel_rates_fit(&f.kernels, &e) != OK || calibrated_file_write(&f, path, &e) != OK)
         fail_msg("%s", e.text);
-    free(f.kernels.fit);
+    f.kernels.point = NULL; // it is the array above
+    kernel_rates_clear(&f.kernels);
 }
 
 static void remove_machine_file(const char *folder)
