@@ -42,14 +42,6 @@ void comm_flows_join(comm_flows *f, const comm_flows *more, double factor)
     for (int i = 0; i < more->count; i++) comm_flows_add(f, times(&more->flow[i], factor));
 }
 
-double comm_flows_sent(const comm_flows *f)
-{
-    double bytes = 0;
-    for (int i = 0; i < f->count; i++)
-        for (int k = 0; k < COMM_LEVELS; k++) bytes += f->flow[i].sent[k];
-    return bytes;
-}
-
 comm_flow comm_exchange_flow(const comm_topology *t, double rounds, double bytes)
 {
     comm_flow out = {.memory = 2 * (t->ranks - 1) * bytes};

@@ -65,7 +65,6 @@ bool comm_flows_of(const char *communicator, const comm_described_call *c, comm_
 void comm_flows_add(comm_flows *f, comm_flow next);
 // Appends flows, each `times` times.
 void comm_flows_join(comm_flows *f, const comm_flows *more, double times);
-double comm_flows_sent(const comm_flows *f); // of all flows and levels
 
 // The slowest level between ranks of a group that do not share memory.
 static inline comm_level comm_farthest(const comm_topology *t)

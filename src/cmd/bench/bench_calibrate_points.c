@@ -25,22 +25,23 @@ static const product_sizes ACTIVATED[] = {
 };
 
 // `aux` receives the sums, or holds those of the forward.
+static void set_activation(bench_arena *m, kernel_epilogue epilogue, kernel_matmul_args *p)
+{
+    p->epilogue = epilogue;
+    p->act = ACT_GELU_TANH;
+    p->aux = bench_array(m, p->m * p->n, p->c_type);
+}
+
 static void describe_activated(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
     bench_forward(m, q, c);
-    kernel_matmul_args *p = &c->call.u.matmul;
-    p->epilogue = EPILOGUE_ACTIVATION;
-    p->act = ACT_GELU_TANH;
-    p->aux = bench_array(m, p->m * p->n, p->c_type);
+    set_activation(m, EPILOGUE_ACTIVATION, &c->call.u.matmul);
 }
 
 static void describe_activated_grad(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
     bench_dgrad(m, q, c);
-    kernel_matmul_args *p = &c->call.u.matmul;
-    p->epilogue = EPILOGUE_ACTIVATION_GRAD;
-    p->act = ACT_GELU_TANH;
-    p->aux = bench_array(m, p->m * p->n, p->c_type);
+    set_activation(m, EPILOGUE_ACTIVATION_GRAD, &c->call.u.matmul);
 }
 
 // ---- Attention

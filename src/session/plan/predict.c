@@ -1,6 +1,8 @@
 // predict.c -- see predict.h. The plans and lists of all stages are made as for a run; the model is traced once.
 #include "session/plan/predict.h"
 
+#include "planner/effective.h"
+
 #include <math.h>
 
 // FLOPs of the model in a step, of all ranks. A rank of each stage stands for the others of that stage; it has the
@@ -22,17 +24,16 @@ static void conclude(const trainer_options *o, const planner_machine *m, double 
                      const planner_times *t, prediction *out)
 {
     const double ranks = o->mesh.ranks, peak = m->peak_flops[o->precision] * ranks;
-    *out = (prediction){
-        .step_s = t->seconds,
-        .tokens_per_s = (double)(o->global_batch * o->seq_len) / t->seconds,
-        .mfu = peak > 0 ? flops / t->seconds / peak : NAN,
-        .compute_s = t->compute_s,
-        .exposed_s = t->exposed_s,
-        .transfer_s = t->transfer_s,
-        .bubble = t->bubble,
-        .flops = flops,
-        .joules = m->watts > 0 ? m->watts * ranks * t->seconds : NAN,
-        .price = m->price_per_hour > 0 ? m->price_per_hour * ranks * t->seconds / 3600 : NAN};
+    *out = (prediction){.step_s = t->seconds,
+                        .tokens_per_s = (double)(o->global_batch * o->seq_len) / t->seconds,
+                        .mfu = peak > 0 ? flops / t->seconds / peak : NAN,
+                        .compute_s = t->compute_s,
+                        .exposed_s = t->exposed_s,
+                        .transfer_s = t->transfer_s,
+                        .bubble = t->bubble,
+                        .flops = flops,
+                        .joules = planner_joules(m->watts, ranks, t->seconds),
+                        .price = planner_price(m->price_per_hour, ranks, t->seconds)};
 }
 
 status session_predict_times(const job *j, const session_inputs *in, int ranks,

@@ -151,6 +151,15 @@ static void the_first_change_is_the_largest_batch_that_fits(void **state)
     job_close(j);
 }
 
+static void expect_changes(const job *j, const fit_search *l, const char *expected)
+{
+    text changes = {0};
+    assert_true(l->fits);
+    job_describe_changes(j, &l->changed, &changes);
+    assert_string_equal(changes.chars, expected);
+    text_clear(&changes);
+}
+
 // zero1 sends no more than ddp and computes no more, so it comes before bf16 and recomputation.
 static void the_cheapest_change_that_fits_is_taken(void **state)
 {
@@ -159,11 +168,7 @@ static void the_cheapest_change_that_fits_is_taken(void **state)
     job *j = job_of(arg);
     session_inputs in = open_to_plan(j);
     fit_search l = search(j, &in, estimate_of(j, &in).total - 1);
-    text changes = {0};
-    assert_true(l.fits);
-    job_describe_changes(j, &l.changed, &changes);
-    assert_string_equal(changes.chars, "--parallel.dp zero1");
-    text_clear(&changes);
+    expect_changes(j, &l, "--parallel.dp zero1");
     session_inputs_close(&in);
     job_close(j);
 }
@@ -181,11 +186,7 @@ static void seven_billion_parameters_get_zero1(void **state)
     job *j = job_of(arg);
     session_inputs in = open_to_plan(j);
     fit_search l = search(j, &in, (uint64_t)80 << 30);
-    text changes = {0};
-    assert_true(l.fits);
-    job_describe_changes(j, &l.changed, &changes);
-    assert_string_equal(changes.chars, "--parallel.dp zero1");
-    text_clear(&changes);
+    expect_changes(j, &l, "--parallel.dp zero1");
     session_inputs_close(&in);
     job_close(j);
 }
