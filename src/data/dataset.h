@@ -29,6 +29,9 @@ typedef struct dataset_shape {
     // and for each token the position 0 … L-1 of the sample at which its document begins. The label of the
     // token before such a start is -100.
     bool documents;
+    // Numbers of each token (F32) behind the labels: `labels` is then followed by extras * L numbers. The loss that reads
+    // them says what they are. 0: none; 1: the weight of the token's loss; 2 or more: of preference losses.
+    int extras;
 } dataset_shape;
 
 struct dataset {

@@ -50,6 +50,15 @@ void tokenizer_workspace_close(tokenizer_workspace *w); // NULL allowed
 // E_USAGE on invalid UTF-8 names the byte offset.
 status tokenizer_encode(tokenizer_workspace *w, const char *text, size_t bytes, const int32_t **ids,
                         size_t *count, err *e);
+// A run of bytes of a text.
+typedef struct tokenizer_range {
+    size_t first, bytes;
+} tokenizer_range;
+// Encodes a text of which some ranges, ascending and apart, are literal: a special token that begins in one is encoded as
+// the text that it spells. (*ends)[i] is the byte of the text behind token i; it belongs to the workspace, like the ids.
+status tokenizer_encode_literal(tokenizer_workspace *w, const char *text, size_t bytes,
+                                const tokenizer_range *literal, size_t literals,
+                                const int32_t **ids, const uint32_t **ends, size_t *count, err *e);
 // Also adds the ids of the post-processor, as HuggingFace's add_special_tokens=True.
 status tokenizer_encode_with_special_tokens(tokenizer_workspace *w, const char *text, size_t bytes,
                                             const int32_t **ids, size_t *count, err *e);
