@@ -10,11 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A word character as Rust's `regex` crate defines it: letters, marks, digits, connectors, joiners
-// and alphabetic symbols.
-static const char word_pattern[] =
-    "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-"
-    "\\x{1F169}\\x{1F170}-\\x{1F189}\\x{200C}\\x{200D}]";
+static const char word_pattern[] = "[" UNICODE_WORD_CHARACTERS "]";
 
 struct tokenizer_added_set {
     tokenizer_added_token *tokens; // [count] sorted by content
