@@ -51,7 +51,14 @@ static const unicode_span new_punctuation[] = {
     {0x12ff1, 0x12ff2}, {0x16d6d, 0x16d6f}, {0x16e97, 0x16e9a}, {0x16fe2, 0x16fe2},
     {0x1e5ff, 0x1e5ff}, {0x1e95e, 0x1e95f},
 };
-static const unicode_span new_extending[] = {};
+// Marks that are newer than Unicode 15.
+static const unicode_span new_extending[] = {
+    {0x897, 0x897},     {0x1acf, 0x1add},   {0x1ae0, 0x1aeb},   {0x10d69, 0x10d6d},
+    {0x10efa, 0x10efc}, {0x113b8, 0x113c0}, {0x113c2, 0x113c2}, {0x113c5, 0x113c5},
+    {0x113c7, 0x113ca}, {0x113cc, 0x113d0}, {0x113d2, 0x113d2}, {0x113e1, 0x113e2},
+    {0x11b60, 0x11b67}, {0x11f5a, 0x11f5a}, {0x1611e, 0x1612f}, {0x1e5ee, 0x1e5ef},
+    {0x1e6e3, 0x1e6e3}, {0x1e6e6, 0x1e6e6}, {0x1e6ee, 0x1e6ef}, {0x1e6f5, 0x1e6f5},
+};
 
 #define IS_IN(spans, character) is_in((spans), sizeof(spans) / sizeof *(spans), (character))
 
@@ -89,7 +96,7 @@ bool unicode_is_mark(uint32_t character)
 
 size_t unicode_lower(uint32_t character, uint32_t out[2])
 {
-    // Capital letters newer than Unicode 14, and how far their small letters are.
+    // Capital letters newer than Unicode 15, and how far their small letters are.
     static const struct {
         uint32_t first, last;
         int32_t add;
@@ -131,6 +138,12 @@ unicode_cluster_kind unicode_cluster(uint32_t character)
 {
     if (character < 0x80)
         return character < 0x20 || character == 0x7F ? CLUSTER_BREAKS : CLUSTER_PLAIN;
+    // These are control characters although none is assigned.
+    if (character == 0x2065 || (character >= 0xFFF0 && character <= 0xFFF8) ||
+        (character >= 0xE0080 && character <= 0xE00FF) ||
+        (character >= 0xE01F0 && character <= 0xE0FFF) ||
+        (character >= 0xE0000 && character <= 0xE001F))
+        return CLUSTER_BREAKS;
     switch (property_of(character)->boundclass) {
     case UTF8PROC_BOUNDCLASS_EXTEND:
     case UTF8PROC_BOUNDCLASS_SPACINGMARK:

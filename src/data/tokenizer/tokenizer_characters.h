@@ -1,5 +1,5 @@
 // tokenizer_characters.h -- what a character is to the normalizers and pre-tokenizers of HuggingFace's tokenizers, whose tables
-// are of several versions of Unicode. utf8proc, of Unicode 14 or newer, is the base.
+// are of several versions of Unicode. utf8proc, of Unicode 15 or newer, is the base.
 #ifndef TRIREME_DATA_TOKENIZER_CHARACTERS_H
 #define TRIREME_DATA_TOKENIZER_CHARACTERS_H
 

@@ -1,43 +1,22 @@
-// tokenizer_encode.c -- text to ids: it finds added tokens, normalizes the rest, splits it into words and merges the
-// pairs of each word. A cache holds the ids of words, because text repeats its words. Data
-// preparation (one workspace per thread) and generation call it. It does not know files.
+// tokenizer_encode.c -- text to ids: it finds added tokens, normalizes the rest, splits it into words and gives each word to
+// tokenizer_words.c. Data preparation (one workspace per thread) and generation call it. It does not know files.
 #include "base/alloc.h"
-#include "data/tokenizer/bpe_bytes.h"
-#include "data/tokenizer/bpe_merge.h"
 #include "data/tokenizer/tokenizer_private.h"
 #include "data/tokenizer/tokenizer_unicode.h"
+#include "data/tokenizer/tokenizer_words.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-enum { CACHE_WORDS = 1 << 16, CACHE_WORD_BYTES = 64 };
-
-typedef struct tokenizer_ids {
-    int32_t *items;
-    uint32_t *ends; // the byte behind each id, of its word; in a text that is traced, of the text
-    size_t count, room, end_room;
-} tokenizer_ids;
-
-typedef struct tokenizer_id_span {
-    uint32_t offset, count; // in tokenizer_workspace.cached
-} tokenizer_id_span;
 
 struct tokenizer_workspace {
     const tokenizer *tokenizer;
     tokenizer_normalizer_workspace *normalize;
     tokenizer_splitter_workspace *split;
+    tokenizer_words words;
     const char *text;  // that is being encoded
     const char *begin; // of a piece of it: where the text begins, if it does there; else NULL
     const tokenizer_range *literal;
     size_t literals;
-    bpe_merger merger;
     tokenizer_ids ids; // of the current text
-    char *spelling;    // of the current word
-    size_t spelling_room;
-    bpe_strings words;        // the words in the cache
-    tokenizer_id_span *spans; // [words.count] the ids of each word
-    size_t span_room;
-    tokenizer_ids cached; // the ids of all words in the cache
 };
 
 void tokenizer_workspace_close(tokenizer_workspace *w)
@@ -45,14 +24,8 @@ void tokenizer_workspace_close(tokenizer_workspace *w)
     if (!w) return;
     tokenizer_normalizer_workspace_close(w->normalize);
     tokenizer_splitter_workspace_close(w->split);
-    bpe_merger_close(&w->merger);
-    free(w->ids.items);
-    free(w->ids.ends);
-    free(w->spelling);
-    bpe_strings_close(&w->words);
-    free(w->spans);
-    free(w->cached.items);
-    free(w->cached.ends);
+    tokenizer_words_clear(&w->words);
+    tokenizer_ids_clear(&w->ids);
     free(w);
 }
 
@@ -71,170 +44,14 @@ done:
     return result;
 }
 
-static status ids_room(tokenizer_ids *ids, size_t more, err *e)
-{
-    status result = OK;
-    const size_t need = ids->count + more;
-    if (need <= ids->room && need <= ids->end_room) return OK;
-    TRY(alloc_grow(&ids->items, &ids->room, need, sizeof *ids->items, "a tokenizer", e));
-    TRY(alloc_grow(&ids->ends, &ids->end_room, need, sizeof *ids->ends, "a tokenizer", e));
-done:
-    return result;
-}
-
-// The id of a name of the model's vocabulary; -1: there is none.
-static int32_t name_id(const tokenizer *t, const char *name, size_t bytes)
-{
-    const int64_t number = bpe_strings_find(&t->names, name, bytes);
-    return number < 0 || (size_t)number >= t->model_names ? -1 : t->name_ids[number];
-}
-
-// Sets *id to the id of a word that is one token of the model's vocabulary, else to -1.
-static status single_token(tokenizer_workspace *w, const char *string, size_t bytes, int32_t *id,
-                           err *e)
-{
-    status result = OK;
-    if (w->tokenizer->byte_level) {
-        TRY(alloc_grow(&w->spelling, &w->spelling_room, 2 * bytes, 1, "a tokenizer", e));
-        bytes = bpe_spell(string, bytes, w->spelling);
-        string = w->spelling;
-    }
-    *id = name_id(w->tokenizer, string, bytes);
-done:
-    return result;
-}
-
-// The symbols of a word, before they merge.
-typedef struct tokenizer_symbols {
-    int32_t *ids;
-    uint32_t *ends;
-    size_t count;
-    bool after_unknown;
-} tokenizer_symbols;
-
-static void add_symbol(tokenizer_symbols *s, int32_t id, size_t end)
-{
-    s->ids[s->count] = id;
-    s->ends[s->count++] = (uint32_t)end;
-    s->after_unknown = false;
-}
-
-// Adds the id of a symbol that the vocabulary lacks.
-static void add_unknown(tokenizer_symbols *s, const tokenizer *t, size_t end)
-{
-    if (t->unknown < 0) return;
-    if (s->after_unknown && t->fuse_unknown)
-        s->ends[s->count - 1] = (uint32_t)end;
-    else
-        add_symbol(s, t->unknown, end);
-    s->after_unknown = true;
-}
-
-// Adds the ids of bytes [first, end) of a word.
-static void add_bytes(tokenizer_symbols *s, const tokenizer *t, const char *string, size_t first,
-                      size_t end)
-{
-    for (size_t i = first; i < end; i++) {
-        const int32_t id = t->byte_id[(uint8_t)string[i]];
-        if (id < 0)
-            add_unknown(s, t, i + 1);
-        else
-            add_symbol(s, id, i + 1);
-    }
-}
-
-// Adds the ids of a word's characters.
-static void add_characters(tokenizer_symbols *s, const tokenizer *t, const char *string,
-                           size_t bytes)
-{
-    for (size_t i = 0, length; i < bytes; i += length) {
-        unicode_read(string + i, &length);
-        const int32_t id = name_id(t, string + i, length);
-        if (id >= 0)
-            add_symbol(s, id, i + length);
-        else if (t->byte_fallback)
-            add_bytes(s, t, string, i, i + length);
-        else
-            add_unknown(s, t, i + length);
-    }
-}
-
-// Appends the ids of one word, without the cache.
-static status encode_symbols(tokenizer_workspace *w, const char *string, size_t bytes, err *e)
-{
-    status result = OK;
-    const tokenizer *t = w->tokenizer;
-    int32_t single = -1;
-    TRY(ids_room(&w->ids, bytes, e));
-    tokenizer_symbols s = {.ids = w->ids.items + w->ids.count, .ends = w->ids.ends + w->ids.count};
-    if (t->ignore_merges) TRY(single_token(w, string, bytes, &single, e));
-    if (single >= 0) {
-        add_symbol(&s, single, bytes);
-    } else {
-        if (t->byte_level)
-            add_bytes(&s, t, string, 0, bytes);
-        else
-            add_characters(&s, t, string, bytes);
-        TRY(bpe_merge(&w->merger, &t->merges, s.ids, s.ends, &s.count, e));
-    }
-    w->ids.count += s.count;
-done:
-    return result;
-}
-
-static status cache_add(tokenizer_workspace *w, const char *string, size_t bytes, size_t count,
-                        err *e)
-{
-    status result = OK;
-    uint32_t number;
-    if (w->words.count == CACHE_WORDS) {
-        bpe_strings_empty(&w->words);
-        w->cached.count = 0;
-    }
-    TRY(ids_room(&w->cached, count, e));
-    TRY(alloc_grow(&w->spans, &w->span_room, w->words.count + 1, sizeof *w->spans, "a tokenizer",
-                   e));
-    TRY(bpe_strings_add(&w->words, string, bytes, &number, e));
-    w->spans[number] = (tokenizer_id_span){(uint32_t)w->cached.count, (uint32_t)count};
-    for (size_t i = 0; i < count; i++) {
-        w->cached.items[w->cached.count] = w->ids.items[w->ids.count - count + i];
-        w->cached.ends[w->cached.count++] = w->ids.ends[w->ids.count - count + i];
-    }
-done:
-    return result;
-}
-
-static status encode_word(tokenizer_workspace *w, const char *string, size_t bytes, err *e)
-{
-    status result = OK;
-    if (bytes > CACHE_WORD_BYTES) {
-        TRY(encode_symbols(w, string, bytes, e));
-        goto done;
-    }
-    int64_t number = bpe_strings_find(&w->words, string, bytes);
-    if (number < 0) {
-        size_t before = w->ids.count;
-        TRY(encode_symbols(w, string, bytes, e));
-        TRY(cache_add(w, string, bytes, w->ids.count - before, e));
-    } else {
-        tokenizer_id_span span = w->spans[number];
-        TRY(ids_room(&w->ids, span.count, e));
-        for (uint32_t i = 0; i < span.count; i++) {
-            w->ids.items[w->ids.count] = w->cached.items[span.offset + i];
-            w->ids.ends[w->ids.count++] = w->cached.ends[span.offset + i];
-        }
-    }
-done:
-    return result;
-}
-
-// The same, for bytes [first, end) of a word, with the ends in the text.
+// Appends the ids of bytes [first, end) of a word.
 static status encode_part(tokenizer_workspace *w, const tokenizer_span *word, size_t first,
                           size_t end, err *e)
 {
     status result = OK;
     const size_t before = w->ids.count;
-    TRY(encode_word(w, word->ptr + first, end - first, e));
+    TRY(tokenizer_words_encode(w->tokenizer, &w->words, &w->ids, word->ptr + first, end - first,
+                               e));
     for (size_t i = before; word->traced && i < w->ids.count; i++)
         w->ids.ends[i] = tokenizer_span_end(word, first + w->ids.ends[i]);
 done:
@@ -266,7 +83,7 @@ done:
 static status add_id(tokenizer_workspace *w, int32_t id, uint32_t end, err *e)
 {
     status result = OK;
-    TRY(ids_room(&w->ids, 1, e));
+    TRY(tokenizer_ids_room(&w->ids, 1, e));
     w->ids.items[w->ids.count] = id;
     w->ids.ends[w->ids.count++] = end;
 done:
@@ -307,7 +124,7 @@ static status encode_span(tokenizer_workspace *w, const tokenizer_span *whole, b
         FAIL(E_USAGE, "the text is not valid UTF-8 at byte %zu", bad);
     w->ids.count = 0;
     w->text = whole->ptr;
-    TRY(ids_room(&w->ids, 1, e)); // so that *ids is never NULL
+    TRY(tokenizer_ids_room(&w->ids, 1, e)); // so that *ids is never NULL
     for (size_t i = 0; adds_special && i < t->before.count; i++)
         TRY(add_id(w, t->before.id[i], 0, e));
     TRY(tokenizer_added_run(t->raw, whole, w->literal, w->literals, encode_text, w, e));
