@@ -96,6 +96,9 @@ static status evaluate_row(jinja_state *s, const jinja_node *n, jinja_value *out
     TRY(jinja_evaluate(s, n->a, &c.self, e));
     TRY(jinja_arguments(s, n->first, &c, e));
     s->line = n->line;
+    if (!n->row)
+        FAIL(E_USAGE, "unknown %s '%.*s'", n->kind == NODE_TEST ? "test" : "filter",
+             TEXT_CUT(n->text, 60));
     TRY(jinja_run_row(s, n->row, &c, out, e));
 done:
     return result;

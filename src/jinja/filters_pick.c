@@ -41,6 +41,8 @@ static status filter_map(jinja_state *s, const jinja_call *c, jinja_value *out, 
     const jinja_row *row = NULL;
     char *name = NULL;
     jinja_value v;
+    TRY(jinja_new_list(s, KIND_ITERATOR, 0, out, e));
+    if (!jinja_truth(c->self)) goto done; // as in Jinja, also for None
     if (c->count) {
         TRY(name_of(s, c->item[0], "filter", &name, e));
         row = jinja_find_filter(name);
@@ -49,7 +51,6 @@ static status filter_map(jinja_state *s, const jinja_call *c, jinja_value *out, 
         FAIL(E_USAGE, "map needs the name of a filter, or attribute=");
     }
     TRY(jinja_items(s, c->self, &items, e));
-    TRY(jinja_new_list(s, KIND_ITERATOR, 0, out, e));
     for (size_t i = 0; i < items->count; i++) {
         TRY(map_one(s, c, row, items->item[i], &v, e));
         TRY(jinja_push(s, out->list, v, e));
@@ -67,6 +68,8 @@ static status pick(jinja_state *s, const jinja_call *c, bool wanted, bool attrib
     const jinja_row *row = NULL;
     const size_t skip = attribute;
     char *name = NULL;
+    TRY(jinja_new_list(s, KIND_ITERATOR, 0, out, e));
+    if (!jinja_truth(c->self)) goto done;
     if (c->count < skip) FAIL(E_USAGE, "the name of an attribute is missing");
     if (c->count > skip) {
         TRY(name_of(s, c->item[skip], "test", &name, e));
@@ -74,7 +77,6 @@ static status pick(jinja_state *s, const jinja_call *c, bool wanted, bool attrib
         if (!row) FAIL(E_USAGE, "unknown test '%.*s'", TEXT_CUT(name, 60));
     }
     TRY(jinja_items(s, c->self, &items, e));
-    TRY(jinja_new_list(s, KIND_ITERATOR, 0, out, e));
     for (size_t i = 0; i < items->count; i++) {
         jinja_value v = items->item[i], holds;
         TRY(jinja_spend(s, 1, e));

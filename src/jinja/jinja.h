@@ -40,7 +40,8 @@ typedef struct jinja_limits {
 } jinja_limits;
 
 // Reads a template. E_USAGE "name:line: …" names a syntax error, an unknown statement, filter or test, with a
-// did-you-mean. The owner calls jinja_close.
+// did-you-mean. Within {% if %} an unknown filter or test is an error of the rendering that comes to it, as in Jinja. The
+// owner calls jinja_close.
 status jinja_open(const char *name, const char *source, size_t bytes, jinja **out, err *e);
 void jinja_close(jinja *t); // NULL allowed
 // Returns whether the template has a {% generation %} block.

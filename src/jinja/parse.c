@@ -191,6 +191,7 @@ static status parse_if(jinja_parser *p, jinja_node *n, err *e)
 {
     static const char *const ENDS[] = {"elif", "else", "endif", NULL};
     status result = OK;
+    p->conditions++;
     for (;;) {
         TRY(parse_tuple(p, false, &n->a, e));
         TRY(parse_block(p, ENDS, &n->body, e));
@@ -199,6 +200,7 @@ static status parse_if(jinja_parser *p, jinja_node *n, err *e)
         n = n->other;
     }
     if (parse_skip_name(p, "else")) TRY(parse_block(p, ENDS + 2, &n->other, e));
+    p->conditions--;
     TRY(parse_is_name(p, "endif") ? OK : parse_unexpected(p, "'endif'", e));
     p->token++;
 done:

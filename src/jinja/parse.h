@@ -10,9 +10,9 @@ typedef struct jinja_parser {
     struct jinja *t;
     const jinja_token *token; // the next one
     lookup names;
-    int depth, loops;
-    int line;                  // of an error
-    int lists, pairs, callers; // uses of varargs, kwargs and caller so far
+    int depth, loops, conditions; // open blocks of these kinds
+    int line;                     // of an error
+    int lists, pairs, callers;    // uses of varargs, kwargs and caller so far
 } jinja_parser;
 
 enum { PARSE_DEPTH_MOST = 100 };

@@ -437,20 +437,26 @@ done:
     return result;
 }
 
+// Refuses a name that no row has. Within {% if %} that waits until it is evaluated, as in Jinja: templates test what an
+// interpreter has before they use it.
+static status refuse_name(jinja_parser *p, jinja_node *n, const char *what, const char *near,
+                          err *e)
+{
+    if (p->conditions) return OK;
+    p->line = n->line;
+    return err_set(e, E_USAGE, "unknown %s '%.*s'%s%s%s", what, TEXT_CUT(n->text, 60),
+                   near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+}
+
 static status parse_filter(jinja_parser *p, jinja_node **node, err *e)
 {
     status result = OK;
     jinja_node *n = NULL;
-    const char *name = p->token->chars;
     TRY(with_child(p, NODE_FILTER, *node, &n, e));
+    n->text = p->token->chars;
     TRY(parse_expect(p, TOKEN_NAME, "the name of a filter", e));
-    n->row = jinja_find_filter(name);
-    if (!n->row) {
-        const char *near = jinja_nearest_filter(name);
-        p->line = n->line;
-        FAIL(E_USAGE, "unknown filter '%.*s'%s%s%s", TEXT_CUT(name, 60),
-             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-    }
+    n->row = jinja_find_filter(n->text);
+    if (!n->row) TRY(refuse_name(p, n, "filter", jinja_nearest_filter(n->text), e));
     if (parse_is_op(p, '(')) TRY(parse_arguments(p, &n->first, e));
     *node = n;
 done:
@@ -482,16 +488,11 @@ static status parse_test(jinja_parser *p, jinja_node **node, err *e)
     status result = OK;
     jinja_node *n = NULL;
     const bool negated = parse_skip_name(p, "not");
-    const char *name = p->token->chars;
     TRY(with_child(p, NODE_TEST, *node, &n, e));
+    n->text = p->token->chars;
     TRY(parse_expect(p, TOKEN_NAME, "the name of a test", e));
-    n->row = jinja_find_test(name);
-    if (!n->row) {
-        const char *near = jinja_nearest_test(name);
-        p->line = n->line;
-        FAIL(E_USAGE, "unknown test '%.*s'%s%s%s", TEXT_CUT(name, 60),
-             near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
-    }
+    n->row = jinja_find_test(n->text);
+    if (!n->row) TRY(refuse_name(p, n, "test", jinja_nearest_test(n->text), e));
     if (parse_is_op(p, '(')) {
         TRY(parse_arguments(p, &n->first, e));
     } else if (parse_is_name(p, "is")) {
