@@ -308,7 +308,7 @@ static status read_added_token(tokenizer *t, const json_t *token, size_t index,
     out->id = (int32_t)json_integer_value(id);
     TRY(set_added_id(t, index, content, out->id, *greatest, e));
     if (out->id > *greatest) *greatest = out->id;
-    t->entries[out->id].special = special;
+    t->entries[out->id].special = out->special = special;
 done:
     return result;
 }
@@ -323,14 +323,15 @@ static status normalize_names(tokenizer *t, tokenizer_added_token *tokens, size_
     TRY(tokenizer_normalizer_workspace_open(&w, e));
     for (size_t i = 0; i < count; i++) {
         const bpe_span *span = &t->names.spans[t->entries[tokens[i].id].name - 1];
-        const char *name;
-        TRY(tokenizer_normalizer_run(t->normalizer, w, t->names.bytes + span->offset, span->bytes,
-                                     &name, &tokens[i].bytes, e));
+        const tokenizer_span in = {.ptr = t->names.bytes + span->offset, .bytes = span->bytes};
+        tokenizer_span name;
+        TRY(tokenizer_normalizer_run(t->normalizer, w, &in, &name, e));
+        tokens[i].bytes = name.bytes;
         if (tokens[i].bytes == 0)
             FAIL(E_USAGE, "added_tokens: nothing of \"%.*s\" is left when it is normalized",
                  TEXT_CUT(t->names.bytes + span->offset, 100));
-        text_add_bytes(&t->normalized_names, name, tokens[i].bytes);
-        TRY(set_decoded(t, &t->entries[tokens[i].id], name, tokens[i].bytes, e));
+        text_add_bytes(&t->normalized_names, name.ptr, name.bytes);
+        TRY(set_decoded(t, &t->entries[tokens[i].id], name.ptr, name.bytes, e));
     }
     TRY(text_check(&t->normalized_names, e));
     for (size_t i = 0; i < count; offset += tokens[i++].bytes)

@@ -30,7 +30,8 @@ struct tokenizer_normalizer {
 };
 
 struct tokenizer_normalizer_workspace {
-    text from, to; // before and after a step
+    tokenizer_copy copies[2]; // what every other step has written
+    text composed;
     int32_t *points;
     size_t point_room;
     tokenizer_pattern_workspace *match;
@@ -138,9 +139,10 @@ done:
 void tokenizer_normalizer_workspace_close(tokenizer_normalizer_workspace *w)
 {
     if (!w) return;
-    text_clear(&w->from);
-    text_clear(&w->to);
+    tokenizer_copy_clear(&w->copies[0]);
+    tokenizer_copy_clear(&w->copies[1]);
     free(w->points);
+    text_clear(&w->composed);
     tokenizer_pattern_workspace_close(w->match);
     free(w);
 }
@@ -158,6 +160,7 @@ done:
     return result;
 }
 
+// Sets w->composed.
 static status compose(tokenizer_normalizer_workspace *w, const char *string, size_t bytes, err *e)
 {
     status result = OK;
@@ -174,27 +177,61 @@ static status compose(tokenizer_normalizer_workspace *w, const char *string, siz
     }
     if (count >= 0) count = utf8proc_normalize_utf32(w->points, count, how);
     if (count < 0) FAIL(E_USAGE, "NFC fails on this text: %s", utf8proc_errmsg(count));
+    w->composed.bytes = 0;
     for (utf8proc_ssize_t i = 0; i < count; i++) {
         utf8proc_uint8_t character[4];
         const utf8proc_ssize_t n = utf8proc_encode_char(w->points[i], character);
-        text_add_bytes(&w->to, character, (size_t)n);
+        text_add_bytes(&w->composed, character, (size_t)n);
     }
+    TRY(text_check(&w->composed, e));
 done:
     return result;
 }
 
-// Composes the text between marks that are newer than the tables of HuggingFace's tokenizers.
-static status compose_known(tokenizer_normalizer_workspace *w, const char *s, size_t bytes, err *e)
+// Composes bytes [first, end) of the piece.
+static status compose_part(tokenizer_normalizer_workspace *w, tokenizer_copy *out, size_t first,
+                           size_t end, err *e)
 {
     status result = OK;
-    size_t begin = 0, length;
-    for (size_t i = 0; i < bytes; i += length) {
-        if (!unicode_is_new_mark(unicode_read(s + i, &length))) continue;
-        if (i > begin) TRY(compose(w, s + begin, i - begin, e));
-        text_add_bytes(&w->to, s + i, length);
-        begin = i + length;
+    const char *s = out->from->ptr + first;
+    if (first == end) goto done;
+    TRY(compose(w, s, end - first, e));
+    if (w->composed.bytes == end - first && memcmp(w->composed.chars, s, end - first) == 0)
+        TRY(tokenizer_copy_keep(out, first, end - first, e));
+    else
+        TRY(tokenizer_copy_put(out, w->composed.chars, w->composed.bytes, end, e));
+done:
+    return result;
+}
+
+// Returns whether a character may compose with one before it. These are the marks and the vowels and consonants of Hangul.
+static bool joins_before(uint32_t character)
+{
+    const utf8proc_property_t *p = utf8proc_get_property((utf8proc_int32_t)character);
+    return p->combining_class != 0 || p->category == UTF8PROC_CATEGORY_MN ||
+           p->category == UTF8PROC_CATEGORY_MC || (character >= 0x1160 && character <= 0x11FF);
+}
+
+// Composes the text between marks that are newer than the tables of HuggingFace's tokenizers.
+static status compose_known(tokenizer_normalizer_workspace *w, tokenizer_copy *out, size_t first,
+                            size_t end, err *e)
+{
+    status result = OK;
+    const char *s = out->from->ptr;
+    size_t begin = first, length;
+    for (size_t i = first; i < end; i += length) {
+        const uint32_t character = unicode_read(s + i, &length);
+        const bool is_new = unicode_is_new_mark(character);
+        if (is_new || (out->from->traced && !joins_before(character))) {
+            TRY(compose_part(w, out, begin, i, e));
+            begin = i;
+        }
+        if (is_new) {
+            TRY(tokenizer_copy_keep(out, i, length, e));
+            begin = i + length;
+        }
     }
-    if (bytes > begin) TRY(compose(w, s + begin, bytes - begin, e));
+    TRY(compose_part(w, out, begin, end, e));
 done:
     return result;
 }
@@ -205,92 +242,91 @@ static bool is_ascii(char c)
 }
 
 // A character of ASCII changes with none before it, and only with one after it that is not of ASCII.
-static status run_nfc(tokenizer_normalizer_workspace *w, err *e)
+static status run_nfc(tokenizer_normalizer_workspace *w, tokenizer_copy *out, err *e)
 {
     status result = OK;
-    const char *s = w->from.chars;
-    const size_t bytes = w->from.bytes;
+    const char *s = out->from->ptr;
+    const size_t bytes = out->from->bytes;
     for (size_t i = 0, end; i < bytes; i = end) {
         for (end = i; end < bytes && is_ascii(s[end]);) end++;
         const size_t plain = end < bytes && end > i ? end - 1 : end;
-        text_add_bytes(&w->to, s + i, plain - i);
+        TRY(tokenizer_copy_keep(out, i, plain - i, e));
         while (end < bytes && !is_ascii(s[end])) end++;
-        TRY(compose_known(w, s + plain, end - plain, e));
+        TRY(compose_known(w, out, plain, end, e));
     }
 done:
     return result;
 }
 
-static void run_literal(tokenizer_normalizer_workspace *w, const tokenizer_normalizer_step *step)
+static status run_literal(const tokenizer_normalizer_step *step, tokenizer_copy *out, err *e)
 {
-    const char *s = w->from.chars, *end = s + w->from.bytes, *found;
+    status result = OK;
+    const char *s = out->from->ptr, *found;
     const size_t bytes = strlen(step->literal);
-    while ((found = memmem(s, (size_t)(end - s), step->literal, bytes))) {
-        text_add_bytes(&w->to, s, (size_t)(found - s));
-        text_add(&w->to, step->content);
-        s = found + bytes;
+    size_t from = 0;
+    while ((found = memmem(s + from, out->from->bytes - from, step->literal, bytes))) {
+        const size_t at = (size_t)(found - s);
+        TRY(tokenizer_copy_keep(out, from, at - from, e));
+        from = at + bytes;
+        TRY(tokenizer_copy_put(out, step->content, strlen(step->content), from, e));
     }
-    text_add_bytes(&w->to, s, (size_t)(end - s));
+    TRY(tokenizer_copy_keep(out, from, out->from->bytes - from, e));
+done:
+    return result;
 }
 
 static status run_pattern(tokenizer_normalizer_workspace *w, const tokenizer_normalizer_step *step,
-                          err *e)
+                          tokenizer_copy *out, err *e)
 {
     status result = OK;
     size_t from = 0;
-    const char *s = w->from.chars;
     for (;;) {
         bool found;
         size_t start, end;
-        TRY(tokenizer_pattern_find(step->pattern, w->match, s, w->from.bytes, from, &found, &start,
-                                   &end, e));
+        TRY(tokenizer_pattern_find(step->pattern, w->match, out->from->ptr, out->from->bytes, from,
+                                   &found, &start, &end, e));
         if (!found) break;
         if (start == end) FAIL(E_USAGE, "a pattern of the normalizer matches an empty text");
-        text_add_bytes(&w->to, s + from, start - from);
-        text_add(&w->to, step->content);
+        TRY(tokenizer_copy_keep(out, from, start - from, e));
+        TRY(tokenizer_copy_put(out, step->content, strlen(step->content), end, e));
         from = end;
     }
-    text_add_bytes(&w->to, s + from, w->from.bytes - from);
+    TRY(tokenizer_copy_keep(out, from, out->from->bytes - from, e));
 done:
     return result;
 }
 
 static status run_step(tokenizer_normalizer_workspace *w, const tokenizer_normalizer_step *step,
-                       err *e)
+                       tokenizer_copy *out, err *e)
 {
     status result = OK;
-    w->to.bytes = 0;
     if (!step->content) {
-        TRY(run_nfc(w, e));
+        TRY(run_nfc(w, out, e));
     } else if (step->literal) {
-        run_literal(w, step);
+        TRY(run_literal(step, out, e));
     } else if (step->pattern) {
-        TRY(run_pattern(w, step, e));
+        TRY(run_pattern(w, step, out, e));
     } else {
-        if (w->from.bytes > 0) text_add(&w->to, step->content);
-        text_add_bytes(&w->to, w->from.chars, w->from.bytes);
+        if (out->from->bytes > 0)
+            TRY(tokenizer_copy_put(out, step->content, strlen(step->content), 0, e));
+        TRY(tokenizer_copy_keep(out, 0, out->from->bytes, e));
     }
-    TRY(text_check(&w->to, e));
 done:
     return result;
 }
 
 status tokenizer_normalizer_run(const tokenizer_normalizer *n, tokenizer_normalizer_workspace *w,
-                                const char *string, size_t bytes, const char **out,
-                                size_t *out_bytes, err *e)
+                                const tokenizer_span *in, tokenizer_span *out, err *e)
 {
     status result = OK;
-    *out = string, *out_bytes = bytes;
-    if (!n) return OK;
-    w->to.bytes = 0;
-    text_add_bytes(&w->to, string, bytes);
-    TRY(text_check(&w->to, e));
-    for (size_t i = 0; i < n->count; i++) {
-        const text before = w->from;
-        w->from = w->to, w->to = before;
-        TRY(run_step(w, &n->steps[i], e));
+    tokenizer_span before = *in;
+    for (size_t i = 0; n && i < n->count; i++) {
+        tokenizer_copy *copy = &w->copies[i % 2];
+        tokenizer_copy_start(copy, &before);
+        TRY(run_step(w, &n->steps[i], copy, e));
+        before = tokenizer_copy_span(copy);
     }
-    *out = w->to.chars, *out_bytes = w->to.bytes;
+    *out = before;
 done:
     return result;
 }

@@ -52,7 +52,7 @@ struct tokenizer_splitter {
 struct tokenizer_splitter_workspace {
     const tokenizer_splitter *splitter;
     tokenizer_pattern_workspace *match;
-    text rewritten[STAGES]; // the piece that a stage has changed
+    tokenizer_copy copies[STAGES]; // the piece that a stage has changed
 };
 
 // The function that receives the words.
@@ -281,7 +281,7 @@ void tokenizer_splitter_workspace_close(tokenizer_splitter_workspace *w)
 {
     if (!w) return;
     tokenizer_pattern_workspace_close(w->match);
-    for (int i = 0; i < STAGES; i++) text_clear(&w->rewritten[i]);
+    for (int i = 0; i < STAGES; i++) tokenizer_copy_clear(&w->copies[i]);
     free(w);
 }
 
@@ -302,53 +302,58 @@ done:
 
 // A piece on its way through the stages.
 typedef struct tokenizer_piece {
-    const char *ptr;
-    size_t bytes;
+    tokenizer_span span;
     bool first; // the text begins with it
 } tokenizer_piece;
 
-static status run_from(tokenizer_splitter_workspace *w, size_t stage_index, tokenizer_piece p,
-                       const tokenizer_word_sink *t, err *e);
+static status run_from(tokenizer_splitter_workspace *w, size_t stage_index,
+                       const tokenizer_piece *p, const tokenizer_word_sink *t, err *e);
 
-static bool begins_with(tokenizer_piece p, const char *with)
+static bool begins_with(const tokenizer_piece *p, const char *with)
 {
-    return p.bytes >= strlen(with) && memcmp(p.ptr, with, strlen(with)) == 0;
+    return p->span.bytes >= strlen(with) && memcmp(p->span.ptr, with, strlen(with)) == 0;
 }
 
-static status run_space(tokenizer_splitter_workspace *w, size_t index, tokenizer_piece p,
+// Goes on with what a stage has written.
+static status run_copy(tokenizer_splitter_workspace *w, size_t index, const tokenizer_piece *p,
+                       const tokenizer_word_sink *t, err *e)
+{
+    const tokenizer_piece next = {tokenizer_copy_span(&w->copies[index]), p->first};
+    return run_from(w, index + 1, &next, t, e);
+}
+
+static status run_space(tokenizer_splitter_workspace *w, size_t index, const tokenizer_piece *p,
                         const tokenizer_word_sink *t, err *e)
 {
     status result = OK;
-    text *spaced = &w->rewritten[index];
-    if (!begins_with(p, " ")) {
-        spaced->bytes = 0;
-        text_add(spaced, " ");
-        text_add_bytes(spaced, p.ptr, p.bytes);
-        TRY(text_check(spaced, e));
-        p.ptr = spaced->chars, p.bytes = spaced->bytes;
-    }
-    TRY(run_from(w, index + 1, p, t, e));
+    tokenizer_copy *out = &w->copies[index];
+    if (begins_with(p, " ")) return run_from(w, index + 1, p, t, e);
+    tokenizer_copy_start(out, &p->span);
+    TRY(tokenizer_copy_put(out, " ", 1, 0, e));
+    TRY(tokenizer_copy_keep(out, 0, p->span.bytes, e));
+    TRY(run_copy(w, index, p, t, e));
 done:
     return result;
 }
 
-static status run_metaspace(tokenizer_splitter_workspace *w, size_t index, tokenizer_piece p,
+static status run_metaspace(tokenizer_splitter_workspace *w, size_t index, const tokenizer_piece *p,
                             const tokenizer_word_sink *t, err *e)
 {
     status result = OK;
     const tokenizer_stage *stage = &w->splitter->stages[index];
-    text *out = &w->rewritten[index];
-    out->bytes = 0;
-    if ((stage->prepend == PREPEND_ALWAYS || (stage->prepend == PREPEND_FIRST && p.first)) &&
-        !begins_with(p, stage->replacement) && !begins_with(p, " "))
-        text_add(out, stage->replacement);
-    for (size_t i = 0, end; i < p.bytes; i = end + 1) {
-        for (end = i; end < p.bytes && p.ptr[end] != ' ';) end++;
-        text_add_bytes(out, p.ptr + i, end - i);
-        if (end < p.bytes) text_add(out, stage->replacement);
+    const char *replacement = stage->replacement, *s = p->span.ptr;
+    tokenizer_copy *out = &w->copies[index];
+    tokenizer_copy_start(out, &p->span);
+    if ((stage->prepend == PREPEND_ALWAYS || (stage->prepend == PREPEND_FIRST && p->first)) &&
+        !begins_with(p, replacement) && !begins_with(p, " "))
+        TRY(tokenizer_copy_put(out, replacement, strlen(replacement), 0, e));
+    for (size_t i = 0, end; i < p->span.bytes; i = end + 1) {
+        const char *space = memchr(s + i, ' ', p->span.bytes - i);
+        end = space ? (size_t)(space - s) : p->span.bytes;
+        TRY(tokenizer_copy_keep(out, i, end - i, e));
+        if (space) TRY(tokenizer_copy_put(out, replacement, strlen(replacement), end + 1, e));
     }
-    TRY(text_check(out, e));
-    TRY(run_from(w, index + 1, (tokenizer_piece){out->chars, out->bytes, p.first}, t, e));
+    TRY(run_copy(w, index, p, t, e));
 done:
     return result;
 }
@@ -358,7 +363,7 @@ typedef struct tokenizer_pieces {
     tokenizer_splitter_workspace *w;
     size_t next;
     const tokenizer_stage *stage;
-    tokenizer_piece whole;
+    const tokenizer_piece *whole;
     const tokenizer_word_sink *sink;
     size_t start, end; // the span that waits; empty: none does
     bool is_match;     // it is a match, or ends with one
@@ -366,10 +371,11 @@ typedef struct tokenizer_pieces {
 
 static status give_waiting(tokenizer_pieces *x, err *e)
 {
-    const tokenizer_piece p = {x->whole.ptr + x->start, x->end - x->start,
-                               x->whole.first && x->start == 0};
+    if (x->start == x->end) return OK;
+    const tokenizer_piece p = {tokenizer_span_part(&x->whole->span, x->start, x->end - x->start),
+                               x->whole->first && x->start == 0};
     x->start = x->end;
-    return p.bytes == 0 ? OK : run_from(x->w, x->next, p, x->sink, e);
+    return run_from(x->w, x->next, &p, x->sink, e);
 }
 
 // Takes the next span of the piece. Spans come in order, and cover it.
@@ -397,22 +403,22 @@ done:
 
 // Makes a span of each match and of the text between matches. An empty match also splits, unless
 // the previous match ends there; then the search continues one character later.
-static status run_pattern(tokenizer_splitter_workspace *w, size_t index, tokenizer_piece p,
+static status run_pattern(tokenizer_splitter_workspace *w, size_t index, const tokenizer_piece *p,
                           const tokenizer_word_sink *t, err *e)
 {
     status result = OK;
     size_t from = 0, done_to = 0, last_end = SIZE_MAX;
     const tokenizer_stage *stage = &w->splitter->stages[index];
     tokenizer_pieces x = {.w = w, .next = index + 1, .stage = stage, .whole = p, .sink = t};
-    while (from <= p.bytes) {
+    while (from <= p->span.bytes) {
         bool found;
         size_t start = 0, end = 0, length;
-        TRY(tokenizer_pattern_find(stage->pattern, w->match, p.ptr, p.bytes, from, &found, &start,
-                                   &end, e));
+        TRY(tokenizer_pattern_find(stage->pattern, w->match, p->span.ptr, p->span.bytes, from,
+                                   &found, &start, &end, e));
         if (!found) break;
         if (start == end && end == last_end) {
-            if (end == p.bytes) break;
-            unicode_read(p.ptr + from, &length);
+            if (end == p->span.bytes) break;
+            unicode_read(p->span.ptr + from, &length);
             from += length;
             continue;
         }
@@ -420,25 +426,26 @@ static status run_pattern(tokenizer_splitter_workspace *w, size_t index, tokeniz
         TRY(take_span(&x, start, end, true, e));
         from = done_to = last_end = end;
     }
-    TRY(take_span(&x, done_to, p.bytes, false, e));
+    TRY(take_span(&x, done_to, p->span.bytes, false, e));
     TRY(give_waiting(&x, e));
 done:
     return result;
 }
 
-static status run_from(tokenizer_splitter_workspace *w, size_t stage_index, tokenizer_piece p,
-                       const tokenizer_word_sink *t, err *e)
+static status run_from(tokenizer_splitter_workspace *w, size_t stage_index,
+                       const tokenizer_piece *p, const tokenizer_word_sink *t, err *e)
 {
     const tokenizer_splitter *s = w->splitter;
-    if (stage_index == s->count) return t->fn(t->arg, p.ptr, p.bytes, e);
+    if (stage_index == s->count) return t->fn(t->arg, &p->span, e);
     const tokenizer_stage *stage = &s->stages[stage_index];
     if (stage->pattern) return run_pattern(w, stage_index, p, t, e);
     return (stage->replacement ? run_metaspace : run_space)(w, stage_index, p, t, e);
 }
 
-status tokenizer_splitter_run(tokenizer_splitter_workspace *w, const char *piece, size_t bytes,
+status tokenizer_splitter_run(tokenizer_splitter_workspace *w, const tokenizer_span *piece,
                               bool first, tokenizer_word_fn fn, void *arg, err *e)
 {
     const tokenizer_word_sink t = {fn, arg};
-    return bytes == 0 ? OK : run_from(w, 0, (tokenizer_piece){piece, bytes, first}, &t, e);
+    const tokenizer_piece p = {*piece, first};
+    return piece->bytes == 0 ? OK : run_from(w, 0, &p, &t, e);
 }
