@@ -47,8 +47,9 @@ static status report_start(const session_rank *r, err *e)
     const plan *p = trainer_get_plan(t);
     text policy_name = {0}, note = {0}, carried = {0};
     model_folder_describe(run->inputs.folder, &carried);
-    const char *notes[] = {run->inputs.fit, trainer_note(t), r->session.split_note, carried.chars};
-    for (int i = 0; i < 4; i++)
+    const char *notes[] = {run->inputs.fit, trainer_note(t), r->session.split_note, carried.chars,
+                           run->inputs.samples_notes.chars};
+    for (int i = 0; i < 5; i++)
         if (notes[i]) text_addf(&note, "%s%s", note.bytes ? "; " : "", notes[i]);
     event_axis axes[AXES];
     plan_print_policy(p, &policy_name);
