@@ -18,6 +18,7 @@ struct samples_encoder {
     int32_t end_of_text;  // -1: none
     int32_t *prompt;      // [prompt_tokens] the ids of a prompt
     size_t prompt_tokens, prompt_room;
+    size_t common; // tokens of the prompt with which the last completion begins
 };
 
 status samples_encoder_open(const samples_options *o, samples_encoder **out, err *e)
@@ -106,9 +107,11 @@ static size_t common_tokens(const samples_encoder *x, const int32_t *ids, size_t
     return n;
 }
 
-static status encode_strings(samples_encoder *x, const json_t *prompt, const json_t *completion,
+static status encode_strings(samples_encoder *x, const samples_draft *d, const json_t *completion,
                              samples_line *out, err *e)
 {
+    const json_t *prompt = d->prompt;
+    const bool is_pair = d->format == FORMAT_PREFERENCE;
     status result = OK;
     text both = {0};
     const int32_t *ids;
@@ -122,8 +125,9 @@ static status encode_strings(samples_encoder *x, const json_t *prompt, const jso
     text_add_bytes(&both, json_string_value(completion), json_string_length(completion));
     TRY(text_check(&both, e));
     TRY(encode_words(x, both.chars ? both.chars : "", both.bytes, &ids, &count, e));
-    const size_t from = x->o->train_on == CHAT_ALL ? 0 : common_tokens(x, ids, count);
-    TRY(add_text(x, ids, count, from, out, e));
+    const bool everything = x->o->train_on == CHAT_ALL && !is_pair;
+    x->common = everything ? 0 : common_tokens(x, ids, count);
+    TRY(add_text(x, ids, count, x->common, out, e));
 done:
     text_clear(&both);
     return result;
@@ -144,7 +148,8 @@ static status encode_lists(samples_encoder *x, const samples_draft *d, const jso
     status result = OK;
     chat_tokens t;
     json_t *all = json_array();
-    const bool assistant = x->o->train_on == CHAT_ASSISTANT && d->format != FORMAT_PREFERENCE;
+    const bool is_pair = d->format == FORMAT_PREFERENCE,
+               assistant = x->o->train_on == CHAT_ASSISTANT && !is_pair;
     chat_conversation c = {
         .messages = d->prompt, .tools = d->tools, .extra = d->extra, .generation_prompt = true};
     TRY(check_chat(x, e));
@@ -156,21 +161,39 @@ static status encode_lists(samples_encoder *x, const samples_draft *d, const jso
     c.messages = all;
     c.generation_prompt = false;
     TRY(chat_encode(x->chat, &c, assistant ? CHAT_ASSISTANT : CHAT_ALL, &t, e));
-    const bool everything = x->o->train_on == CHAT_ALL && d->format != FORMAT_PREFERENCE;
-    const size_t from = everything ? 0 : common_tokens(x, t.ids, t.count);
+    const bool everything = x->o->train_on == CHAT_ALL && !is_pair;
+    x->common = everything ? 0 : common_tokens(x, t.ids, t.count);
     for (size_t i = 0; i < t.count; i++)
-        TRY(add_token(out, t.ids[i], t.trained[i] && i >= from, e));
+        TRY(add_token(out, t.ids[i], t.trained[i] && i >= x->common, e));
     out->is_chat = true;
 done:
     json_decref(all);
     return result;
 }
 
-static status encode_completion(samples_encoder *x, const samples_draft *d,
-                                const json_t *completion, samples_line *out, err *e)
+// Of a pair, both completions begin at the same token: the first that is not the prompt's in one of them.
+static void align_pair(samples_line *out, const size_t *common)
 {
-    return json_is_string(d->prompt) ? encode_strings(x, d->prompt, completion, out, e)
-                                     : encode_lists(x, d, completion, out, e);
+    const int shorter = common[1] < common[0];
+    const size_t base = shorter ? 0 : out->end[0];
+    for (size_t i = common[shorter] > 0 ? common[shorter] : 1; i < common[!shorter]; i++)
+        out->token[base + i] |= SAMPLE_TRAINED;
+}
+
+static status encode_completions(samples_encoder *x, const samples_draft *d, samples_line *out,
+                                 err *e)
+{
+    status result = OK;
+    size_t common[2];
+    for (int k = 0; k < out->documents; k++) {
+        TRY(json_is_string(d->prompt) ? encode_strings(x, d, d->completion[k], out, e)
+                                      : encode_lists(x, d, d->completion[k], out, e));
+        out->end[k] = out->count;
+        common[k] = x->common;
+    }
+    if (out->documents == 2) align_pair(out, common);
+done:
+    return result;
 }
 
 // ---- Conversations
@@ -294,11 +317,9 @@ status samples_encode(samples_encoder *x, const char *line, size_t bytes, sample
         TRY(encode_text(x, d.text, out, e));
     else if (d.messages)
         TRY(encode_messages(x, &d, out, e));
-    for (int k = 0; k < 2 && d.completion[k]; k++) {
-        TRY(encode_completion(x, &d, d.completion[k], out, e));
-        out->end[k] = out->count;
-    }
-    if (!d.completion[0]) out->end[0] = out->count;
+    else
+        TRY(encode_completions(x, &d, out, e));
+    if (out->documents == 1) out->end[0] = out->count;
     TRY(check_labels(out, e));
 done:
     samples_draft_clear(&d);

@@ -64,14 +64,13 @@ done:
     return result;
 }
 
-static status refuse_length(const samples_set *s, const set_line *line, size_t length, size_t most,
-                            err *e)
+static status refuse_length(const samples_set *s, const set_line *line, err *e)
 {
     err_set(e, E_USAGE,
-            "the sample has %zu tokens, and data.seq_len is %" PRId64 "%s; valid: at most %zu, or "
-            "data.truncate drop, keep_start, keep_end%s",
-            length, s->o->seq_len, s->o->pairs ? ", of which a pair takes half each" : "", most,
-            s->o->pairs ? "" : " or split");
+            "the %s %zu tokens, and data.seq_len is %" PRId64
+            "; valid: at most so many, or data.truncate drop, keep_start, keep_end%s",
+            line->documents > 1 ? "pair has" : "sample has", line->end[line->documents - 1],
+            s->o->seq_len, s->o->pairs ? "" : " or split");
     samples_place_prefix(line->at, e);
     return E_USAGE;
 }
@@ -96,30 +95,26 @@ done:
     return result;
 }
 
-static size_t longest(const set_line *line)
-{
-    const size_t first = line->end[0], second = line->documents > 1 ? line->end[1] - first : 0;
-    return first > second ? first : second;
-}
-
 static status add_line(samples_set *s, const set_line *line, err *e)
 {
     status result = OK;
     samples_counts *n = s->counts;
-    const size_t most = (size_t)s->o->seq_len / (s->o->pairs ? 2 : 1), before = s->pieces,
-                 length = longest(line);
+    const size_t row = (size_t)s->o->seq_len, before = s->pieces,
+                 length = line->end[line->documents - 1];
+    const bool too_long = length > row;
     uint64_t labels = 0, kept = 0;
     n->lines++;
     n->weighted = n->weighted || line->weight != 1;
     for (int d = 0; d < line->documents; d++)
         labels += count_labels(line->token, d > 0 ? line->end[d - 1] : 0, line->end[d]);
-    if (length > most && s->o->truncate == TRUNCATE_ERROR)
-        return refuse_length(s, line, length, most, e);
-    n->too_long += length > most;
-    if (length > most && s->o->truncate == TRUNCATE_DROP) {
+    if (too_long && s->o->truncate == TRUNCATE_ERROR) return refuse_length(s, line, e);
+    n->too_long += too_long;
+    if (too_long && s->o->truncate == TRUNCATE_DROP) {
         n->labels_lost += labels;
         return OK;
     }
+    // Of a pair that is too long, each document has half a row.
+    const size_t most = too_long ? row / (size_t)line->documents : row;
     for (int d = 0; d < line->documents; d++)
         TRY(add_document(s, line, d > 0 ? line->end[d - 1] : 0, line->end[d], most, e));
     // Half a pair is none.
