@@ -1,5 +1,5 @@
-// labelled.c -- PREFIX.labels beside a token shard says which tokens are predicted. set.c reads it; `data prepare --sft`
-// writes it. It knows no rows.
+// labelled.c -- PREFIX.labels beside a token shard says which tokens are predicted. set.c reads it, and
+// `data prepare --sft` writes it. It knows no rows.
 //
 //   at        is
 //   0         8 bytes "TRLABELS"
@@ -11,7 +11,9 @@
 //   then      ceil(T / 8) bytes: bit t % 8 of byte t / 8 is 1 where token t is predicted
 #include "data/samples/samples_private.h"
 
+#include "base/alloc.h"
 #include "data/paths.h"
+#include "data/samples/labelled.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -101,4 +103,66 @@ void samples_shard_read(const samples_shard *s, uint64_t first, size_t count, in
     tokens_read(s->t, first, count, out);
     for (size_t i = 0; i < count; i++)
         if (s->bits[(first + i) / 8] >> (first + i) % 8 & 1) out[i] |= SAMPLE_TRAINED;
+}
+
+// ---- Writing
+
+struct samples_labels {
+    uint8_t *bits;
+    float *weight; // [documents]
+    size_t bits_room, weight_room, tokens, documents;
+    bool pairs, weighted;
+};
+
+status samples_labels_open(samples_labels **out, err *e)
+{
+    return alloc_zeroed(out, 1, sizeof **out, "the labels of a shard", e);
+}
+
+void samples_labels_close(samples_labels *l)
+{
+    if (!l) return;
+    free(l->bits);
+    free(l->weight);
+    free(l);
+}
+
+status samples_labels_add(samples_labels *l, const bool *trained, size_t count, double weight,
+                          bool of_pair, err *e)
+{
+    status result = OK;
+    TRY(alloc_grow(&l->weight, &l->weight_room, l->documents + 1, sizeof *l->weight,
+                   "the labels of a shard", e));
+    TRY(alloc_grow(&l->bits, &l->bits_room, (l->tokens + count + 7) / 8, 1, "the labels of a shard",
+                   e));
+    for (size_t i = 0; i < count; i++, l->tokens++) {
+        if (l->tokens % 8 == 0) l->bits[l->tokens / 8] = 0;
+        if (trained[i]) l->bits[l->tokens / 8] |= (uint8_t)(1 << l->tokens % 8);
+    }
+    l->weight[l->documents++] = (float)weight;
+    l->weighted = l->weighted || weight != 1;
+    l->pairs = of_pair;
+done:
+    return result;
+}
+
+status samples_labels_write(const samples_labels *l, const char *path, err *e)
+{
+    status result = OK;
+    file_writer *w = NULL;
+    labels_head h = {.version = 1,
+                     .flags = (l->weighted ? LABELS_WEIGHTS : 0) | (l->pairs ? LABELS_PAIRS : 0),
+                     .tokens = l->tokens,
+                     .documents = l->documents};
+    memcpy(h.magic, MAGIC, sizeof MAGIC);
+    TRY(file_create(path, &w, e));
+    TRY(file_write(w, &h, sizeof h, e));
+    if (l->weighted) TRY(file_write(w, l->weight, l->documents * sizeof *l->weight, e));
+    TRY(file_write(w, l->bits, (l->tokens + 7) / 8, e));
+    file_writer *closing = w;
+    w = NULL;
+    TRY(file_finish(closing, e));
+done:
+    file_abandon(w);
+    return result;
 }

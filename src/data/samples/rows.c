@@ -29,14 +29,14 @@ typedef struct samples_dataset {
     size_t plains;
 } samples_dataset;
 
-static bool is_jsonl(const char *path)
+bool samples_is_jsonl(const char *path)
 {
     return data_path_has_suffix(path, ".jsonl") || data_path_has_suffix(path, ".jsonl.gz");
 }
 
 bool samples_is_source(const char *path)
 {
-    return is_jsonl(path) || samples_shard_exists(path);
+    return samples_is_jsonl(path) || samples_shard_exists(path);
 }
 
 // ---- Reading
@@ -140,9 +140,9 @@ done:
 
 static status add_source(samples_dataset *d, const dataset_source *from, err *e)
 {
-    if (is_jsonl(from->path) && from->to > 0)
+    if (samples_is_jsonl(from->path) && from->to > 0)
         return err_set(e, E_USAGE, "%s: documents: only shards have them", from->path);
-    if (is_jsonl(from->path)) return samples_set_add_file(&d->set, from, e);
+    if (samples_is_jsonl(from->path)) return samples_set_add_file(&d->set, from, e);
     if (from->format) return err_set(e, E_USAGE, "%s: format: only JSONL has one", from->path);
     if (samples_shard_exists(from->path)) return samples_set_add_shard(&d->set, from, e);
     return add_plain(d, from, e);

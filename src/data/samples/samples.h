@@ -73,7 +73,8 @@ typedef struct samples_counts {
     bool has_chat;           // some line is a conversation
 } samples_counts;
 
-// Returns whether a path names samples: *.jsonl or *.jsonl.gz, or a shard with labels.
+bool samples_is_jsonl(const char *path); // *.jsonl and *.jsonl.gz
+// Returns whether a path names samples: JSONL, or a shard with labels.
 bool samples_is_source(const char *path);
 
 // Reads and encodes every line of the sources: *.jsonl files, shards with labels, and token shards, whose rows are as
@@ -84,7 +85,7 @@ status samples_open(const dataset_source *sources, size_t count, const samples_o
 
 // One line as the documents that a row holds: `data inspect` shows them.
 typedef struct samples_shown {
-    samples_format format; // never FORMAT_AUTO
+    samples_format format; // FORMAT_AUTO: a document of a shard
     int documents;         // 2: chosen and rejected
     size_t end[2];         // of each document, in tokens
     const int32_t *ids;    // [end[documents - 1]]
@@ -94,8 +95,8 @@ typedef struct samples_shown {
 
 typedef status samples_show_fn(const samples_shown *s, void *arg, err *e);
 
-// Encodes line `number` (from 1, lines of white space do not count) of a *.jsonl file and gives it to `show`.
-// E_USAGE where the file has no such line.
+// Encodes line `number` (from 1, lines of white space do not count) of a *.jsonl file, or reads document `number` of a
+// token shard, and gives it to `show`. E_USAGE where there is none.
 status samples_show(const char *path, samples_format format, uint64_t number,
                     const samples_options *o, samples_show_fn *show, void *arg, err *e);
 

@@ -1,4 +1,4 @@
-// show.c -- one line of a file as its documents, for `data inspect --sample`. It encodes this line alone.
+// show.c -- one line of a file, or one document of a shard, for `data inspect --sample`. It encodes this line alone.
 #include "data/samples/samples_private.h"
 
 #include "base/alloc.h"
@@ -53,24 +53,63 @@ done:
     return result;
 }
 
+// Of a shard without labels, every token but the first is predicted.
+static status read_document(const char *prefix, uint64_t number, samples_line *out, err *e)
+{
+    status result = OK;
+    samples_shard s = {.t = NULL};
+    uint64_t first, length;
+    const bool labelled = samples_shard_exists(prefix);
+    TRY(labelled ? samples_shard_open(prefix, &s, e) : tokens_open(prefix, &s.t, e));
+    const uint64_t count = tokens_documents(s.t);
+    if (number < 1 || number > count)
+        FAIL(E_USAGE, "%s: has %" PRIu64 " documents; found --sample %" PRIu64, prefix, count,
+             number);
+    tokens_document(s.t, number - 1, &first, &length);
+    TRY(alloc_array(&out->token, length, sizeof *out->token, "a document", e));
+    out->count = out->end[0] = length;
+    out->documents = 1;
+    out->weight = s.weight ? (double)s.weight[number - 1] : 1;
+    if (labelled)
+        samples_shard_read(&s, first, length, out->token);
+    else
+        tokens_read(s.t, first, length, out->token);
+    for (uint64_t i = 1; !labelled && i < length; i++) out->token[i] |= SAMPLE_TRAINED;
+    TRY(tokens_check_whole(s.t, e));
+done:
+    samples_shard_close(&s);
+    return result;
+}
+
+static status read_line(const char *path, samples_format format, uint64_t number,
+                        const samples_options *o, samples_line *out, err *e)
+{
+    status result = OK;
+    prepare_buffer bytes = {0};
+    prepare_record record = {.line = 0};
+    samples_encoder *x = NULL;
+    TRY(find_line(path, number, &bytes, &record, e));
+    TRY(samples_encoder_open(o, &x, e));
+    result = samples_encode(x, bytes.data, bytes.bytes, format, out, e);
+    if (result != OK)
+        samples_place_prefix(&(samples_place){.path = path, .number = record.line}, e);
+done:
+    samples_encoder_close(x);
+    free(bytes.data);
+    return result;
+}
+
 status samples_show(const char *path, samples_format format, uint64_t number,
                     const samples_options *o, samples_show_fn *show, void *arg, err *e)
 {
     status result = OK;
-    prepare_buffer bytes = {0};
-    prepare_record record;
-    samples_encoder *x = NULL;
     samples_line line = {.token = NULL};
-    TRY(find_line(path, number, &bytes, &record, e));
-    TRY(samples_encoder_open(o, &x, e));
-    result = samples_encode(x, bytes.data, bytes.bytes, format, &line, e);
-    if (result != OK)
-        samples_place_prefix(&(samples_place){.path = path, .number = record.line}, e);
+    if (samples_is_jsonl(path))
+        TRY(read_line(path, format, number, o, &line, e));
     else
-        result = show_line(&line, show, arg, e);
+        TRY(read_document(path, number, &line, e));
+    TRY(show_line(&line, show, arg, e));
 done:
-    samples_encoder_close(x);
     free(line.token);
-    free(bytes.data);
     return result;
 }

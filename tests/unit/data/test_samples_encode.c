@@ -104,7 +104,8 @@ static void other_forms_are_the_same_conversations(void **state)
     (void)state;
     encoding n;
     open_encoding(&n, true, CHAT_ASSISTANT, false);
-    const char *plain = "{\"messages\":[" MESSAGE("system", "be") "," MESSAGE("user", "a\\nb") "," //
+    const char *plain =
+        "{\"messages\":[" MESSAGE("system", "be") "," MESSAGE("user", "a\\nb") "," //
         MESSAGE("assistant", "c") "]}";
     assert_same(&n, plain,
                 "{\"conversations\":[{\"from\":\"system\",\"value\":\"be\"},{\"from\":\"human\","
@@ -114,9 +115,11 @@ static void other_forms_are_the_same_conversations(void **state)
                 "{\"from\":\"gpt\",\"value\":\"c\"}]}");
     assert_same(&n, plain,
                 "{\"instruction\":\"a\",\"input\":\"b\",\"output\":\"c\",\"system\":\"be\"}");
-    assert_same(&n, "{\"messages\":[" MESSAGE("user", "q") "," MESSAGE("assistant", "r") "," //
-                MESSAGE("user", "a") "," MESSAGE("assistant", "c") "]}",
-                "{\"instruction\":\"a\",\"input\":\"\",\"output\":\"c\",\"history\":[[\"q\",\"r\"]]}");
+    assert_same(
+        &n,
+        "{\"messages\":[" MESSAGE("user", "q") "," MESSAGE("assistant", "r") "," //
+        MESSAGE("user", "a") "," MESSAGE("assistant", "c") "]}",
+        "{\"instruction\":\"a\",\"input\":\"\",\"output\":\"c\",\"history\":[[\"q\",\"r\"]]}");
     close_encoding(&n);
 }
 
@@ -125,8 +128,9 @@ static void a_message_that_says_so_is_not_trained_on(void **state)
     (void)state;
     encoding n;
     open_encoding(&n, true, CHAT_ASSISTANT, false);
-    const char *head = "{\"messages\":[" MESSAGE("user", "one") ",{\"role\":\"assistant\",\"content\":"
-                       "\"two\"";
+    const char *head =
+        "{\"messages\":[" MESSAGE("user", "one") ",{\"role\":\"assistant\",\"content\":"
+                                                 "\"two\"";
     const char *ends[] = {"}", ",\"weight\":0}", ",\"train\":false}"};
     int labels[3] = {0};
     char line[512];
@@ -157,7 +161,8 @@ static void instructlab_has_texts_and_unmasked_conversations(void **state)
     assert_int_equal(n.line.token[n.line.count - 1] & ~SAMPLE_TRAINED,
                      tokenizer_id(n.t, "<|endoftext|>"));
     for (size_t i = 1; i < n.line.count; i++) assert_true(n.line.token[i] & SAMPLE_TRAINED);
-    assert_int_equal(encode(&n, "{\"unmask\":true,\"messages\":[" MESSAGE("user", "a") "," //
+    assert_int_equal(encode(&n,
+                            "{\"unmask\":true,\"messages\":[" MESSAGE("user", "a") "," //
                             MESSAGE("assistant", "b") "]}",
                             FORMAT_AUTO),
                      OK);
@@ -174,7 +179,8 @@ static void alpaca_without_a_template_has_alpacas_prompt(void **state)
     assert_int_equal(encode(&n, "{\"instruction\":\"pull\",\"output\":\"done\"}", FORMAT_AUTO), OK);
     for (size_t i = 0; i < n.line.count; i++) n.line.token[i] &= ~SAMPLE_TRAINED;
     tokenizer_decode(n.t, n.line.token, n.line.count, false, &words);
-    assert_non_null(strstr(words.chars, "### Instruction:\npull\n\n### Response:\ndone<|endoftext|>"));
+    assert_non_null(
+        strstr(words.chars, "### Instruction:\npull\n\n### Response:\ndone<|endoftext|>"));
     text_clear(&words);
     close_encoding(&n);
 }

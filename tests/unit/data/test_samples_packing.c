@@ -11,7 +11,8 @@ static void rows_equal_those_of_trl(void **state)
     size_t c;
     json_array_foreach(cases, c, one)
     {
-        const json_t *lengths = json_object_get(one, "lengths"), *rows = json_object_get(one, "rows");
+        const json_t *lengths = json_object_get(one, "lengths"),
+                     *rows = json_object_get(one, "rows");
         const size_t count = json_array_size(lengths);
         uint32_t *length = malloc(count * sizeof *length);
         assert_non_null(length);
