@@ -180,14 +180,35 @@ static void align_pair(samples_line *out, const size_t *common)
         out->token[base + i] |= SAMPLE_TRAINED;
 }
 
+static status encode_completion(samples_encoder *x, const samples_draft *d, int k,
+                                samples_line *out, err *e)
+{
+    return json_is_string(d->prompt) ? encode_strings(x, d, d->completion[k], out, e)
+                                     : encode_lists(x, d, d->completion[k], out, e);
+}
+
+// A completion with a label: good ones stand where chosen stands, bad ones where rejected does.
+static status encode_labelled(samples_encoder *x, const samples_draft *d, samples_line *out, err *e)
+{
+    status result = OK;
+    if (!d->label) TRY(add_token(out, 0, false, e));
+    if (d->label) TRY(encode_completion(x, d, 0, out, e));
+    out->end[0] = out->count;
+    if (d->label) TRY(add_token(out, 0, false, e));
+    if (!d->label) TRY(encode_completion(x, d, 0, out, e));
+    out->end[1] = out->count;
+done:
+    return result;
+}
+
 static status encode_completions(samples_encoder *x, const samples_draft *d, samples_line *out,
                                  err *e)
 {
     status result = OK;
     size_t common[2];
+    if (d->has_label) return encode_labelled(x, d, out, e);
     for (int k = 0; k < out->documents; k++) {
-        TRY(json_is_string(d->prompt) ? encode_strings(x, d, d->completion[k], out, e)
-                                      : encode_lists(x, d, d->completion[k], out, e));
+        TRY(encode_completion(x, d, k, out, e));
         out->end[k] = out->count;
         common[k] = x->common;
     }
@@ -272,23 +293,22 @@ done:
 
 static status check_preference(const samples_encoder *x, const samples_draft *d, err *e)
 {
-    const bool pair = d->completion[1] != NULL;
-    if (x->o->any) return OK;
-    if (d->format == FORMAT_PREFERENCE && (!x->o->pairs || !pair))
+    const bool is_preference = d->format == FORMAT_PREFERENCE;
+    if (x->o->any || is_preference == x->o->pairs) return OK;
+    if (is_preference)
         return err_set(e, E_USAGE, "found %s; it needs a loss of preferences",
-                       pair ? "chosen and rejected" : "a completion with a label");
-    if (d->format != FORMAT_PREFERENCE && x->o->pairs)
-        return err_set(e, E_USAGE,
-                       "found a line of the format %s; the loss needs chosen and "
-                       "rejected",
-                       SAMPLES_FORMAT_NAMES[d->format]);
-    return OK;
+                       d->has_label ? "a completion with a label" : "chosen and rejected");
+    return err_set(e, E_USAGE,
+                   "found a line of the format %s; a loss of preferences needs chosen "
+                   "and rejected, or prompt, completion and label",
+                   SAMPLES_FORMAT_NAMES[d->format]);
 }
 
-static status check_labels(const samples_line *line, err *e)
+static status check_labels(const samples_line *line, bool labelled, err *e)
 {
     for (int d = 0; d < line->documents; d++) {
         size_t i = d > 0 ? line->end[d - 1] : 0;
+        if (labelled && line->end[d] - i == 1) continue;
         while (i < line->end[d] && !(line->token[i] & SAMPLE_TRAINED)) i++;
         if (i < line->end[d]) continue;
         return err_set(e, E_USAGE, "no token of %s would be trained on; valid: %s",
@@ -311,7 +331,7 @@ status samples_encode(samples_encoder *x, const char *line, size_t bytes, sample
     TRY(samples_draft_read(line, bytes, format, x->chat != NULL, &d, e));
     out->format = d.format;
     out->weight = d.weight;
-    out->documents = d.completion[1] ? 2 : 1;
+    out->documents = d.format == FORMAT_PREFERENCE ? 2 : 1;
     TRY(check_preference(x, &d, e));
     if (d.text)
         TRY(encode_text(x, d.text, out, e));
@@ -320,7 +340,7 @@ status samples_encode(samples_encoder *x, const char *line, size_t bytes, sample
     else
         TRY(encode_completions(x, &d, out, e));
     if (out->documents == 1) out->end[0] = out->count;
-    TRY(check_labels(out, e));
+    TRY(check_labels(out, d.has_label, e));
 done:
     samples_draft_clear(&d);
     return result;

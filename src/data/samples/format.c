@@ -229,6 +229,8 @@ static status read_preference(samples_draft *d, err *e)
             FAIL(E_USAGE,
                  "key \"label\" %s; valid: true for a good completion, false for a bad one",
                  label ? "is no boolean" : "is missing");
+        d->has_label = true;
+        d->label = json_is_true(label);
         return read_prompt(d, e);
     }
     d->prompt = json_object_get(d->line, "prompt");

@@ -183,6 +183,10 @@ static status count_rows(samples_dataset *d, samples_counts *n, err *e)
         n->tokens += p->tokens;
         for (size_t t = 1; t < p->tokens; t++) n->labels += (token[t] & SAMPLE_TRAINED) != 0;
     }
+    for (size_t r = 0; r < d->rows.rows; r++) {
+        const uint64_t documents = (d->rows.first[r + 1] - d->rows.first[r]) * (d->o.pairs ? 2 : 1);
+        if (documents > n->most_documents) n->most_documents = documents;
+    }
     for (size_t i = 0; i < d->plains; i++) {
         n->tokens += d->plain[i].count * (uint64_t)d->o.seq_len;
         n->labels += d->plain[i].count * (uint64_t)d->o.seq_len;

@@ -55,7 +55,8 @@ typedef struct samples_options {
     int64_t seq_len;
     int32_t vocab; // of the model: ids are below it
     int threads;   // that encode; 0: one for each processor
-    // Of preferences: a pair is two documents, chosen and rejected, next to each other in one row.
+    // Of preferences: a pair is two documents, chosen and rejected, next to each other in one row. A completion with a
+    // label (KTO) is one of the two; in place of the other stands a document of one token, without a label.
     bool pairs;
     bool any; // samples_show: preferences and others
 } samples_options;
@@ -65,6 +66,7 @@ typedef struct samples_counts {
     uint64_t lines;   // of JSONL, and documents of shards
     uint64_t samples; // in the rows of an epoch; a pair of preferences is one
     uint64_t rows;
+    uint64_t most_documents; // of a row, without padding
     uint64_t tokens, labels; // in these rows, without padding
     uint64_t too_long;       // lines that do not fit into a row: cut, split or left out
     uint64_t unlabelled;     // parts of them that have no label, and are left out

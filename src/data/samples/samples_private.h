@@ -23,6 +23,7 @@ typedef struct samples_draft {
     const json_t *completion[2]; // of the same kind; [1] NULL: only one
     const json_t *tools, *extra; // of a conversation; NULL: none
     bool trains_all;             // of InstructLab: unmask
+    bool has_label, label;       // of KTO: the completion is good
     double weight;
 } samples_draft;
 
@@ -54,7 +55,8 @@ typedef struct samples_line {
     samples_format format;
     int32_t *token; // [count]
     size_t count, room;
-    size_t end[2]; // of each document
+    size_t end
+        [2]; // of each document; of a completion with a label the other one has one token and no label
     int documents;
     double weight;
     bool is_chat;

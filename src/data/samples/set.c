@@ -75,17 +75,19 @@ static status refuse_length(const samples_set *s, const set_line *line, err *e)
     return E_USAGE;
 }
 
-// Adds the parts of the document [first, end) that a row can hold; a part without a label is left out.
+// Adds the parts of the document [first, end) that a row can hold; a part without a label is left out. Where a completion
+// has a label, the other document of its pair is one token, and has none.
 static status add_document(samples_set *s, const set_line *line, size_t first, size_t end,
                            size_t most, err *e)
 {
     status result = OK;
     const size_t length = end - first;
+    const bool fills = line->documents == 2 && length == 1;
     if (length > most && s->o->truncate == TRUNCATE_KEEP_END) first = end - most;
     if (length > most && s->o->truncate == TRUNCATE_KEEP_START) end = first + most;
     while (first < end) {
         const size_t cut = end - first > most ? first + most : end;
-        if (count_labels(line->token, first, cut) > 0)
+        if (fills || count_labels(line->token, first, cut) > 0)
             TRY(add_piece(s, line, first, cut, e));
         else
             s->counts->unlabelled++;

@@ -272,6 +272,31 @@ static void preferences_are_pairs_in_one_row(void **state)
     rig_close(&r);
 }
 
+static void completions_with_labels_take_a_place_of_a_pair(void **state)
+{
+    rows_rig r;
+    row x;
+    rig_open(&r);
+    r.o.pairs = true;
+    r.o.packing = PACKING_NONE;
+    put_text(in_folder(state, "k.jsonl"),
+             "{\"prompt\":\"one\",\"completion\":\" pull\",\"label\":true}\n"
+             "{\"prompt\":\"two\",\"completion\":\" as one\",\"label\":false}\n");
+    open_one(&r, in_folder(state, "k.jsonl"));
+    assert_int_equal(r.d->samples, 2);
+    assert_int_equal(r.n.most_documents, 2);
+    for (uint64_t k = 0; k < 2; k++) {
+        int labels[2] = {0}, document = 0;
+        row_get(&r, k, &x);
+        for (int i = 0; i < LENGTH; i++) {
+            if (i > 0 && x.in[LENGTH + i] == i) document++;
+            if (x.out[i] != IGNORED_LABEL) labels[document]++;
+        }
+        assert_true(labels[k] > 0 && labels[1 - k] == 0);
+    }
+    rig_close(&r);
+}
+
 static void prepare(void **state, const char *input, const char *name, rows_rig *r)
 {
     prepare_result result;
@@ -395,6 +420,7 @@ int main(void)
         SCRATCH_TEST(longer_lines_are_what_the_job_says),
         SCRATCH_TEST(a_part_without_labels_is_left_out),
         SCRATCH_TEST(preferences_are_pairs_in_one_row),
+        SCRATCH_TEST(completions_with_labels_take_a_place_of_a_pair),
         SCRATCH_TEST(prepared_shards_give_the_same_rows),
         SCRATCH_TEST(broken_labels_are_refused),
         SCRATCH_TEST(token_shards_stand_behind_the_samples),
