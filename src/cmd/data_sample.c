@@ -16,12 +16,12 @@
 #include <string.h>
 
 // Tokens to print: a document, or documents one after the other.
-typedef struct shown_tokens {
+typedef struct sample_text {
     const tokenizer *t;
     const int32_t *ids;
     const bool *trained;
     size_t count;
-} shown_tokens;
+} sample_text;
 
 // ---- For people
 
@@ -37,7 +37,7 @@ static void print_piece(const char *chars, size_t bytes, bool trained)
 }
 
 // Prints a run of tokens, a line for each of its lines.
-static void print_run(const shown_tokens *s, size_t first, size_t end)
+static void print_run(const sample_text *s, size_t first, size_t end)
 {
     text words = {0};
     for (size_t i = first; i < end; i++) tokenizer_decode_next(s->t, s->ids[i], false, &words);
@@ -51,7 +51,7 @@ static void print_run(const shown_tokens *s, size_t first, size_t end)
     text_clear(&words);
 }
 
-static void print_tokens(const shown_tokens *s)
+static void print_tokens(const sample_text *s)
 {
     for (size_t first = 0, end; first < s->count; first = end) {
         end = first + 1;
@@ -60,14 +60,14 @@ static void print_tokens(const shown_tokens *s)
     }
 }
 
-static size_t count_trained(const shown_tokens *s)
+static size_t count_trained(const sample_text *s)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->count; i++) n += s->trained[i];
     return n;
 }
 
-static void print_document(const shown_tokens *s, const char *name, double weight)
+static void print_document(const sample_text *s, const char *name, double weight)
 {
     printf("%s: %zu tokens, %zu trained on, weight %g\n", name, s->count, count_trained(s), weight);
     print_tokens(s);
@@ -75,7 +75,7 @@ static void print_document(const shown_tokens *s, const char *name, double weigh
 
 // ---- For programs
 
-static json_t *words_of(const shown_tokens *s)
+static json_t *words_of(const sample_text *s)
 {
     text words = {0}, quoted = {0};
     tokenizer_decode(s->t, s->ids, s->count, false, &words);
@@ -89,7 +89,7 @@ static json_t *words_of(const shown_tokens *s)
     return out;
 }
 
-static json_t *json_of(const shown_tokens *s, double weight)
+static json_t *json_of(const sample_text *s, double weight)
 {
     json_t *ids = json_array(), *labels = json_array();
     for (size_t i = 0; i < s->count; i++) {
@@ -109,13 +109,13 @@ static void print_json(json_t *root)
 
 // ---- A sample
 
-typedef struct sample_printer {
+typedef struct sample_request {
     const data_sample_flags *f;
     const char *path;
     const tokenizer *t;
     uint64_t number;
     bool json;
-} sample_printer;
+} sample_request;
 
 static status check_ids(const tokenizer *t, const int32_t *ids, size_t count, err *e)
 {
@@ -130,7 +130,7 @@ static status check_ids(const tokenizer *t, const int32_t *ids, size_t count, er
 
 static status print_sample(const samples_shown *s, void *arg, err *e)
 {
-    const sample_printer *p = arg;
+    const sample_request *p = arg;
     static const char *const names[] = {"chosen", "rejected"};
     json_t *root = NULL;
     const status result = check_ids(p->t, s->ids, s->end[s->documents - 1], e);
@@ -140,10 +140,10 @@ static status print_sample(const samples_shown *s, void *arg, err *e)
                      s->format ? SAMPLES_FORMAT_NAMES[s->format] : "");
     for (int d = 0; d < s->documents; d++) {
         const size_t first = d > 0 ? s->end[d - 1] : 0;
-        const shown_tokens one = {.t = p->t,
-                                  .ids = s->ids + first,
-                                  .trained = s->trained + first,
-                                  .count = s->end[d] - first};
+        const sample_text one = {.t = p->t,
+                                 .ids = s->ids + first,
+                                 .trained = s->trained + first,
+                                 .count = s->end[d] - first};
         const char *name = s->documents == 1 ? "sample" : names[d];
         if (!p->json)
             print_document(&one, name, s->weight);
@@ -193,7 +193,7 @@ static size_t document_end(const dataset *d, const row_arrays *a, size_t first)
     return end;
 }
 
-static void row_print(const sample_printer *p, const dataset *d, const row_arrays *a)
+static void row_print(const sample_request *p, const dataset *d, const row_arrays *a)
 {
     const size_t length = (size_t)d->shape.labels;
     const float *weights =
@@ -201,10 +201,10 @@ static void row_print(const sample_printer *p, const dataset *d, const row_array
     json_t *root = json_array();
     for (size_t first = 0, end; first < length; first = end) {
         end = document_end(d, a, first);
-        const shown_tokens one = {.t = p->t,
-                                  .ids = a->inputs + first,
-                                  .trained = a->trained + first,
-                                  .count = end - first};
+        const sample_text one = {.t = p->t,
+                                 .ids = a->inputs + first,
+                                 .trained = a->trained + first,
+                                 .count = end - first};
         const double weight = weights ? (double)weights[first] : 1;
         const bool padding = end == length && count_trained(&one) == 0;
         if (p->json && !padding) json_array_append_new(root, json_of(&one, weight));
@@ -220,7 +220,7 @@ static void row_print(const sample_printer *p, const dataset *d, const row_array
     json_decref(root);
 }
 
-static status print_row(const sample_printer *p, const samples_options *o, err *e)
+static status print_row(const sample_request *p, const samples_options *o, err *e)
 {
     status result = OK;
     dataset *d = NULL;
@@ -244,7 +244,7 @@ done:
 
 // ---- The command
 
-static status print_counts(const sample_printer *p, const samples_options *o, err *e)
+static status print_counts(const sample_request *p, const samples_options *o, err *e)
 {
     samples_counts n;
     dataset *d = NULL;
@@ -281,7 +281,7 @@ status data_sample_print(const data_sample_flags *f, const char *path, const tok
     status result = OK;
     chat_template *chat = NULL;
     samples_options o = {.tokenizer = t, .seq_len = f->seq_len, .vocab = tokenizer_vocab(t)};
-    sample_printer p = {.f = f, .path = path, .t = t, .json = json};
+    sample_request p = {.f = f, .path = path, .t = t, .json = json};
     TRY(read_words(f, &o, e));
     TRY(chat_template_open(t, path, &chat, e));
     o.chat = chat;

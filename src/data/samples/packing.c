@@ -70,14 +70,14 @@ static bool number_set_find(const number_set *s, uint64_t n, uint64_t *out)
 }
 
 // Rows that wait for a sample, in a queue for each number of free tokens.
-typedef struct open_rows {
+typedef struct packing_queues {
     uint32_t *head, *tail; // [most] of each queue; NONE: empty
     uint32_t *next;        // [samples] of a row in its queue
     number_set free;
-} open_rows;
+} packing_queues;
 #define NONE UINT32_MAX
 
-static status open_rows_open(open_rows *q, int64_t most, size_t samples, err *e)
+static status queues_open(packing_queues *q, int64_t most, size_t samples, err *e)
 {
     status result = OK;
     TRY(alloc_array(&q->head, (size_t)most, sizeof *q->head, "the packing of samples", e));
@@ -89,7 +89,7 @@ done:
     return result;
 }
 
-static void open_rows_clear(open_rows *q)
+static void queues_clear(packing_queues *q)
 {
     free(q->head);
     free(q->tail);
@@ -97,7 +97,7 @@ static void open_rows_clear(open_rows *q)
     free(q->free.memory);
 }
 
-static void open_rows_put(open_rows *q, uint32_t row, uint64_t space)
+static void queues_put(packing_queues *q, uint32_t row, uint64_t space)
 {
     q->next[row] = NONE;
     if (q->head[space] == NONE) {
@@ -109,7 +109,7 @@ static void open_rows_put(open_rows *q, uint32_t row, uint64_t space)
     q->tail[space] = row;
 }
 
-static uint32_t open_rows_take(open_rows *q, uint64_t space)
+static uint32_t queues_take(packing_queues *q, uint64_t space)
 {
     const uint32_t row = q->head[space];
     q->head[space] = q->next[row];
@@ -137,18 +137,18 @@ static status fit_best(const uint32_t *length, size_t count, int64_t most, const
                        uint32_t *row_of, size_t *rows, err *e)
 {
     status result = OK;
-    open_rows q = {0};
-    TRY(open_rows_open(&q, most, count, e));
+    packing_queues q = {0};
+    TRY(queues_open(&q, most, count, e));
     for (size_t i = 0; i < count; i++) {
         const uint64_t need = length[order[i]];
         uint64_t space = (uint64_t)most;
         const bool fits = need < (uint64_t)most && number_set_find(&q.free, need, &space);
-        const uint32_t row = fits ? open_rows_take(&q, space) : (uint32_t)(*rows)++;
+        const uint32_t row = fits ? queues_take(&q, space) : (uint32_t)(*rows)++;
         row_of[order[i]] = row;
-        if (space > need) open_rows_put(&q, row, space - need);
+        if (space > need) queues_put(&q, row, space - need);
     }
 done:
-    open_rows_clear(&q);
+    queues_clear(&q);
     return result;
 }
 
