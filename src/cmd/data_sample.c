@@ -128,7 +128,7 @@ static status check_ids(const tokenizer *t, const int32_t *ids, size_t count, er
     return OK;
 }
 
-static status print_sample(const samples_shown *s, void *arg, err *e)
+static status print_sample(const samples_view *s, void *arg, err *e)
 {
     const sample_request *p = arg;
     static const char *const names[] = {"chosen", "rejected"};

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-typedef struct preparing {
+typedef struct sample_output {
     const prepare_options *o;
     prepare_output *to;
     prepare_result *result;
@@ -18,9 +18,9 @@ typedef struct preparing {
     int32_t *ids;    // [room]
     bool *trained;   // [trained_room]
     size_t room, trained_room;
-} preparing;
+} sample_output;
 
-static status check_documents(preparing *p, const samples_place *at, const samples_line *line,
+static status check_documents(sample_output *p, const samples_place *at, const samples_line *line,
                               err *e)
 {
     if (p->documents == 0) p->documents = line->documents;
@@ -31,7 +31,8 @@ static status check_documents(preparing *p, const samples_place *at, const sampl
     return E_USAGE;
 }
 
-static status add_document(preparing *p, const samples_line *line, size_t first, size_t end, err *e)
+static status add_document(sample_output *p, const samples_line *line, size_t first, size_t end,
+                           err *e)
 {
     status result = OK;
     const size_t count = end - first;
@@ -52,7 +53,7 @@ done:
 static status take_line(void *arg, const samples_place *at, const samples_line *line, err *e)
 {
     status result = OK;
-    preparing *p = arg;
+    sample_output *p = arg;
     if (p->o->stopped && p->o->stopped(p->o->log_arg)) FAIL(E_INTERRUPTED, "interrupted");
     TRY(check_documents(p, at, line, e));
     for (int d = 0; d < line->documents; d++)
@@ -67,7 +68,7 @@ status prepare_samples(const prepare_options *o, const prepare_source *from, con
 {
     status result = OK;
     chat_template *chat = NULL;
-    preparing p = {.o = o, .to = to, .result = result_out};
+    sample_output p = {.o = o, .to = to, .result = result_out};
     TRY(chat_template_open(t, o->tokenizer, &chat, e));
     const samples_options options = {
         .tokenizer = t, .chat = chat, .train_on = o->train_on, .threads = o->workers, .any = true};

@@ -81,7 +81,8 @@ static status check_format(const samples_place *at, samples_format *first, sampl
     return E_USAGE;
 }
 
-static status give(read_round *round, samples_format *first, samples_take *take, void *arg, err *e)
+static status give(read_round *round, samples_format *first, samples_line_fn *take, void *arg,
+                   err *e)
 {
     status result = OK;
     for (size_t i = 0; i < round->count; i++) {
@@ -121,7 +122,7 @@ static void clear_round(read_round *round)
 }
 
 status samples_read(const char *path, samples_format format, const samples_options *o,
-                    samples_take *take, void *arg, err *e)
+                    samples_line_fn *take, void *arg, err *e)
 {
     status result = OK;
     prepare_source *from = NULL;

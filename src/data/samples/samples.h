@@ -86,20 +86,20 @@ status samples_open(const dataset_source *sources, size_t count, const samples_o
                     samples_counts *counts, dataset **out, err *e);
 
 // One line as the documents that a row holds: `data inspect` shows them.
-typedef struct samples_shown {
+typedef struct samples_view {
     samples_format format; // FORMAT_AUTO: a document of a shard
     int documents;         // 2: chosen and rejected
     size_t end[2];         // of each document, in tokens
     const int32_t *ids;    // [end[documents - 1]]
     const bool *trained;   // the token is predicted
     double weight;
-} samples_shown;
+} samples_view;
 
-typedef status samples_show_fn(const samples_shown *s, void *arg, err *e);
+typedef status samples_view_fn(const samples_view *s, void *arg, err *e);
 
 // Encodes line `number` (from 1, lines of white space do not count) of a *.jsonl file, or reads document `number` of a
 // token shard, and gives it to `show`. E_USAGE where there is none.
 status samples_show(const char *path, samples_format format, uint64_t number,
-                    const samples_options *o, samples_show_fn *show, void *arg, err *e);
+                    const samples_options *o, samples_view_fn *show, void *arg, err *e);
 
 #endif

@@ -80,10 +80,11 @@ typedef struct samples_place {
 // Adds "path:12: " before the text of an error.
 void samples_place_prefix(const samples_place *at, err *e);
 
-typedef status samples_take(void *arg, const samples_place *at, const samples_line *line, err *e);
+typedef status samples_line_fn(void *arg, const samples_place *at, const samples_line *line,
+                               err *e);
 // Encodes the lines of a file and gives them to `take` in their order.
 status samples_read(const char *path, samples_format format, const samples_options *o,
-                    samples_take *take, void *arg, err *e);
+                    samples_line_fn *take, void *arg, err *e);
 
 // ---- labelled.c: a shard with labels
 

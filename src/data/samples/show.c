@@ -29,7 +29,7 @@ done:
     return result;
 }
 
-static status show_line(const samples_line *line, samples_show_fn *show, void *arg, err *e)
+static status show_line(const samples_line *line, samples_view_fn *show, void *arg, err *e)
 {
     status result = OK;
     int32_t *ids = NULL;
@@ -40,12 +40,12 @@ static status show_line(const samples_line *line, samples_show_fn *show, void *a
         ids[i] = line->token[i] & ~SAMPLE_TRAINED;
         trained[i] = line->token[i] & SAMPLE_TRAINED;
     }
-    const samples_shown shown = {.documents = line->documents,
-                                 .end = {line->end[0], line->end[1]},
-                                 .ids = ids,
-                                 .trained = trained,
-                                 .weight = line->weight,
-                                 .format = line->format};
+    const samples_view shown = {.documents = line->documents,
+                                .end = {line->end[0], line->end[1]},
+                                .ids = ids,
+                                .trained = trained,
+                                .weight = line->weight,
+                                .format = line->format};
     TRY(show(&shown, arg, e));
 done:
     free(ids);
@@ -100,7 +100,7 @@ done:
 }
 
 status samples_show(const char *path, samples_format format, uint64_t number,
-                    const samples_options *o, samples_show_fn *show, void *arg, err *e)
+                    const samples_options *o, samples_view_fn *show, void *arg, err *e)
 {
     status result = OK;
     samples_line line = {.token = NULL};
