@@ -52,9 +52,9 @@ done:
     return result;
 }
 
-static status count_word(void *arg, const char *word, size_t bytes, err *e)
+static status count_word(void *arg, const tokenizer_span *word, err *e)
 {
-    return add_word(arg, word, bytes, 1, e);
+    return add_word(arg, word->ptr, word->bytes, 1, e);
 }
 
 static bool is_letter(char c)
@@ -102,8 +102,8 @@ static status count_pieces(bpe_count_job *job, int worker, err *e)
         size_t next = atomic_fetch_add(&job->next, 1);
         if (next >= job->count || atomic_load(&job->failed)) break;
         const tokenizer_document *piece = &job->pieces[next];
-        TRY(tokenizer_splitter_run(workspace, piece->chars, piece->bytes, true, count_word, found,
-                                   e));
+        const tokenizer_span whole = {.ptr = piece->chars, .bytes = piece->bytes};
+        TRY(tokenizer_splitter_run(workspace, &whole, true, count_word, found, e));
         size_t done_bytes = atomic_fetch_add(&job->bytes_done, piece->bytes) + piece->bytes;
         if (worker == 0 && job->progress)
             job->progress(job->progress_arg, "counting words",

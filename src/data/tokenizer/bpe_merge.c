@@ -26,7 +26,7 @@ static uint64_t value_of(const bpe_pairs *merges, int32_t left, int32_t right)
     return bpe_pairs_find(merges, bpe_pair_key(left, right));
 }
 
-static size_t merge_short(const bpe_pairs *merges, int32_t *ids, size_t count)
+static size_t merge_short(const bpe_pairs *merges, int32_t *ids, uint32_t *ends, size_t count)
 {
     uint64_t values[SHORT_WORD];
     for (size_t i = 0; i + 1 < count; i++) values[i] = value_of(merges, ids[i], ids[i + 1]);
@@ -39,6 +39,7 @@ static size_t merge_short(const bpe_pairs *merges, int32_t *ids, size_t count)
         ids[best] = (int32_t)(uint32_t)values[best];
         count--;
         memmove(ids + best + 1, ids + best + 2, (count - best - 1) * sizeof *ids);
+        memmove(ends + best, ends + best + 1, (count - best) * sizeof *ends);
         memmove(values + best, values + best + 1, (count - best) * sizeof *values);
         if (best > 0) values[best - 1] = value_of(merges, ids[best - 1], ids[best]);
         if (best + 1 < count) values[best] = value_of(merges, ids[best], ids[best + 1]);
@@ -90,7 +91,8 @@ static status push_pair(bpe_merger *m, const bpe_pairs *merges, const int32_t *i
     return heap_push(m, (bpe_candidate){m->values[position], position}, e);
 }
 
-static status merge_best(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, err *e)
+static status merge_best(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, uint32_t *ends,
+                         err *e)
 {
     status result = OK;
     bpe_candidate best = heap_pop(m);
@@ -98,6 +100,7 @@ static status merge_best(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, e
     if (m->values[best.position] != best.value) goto done;
     uint32_t removed = m->after[best.position], next = m->after[removed];
     ids[best.position] = (int32_t)(uint32_t)best.value;
+    ends[best.position] = ends[removed];
     m->values[removed] = BPE_NO_PAIR;
     m->after[best.position] = next;
     if (next != NO_SYMBOL) m->before[next] = best.position;
@@ -108,8 +111,8 @@ done:
     return result;
 }
 
-static status merge_long(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, size_t *count,
-                         err *e)
+static status merge_long(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, uint32_t *ends,
+                         size_t *count, err *e)
 {
     status result = OK;
     size_t n = *count;
@@ -124,18 +127,22 @@ static status merge_long(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, s
         m->after[i] = i + 1 < n ? i + 1 : NO_SYMBOL;
         TRY(push_pair(m, merges, ids, i, e));
     }
-    while (m->heap_count > 0) TRY(merge_best(m, merges, ids, e));
+    while (m->heap_count > 0) TRY(merge_best(m, merges, ids, ends, e));
     size_t kept = 0;
-    for (uint32_t i = 0; i != NO_SYMBOL; i = m->after[i]) ids[kept++] = ids[i];
+    for (uint32_t i = 0; i != NO_SYMBOL; i = m->after[i]) {
+        ids[kept] = ids[i];
+        ends[kept++] = ends[i];
+    }
     *count = kept;
 done:
     return result;
 }
 
-status bpe_merge(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, size_t *count, err *e)
+status bpe_merge(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, uint32_t *ends,
+                 size_t *count, err *e)
 {
     if (*count < 2) return OK;
-    if (*count > SHORT_WORD) return merge_long(m, merges, ids, count, e);
-    *count = merge_short(merges, ids, *count);
+    if (*count > SHORT_WORD) return merge_long(m, merges, ids, ends, count, e);
+    *count = merge_short(merges, ids, ends, *count);
     return OK;
 }

@@ -28,8 +28,9 @@ typedef struct bpe_merger {
 } bpe_merger;
 
 void bpe_merger_close(bpe_merger *m);
-// Merges ids[*count] in place; *count becomes smaller. E_MEMORY when there is no memory for a
-// long word.
-status bpe_merge(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, size_t *count, err *e);
+// Merges ids[*count] in place; *count becomes smaller. ends[i] is the byte of the word behind symbol i. E_MEMORY when there
+// is no memory for a long word.
+status bpe_merge(bpe_merger *m, const bpe_pairs *merges, int32_t *ids, uint32_t *ends,
+                 size_t *count, err *e);
 
 #endif

@@ -54,8 +54,13 @@ status tokenizer_encode(tokenizer_workspace *w, const char *text, size_t bytes, 
 typedef struct tokenizer_range {
     size_t first, bytes;
 } tokenizer_range;
-// Encodes a text of which some ranges, ascending and apart, are literal: a special token that begins in one is encoded as
-// the text that it spells. (*ends)[i] is the byte of the text behind token i; it belongs to the workspace, like the ids.
+// Encodes a text of which some ranges, ascending and apart, are literal: an added token with the flag `special` that begins
+// in one is encoded as the text that it spells. Other added tokens (runs of spaces, <think>) are found everywhere, as with
+// HuggingFace's split_special_tokens. (*ends)[i] is the byte of the text behind token i, which never falls from one token to
+// the next; it belongs to the workspace, like the ids. It is behind the characters that the token came from, also where a
+// normalizer changed the text. Where a token ends inside a character, it is behind the bytes of it so far, or, where the
+// normalizer changed it, behind the character. A token of what stands not in the text (a space before it) ends where the
+// token before it does.
 status tokenizer_encode_literal(tokenizer_workspace *w, const char *text, size_t bytes,
                                 const tokenizer_range *literal, size_t literals,
                                 const int32_t **ids, const uint32_t **ends, size_t *count, err *e);

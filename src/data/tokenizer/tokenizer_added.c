@@ -10,11 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A word character as Rust's `regex` crate defines it: letters, marks, digits, connectors, joiners
-// and alphabetic symbols.
-static const char word_pattern[] =
-    "[\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-"
-    "\\x{1F169}\\x{1F170}-\\x{1F189}\\x{200C}\\x{200D}]";
+static const char word_pattern[] = "[" UNICODE_WORD_CHARACTERS "]";
 
 struct tokenizer_added_set {
     tokenizer_added_token *tokens; // [count] sorted by content
@@ -151,11 +147,47 @@ static void include_white_space(const tokenizer_added_token *token, const char *
     }
 }
 
-status tokenizer_added_run(const tokenizer_added_set *s, const char *string, size_t bytes,
-                           tokenizer_added_fn fn, void *arg, err *e)
+// Returns the end of the literal range that holds byte `at` of the original; 0: none does.
+static size_t literal_end(const tokenizer_range *literal, size_t literals, size_t at)
+{
+    size_t first = 0, end = literals;
+    while (first < end) { // finds the first range that does not end before
+        const size_t middle = first + (end - first) / 2;
+        if (literal[middle].first + literal[middle].bytes <= at)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    const bool holds = first < literals && literal[first].first <= at;
+    return holds ? literal[first].first + literal[first].bytes : 0;
+}
+
+// Returns where the search goes on behind a special token at [start, end) that is no token: behind it, as with
+// HuggingFace's encode_special_tokens, but not behind the literal text. 0: it is a token.
+static size_t skip_literal(const tokenizer_span *whole, const tokenizer_range *literal,
+                           size_t literals, size_t start, size_t end)
+{
+    const size_t stop = literal_end(literal, literals, tokenizer_span_end(whole, start));
+    if (stop == 0) return 0;
+    while (end > start + 1 && tokenizer_span_end(whole, end - 1) >= stop) end--;
+    return end;
+}
+
+static status give(const tokenizer_span *whole, int32_t id, size_t start, size_t end,
+                   tokenizer_added_fn fn, void *arg, err *e)
+{
+    const tokenizer_span piece = tokenizer_span_part(whole, start, end - start);
+    return start == end ? OK : fn(arg, id, &piece, e);
+}
+
+status tokenizer_added_run(const tokenizer_added_set *s, const tokenizer_span *whole,
+                           const tokenizer_range *literal, size_t literals, tokenizer_added_fn fn,
+                           void *arg, err *e)
 {
     status result = OK;
-    size_t done_to = 0;
+    const char *string = whole->ptr;
+    const size_t bytes = whole->bytes;
+    size_t done_to = 0, skipped;
     for (size_t i = 0; i < bytes && s->count > 0;) {
         const tokenizer_added_token *token =
             s->first[(uint8_t)string[i]] ? token_at(s, string + i, bytes - i) : NULL;
@@ -164,6 +196,10 @@ status tokenizer_added_run(const tokenizer_added_set *s, const char *string, siz
             continue;
         }
         size_t start = i, end = i + token->bytes;
+        if (token->special && (skipped = skip_literal(whole, literal, literals, start, end))) {
+            i = skipped;
+            continue;
+        }
         i = end; // matches do not overlap, but the white space after one may begin the next
         if (token->single_word) {
             bool touches;
@@ -172,11 +208,11 @@ status tokenizer_added_run(const tokenizer_added_set *s, const char *string, siz
         }
         include_white_space(token, string, bytes, done_to, &start, &end);
         if (start >= end) continue;
-        if (start > done_to) TRY(fn(arg, -1, string + done_to, start - done_to, e));
-        TRY(fn(arg, token->id, string + start, end - start, e));
+        TRY(give(whole, -1, done_to, start, fn, arg, e));
+        TRY(give(whole, token->id, start, end, fn, arg, e));
         done_to = end;
     }
-    if (bytes > done_to) TRY(fn(arg, -1, string + done_to, bytes - done_to, e));
+    TRY(give(whole, -1, done_to, bytes, fn, arg, e));
 done:
     return result;
 }

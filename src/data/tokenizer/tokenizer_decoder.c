@@ -89,6 +89,8 @@ static status read_one(tokenizer_decoder *d, const json_t *object, const char *f
         d->byte_fallback = true;
     } else if (strcmp(type, "Fuse") == 0) {
         *fused = true;
+    } else if (strcmp(type, "ByteLevel") == 0) {
+        d->byte_level = true;
     } else {
         FAIL(
             E_USAGE,

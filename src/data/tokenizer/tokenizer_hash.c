@@ -31,6 +31,15 @@ static uint64_t add_merges(uint64_t hash, const json_t *merges)
     return hash;
 }
 
+static uint64_t add_scores(uint64_t hash, const json_t *vocab)
+{
+    for (size_t i = 0; i < json_array_size(vocab); i++) {
+        const double score = json_number_value(json_array_get(json_array_get(vocab, i), 1));
+        hash = add(hash, &score, sizeof score);
+    }
+    return hash;
+}
+
 static uint64_t flag_of(const json_t *token, const char *key, bool absent)
 {
     const json_t *value = json_object_get(token, key);
@@ -66,6 +75,7 @@ void tokenizer_set_hash(tokenizer *t, const json_t *root)
         hash = add(hash, span ? t->names.bytes + span->offset : "", span ? span->bytes + 1 : 0);
     }
     hash = add_merges(hash, json_object_get(model, "merges"));
+    if (t->unigram) hash = add_scores(hash, json_object_get(model, "vocab"));
     const uint64_t more[2] = {tokenizer_normalizer_hash(t->normalizer), t->byte_fallback};
     if (more[0] || more[1]) hash = add(hash, more, sizeof more);
     t->hash = hash;

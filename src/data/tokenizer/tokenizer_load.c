@@ -20,6 +20,7 @@ void tokenizer_close(tokenizer *t)
     bpe_strings_close(&t->names);
     free(t->name_ids);
     text_clear(&t->decoded);
+    tokenizer_unigram_close(t->unigram);
     bpe_pairs_close(&t->merges);
     bpe_pairs_close(&t->neighbors);
     tokenizer_normalizer_close(t->normalizer);
@@ -37,14 +38,18 @@ void tokenizer_close(tokenizer *t)
 static status read_root(tokenizer *t, const json_t *root, err *e)
 {
     status result = OK;
+    bool is_unigram = false;
     if (!json_is_object(root))
         FAIL(E_USAGE, "this is no tokenizer: the file must be a JSON object");
-    TRY(tokenizer_check_model(json_object_get(root, "model"), e));
+    TRY(tokenizer_check_model(json_object_get(root, "model"), &is_unigram, e));
     TRY(tokenizer_normalizer_open(json_object_get(root, "normalizer"), &t->normalizer, e));
     TRY(tokenizer_splitter_open(json_object_get(root, "pre_tokenizer"), &t->split, e));
     t->byte_level = tokenizer_splitter_spells_bytes(t->split);
+    if (is_unigram && t->byte_level)
+        FAIL(E_USAGE, "pre_tokenizer ends with ByteLevel, which is not supported with Unigram");
     TRY(tokenizer_decoder_read(json_object_get(root, "decoder"), t->byte_level, &t->decoder, e));
-    TRY(tokenizer_read_model(t, json_object_get(root, "model"), e));
+    TRY((is_unigram ? tokenizer_read_unigram
+                    : tokenizer_read_model)(t, json_object_get(root, "model"), e));
     TRY(tokenizer_read_added(t, json_object_get(root, "added_tokens"), e));
     TRY(tokenizer_read_post(t, json_object_get(root, "post_processor"), e));
     tokenizer_set_hash(t, root);

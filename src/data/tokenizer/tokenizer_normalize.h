@@ -3,6 +3,7 @@
 #define TRIREME_DATA_TOKENIZER_NORMALIZE_H
 
 #include "base/err.h"
+#include "data/tokenizer/tokenizer_span.h"
 
 #include <jansson.h>
 #include <stddef.h>
@@ -20,10 +21,9 @@ uint64_t tokenizer_normalizer_hash(const tokenizer_normalizer *n);
 status tokenizer_normalizer_workspace_open(tokenizer_normalizer_workspace **out, err *e);
 void tokenizer_normalizer_workspace_close(tokenizer_normalizer_workspace *w); // NULL allowed
 
-// Normalizes valid UTF-8 that is not empty. *out is `string` where n is NULL, else it belongs to the workspace until its
-// next use.
+// Normalizes valid UTF-8 that is not empty. *out is `in` where n is NULL, else it belongs to the workspace until its next
+// use.
 status tokenizer_normalizer_run(const tokenizer_normalizer *n, tokenizer_normalizer_workspace *w,
-                                const char *string, size_t bytes, const char **out,
-                                size_t *out_bytes, err *e);
+                                const tokenizer_span *in, tokenizer_span *out, err *e);
 
 #endif

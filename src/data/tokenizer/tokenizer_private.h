@@ -8,8 +8,13 @@
 #include "data/tokenizer/tokenizer_decoder.h"
 #include "data/tokenizer/tokenizer_normalize.h"
 #include "data/tokenizer/tokenizer_split.h"
+#include "data/tokenizer/tokenizer_unigram.h"
 
 #include <jansson.h>
+
+enum {
+    TOKENIZER_IDS = 1 << 22
+}; // larger than any vocabulary, so that a broken file cannot claim gigabytes
 
 // One id. An id without a name is unused: no text encodes to it, and it decodes to nothing.
 typedef struct tokenizer_entry {
@@ -42,9 +47,10 @@ struct tokenizer {
     int32_t *name_ids;        // [names.count] the id of each name
     size_t name_id_room;
     size_t entry_room;
-    size_t model_names; // the first model_names names are the model's vocabulary
-    text decoded;       // the bytes of all entries, one after the other
-    bpe_pairs merges;   // values of bpe_merge_value
+    size_t model_names;         // the first model_names names are the model's vocabulary
+    text decoded;               // the bytes of all entries, one after the other
+    tokenizer_unigram *unigram; // NULL: BPE
+    bpe_pairs merges;           // values of bpe_merge_value
     // The pairs of characters that are next to each other in a token: no merge joins others, so that a word can be
     // divided between them. Empty where a word is not divided.
     bpe_pairs neighbors;
@@ -72,10 +78,23 @@ struct tokenizer {
 status tokenizer_parse(const char *json, size_t bytes, tokenizer **out, err *e);
 
 // The steps of tokenizer_parse.
-status tokenizer_check_model(const json_t *model, err *e);              // its kind
+status tokenizer_check_model(const json_t *model, bool *is_unigram, err *e);
 status tokenizer_read_model(tokenizer *t, const json_t *model, err *e); // vocabulary and merges
+status tokenizer_read_unigram(tokenizer *t, const json_t *model, err *e);
 status tokenizer_read_added(tokenizer *t, const json_t *added, err *e); // added tokens
 status tokenizer_read_post(tokenizer *t, const json_t *post, err *e);   // the post-processor
 void tokenizer_set_hash(tokenizer *t, const json_t *root);              // the last step
+
+// Gives an id a name. The id must be unused or have that name already.
+status tokenizer_add_name(tokenizer *t, const char *name, size_t bytes, int32_t id, bool added,
+                          err *e);
+// Sets what an id decodes to.
+status tokenizer_set_decoded(tokenizer *t, tokenizer_entry *entry, const char *name, size_t bytes,
+                             err *e);
+// The id of a name of the model's vocabulary; -1: there is none.
+int32_t tokenizer_name_id(const tokenizer *t, const char *name, size_t bytes);
+const char *tokenizer_name(const tokenizer *t, int32_t id); // of an id that has one
+// Spells a byte as the vocabulary does: as a character, or as <0xE4>. Returns the length.
+size_t tokenizer_spell_byte(const tokenizer *t, int byte, char out[8]);
 
 #endif

@@ -94,25 +94,33 @@ done:
     return result;
 }
 
+// A class inside a class adds its characters, so its brackets are left out.
 static status read_class(tokenizer_regex_reader *r, err *e)
 {
     status result = OK;
+    int depth = 1;
     r->in_class = true;
     size_t head = r->ptr[1] == '^' ? 2 : 1;
     text_add_bytes(r->out, r->ptr, head);
     r->ptr += head;
     if (*r->ptr == ']') TRY(refuse(r, "an empty [] or a bare ] in it", e));
-    while (*r->ptr && *r->ptr != ']') {
-        if (*r->ptr == '[') TRY(refuse(r, "a [ inside [...]", e));
+    while (*r->ptr && depth > 0) {
         if (r->ptr[0] == '&' && r->ptr[1] == '&') TRY(refuse(r, "&& inside [...]", e));
-        if (*r->ptr == '\\') {
+        if (*r->ptr == '[') {
+            if (r->ptr[1] && strchr("^:]", r->ptr[1])) TRY(refuse(r, "such a [ inside [...]", e));
+            depth++;
+            r->ptr++;
+        } else if (*r->ptr == ']') {
+            depth--;
+            r->ptr++;
+        } else if (*r->ptr == '\\') {
             TRY(read_escape(r, e));
         } else {
             text_add_bytes(r->out, r->ptr++, 1);
         }
     }
-    if (!*r->ptr) TRY(refuse(r, "a [ without ]", e));
-    text_add_bytes(r->out, r->ptr++, 1);
+    if (depth > 0) TRY(refuse(r, "a [ without ]", e));
+    text_add(r->out, "]");
     r->in_class = false;
 done:
     return result;

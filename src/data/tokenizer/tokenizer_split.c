@@ -1,65 +1,25 @@
-// tokenizer_split.c -- the pre-tokenizers ByteLevel, Split, Digits and Metaspace, and sequences of them, as a
-// list of stages. A stage splits text at the matches of a pattern, or puts a space or its replacement before it.
-// Encoding and training call it. ByteLevel must be the last pre-tokenizer, because it also spells
-// bytes as characters, which happens after all stages (bpe_bytes.h).
+// tokenizer_split.c -- reads the pre-tokenizers, and sequences of them, as a list of stages. A stage splits text, or rewrites
+// it. tokenizer_split_run.c runs the list. Where ByteLevel is the last pre-tokenizer, the words keep their bytes, and the
+// vocabulary is read as bytes; elsewhere a stage spells bytes as characters (bpe_bytes.h), which the next ones split.
 #include "data/tokenizer/tokenizer_split.h"
 
 #include "base/alloc.h"
-#include "data/tokenizer/bpe_table.h"
-#include "data/tokenizer/tokenizer_pattern.h"
+#include "base/text.h"
+#include "data/tokenizer/tokenizer_characters.h"
+#include "data/tokenizer/tokenizer_split_private.h"
 #include "data/tokenizer/tokenizer_unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
-enum { STAGES = 16 };
+enum { DEPTH = 16 };
 
 // HuggingFace's Digits uses Rust's tables of Unicode 17; its regular expressions use Unicode 16.
 #define DIGIT "[\\p{N}\\x{11DE0}-\\x{11DE9}\\x{16FF4}-\\x{16FF6}]"
 
-// What becomes of the matches of a pattern, as HuggingFace's SplitDelimiterBehavior.
-typedef enum tokenizer_behavior {
-    BEHAVIOR_ISOLATED,
-    BEHAVIOR_REMOVED,
-    BEHAVIOR_CONTIGUOUS,
-    BEHAVIOR_MERGED_PREVIOUS,
-    BEHAVIOR_MERGED_NEXT,
-    BEHAVIORS
-} tokenizer_behavior;
 static const char *const BEHAVIOR_WORDS[BEHAVIORS] = {"Isolated", "Removed", "Contiguous",
                                                       "MergedWithPrevious", "MergedWithNext"};
-
-// Whether Metaspace puts its replacement before a piece.
-typedef enum tokenizer_prepend { PREPEND_ALWAYS, PREPEND_FIRST, PREPEND_NEVER } tokenizer_prepend;
-
-typedef struct tokenizer_stage {
-    // NULL: puts a space before a piece that does not begin with one, or, with `replacement`, is Metaspace
-    tokenizer_pattern *pattern;
-    tokenizer_behavior behavior;
-    bool invert; // the text between matches counts as matches
-    char *replacement;
-    tokenizer_prepend prepend;
-} tokenizer_stage;
-
-struct tokenizer_splitter {
-    tokenizer_stage stages[STAGES];
-    size_t count;
-    bool has_byte_level;
-    uint64_t hash; // of the stages so far
-};
-
-struct tokenizer_splitter_workspace {
-    const tokenizer_splitter *splitter;
-    tokenizer_pattern_workspace *match;
-    text rewritten[STAGES]; // the piece that a stage has changed
-};
-
-// The function that receives the words.
-typedef struct tokenizer_word_sink {
-    tokenizer_word_fn fn;
-    void *arg;
-} tokenizer_word_sink;
 
 void tokenizer_splitter_close(tokenizer_splitter *s)
 {
@@ -81,21 +41,36 @@ bool tokenizer_splitter_spells_bytes(const tokenizer_splitter *s)
     return s->has_byte_level;
 }
 
-static status add_stage(tokenizer_splitter *s, const char *field, const char *source, err *e)
+// Adds a stage. `hashed`: what the hash of the stages takes in, with the number `salt`.
+static status add_stage(tokenizer_splitter *s, const char *field, tokenizer_stage_kind kind,
+                        const char *hashed, uint64_t salt, err *e)
 {
     if (s->count == STAGES) return err_set(e, E_USAGE, "%s: more than %d steps", field, STAGES);
-    tokenizer_stage *next = &s->stages[s->count];
-    if (source) {
-        status opened = tokenizer_pattern_open(source, &next->pattern, e);
-        if (opened != OK) {
-            err_prefix(e, "%s: ", field);
-            return opened;
-        }
-    }
-    s->count++;
-    s->hash = XXH3_64bits_withSeed(source ? source : "", source ? strlen(source) : 0,
-                                   s->hash + 1 + !source);
+    s->stages[s->count++] = (tokenizer_stage){.kind = kind};
+    s->hash = XXH3_64bits_withSeed(hashed, strlen(hashed), s->hash + salt);
     return OK;
+}
+
+static status add_pattern(tokenizer_splitter *s, const char *field, const char *source, err *e)
+{
+    status result = OK;
+    TRY(add_stage(s, field, STAGE_PATTERN, source, 1, e));
+    result = tokenizer_pattern_open(source, &s->stages[s->count - 1].pattern, e);
+    if (result != OK) err_prefix(e, "%s: ", field);
+done:
+    return result;
+}
+
+// Splits at characters.
+static status add_characters(tokenizer_splitter *s, const char *field, const char *name,
+                             bool (*is_match)(uint32_t), tokenizer_behavior behavior, err *e)
+{
+    status result = OK;
+    TRY(add_stage(s, field, STAGE_CHARACTERS, name, 3 + (uint64_t)behavior, e));
+    s->stages[s->count - 1].is_match = is_match;
+    s->stages[s->count - 1].behavior = behavior;
+done:
+    return result;
 }
 
 // Reads a field that is true, false or absent.
@@ -116,8 +91,8 @@ static status read_byte_level(tokenizer_splitter *s, const json_t *object, const
     bool prefix = false, regex = false;
     TRY(read_flag(object, field, "add_prefix_space", true, &prefix, e));
     TRY(read_flag(object, field, "use_regex", true, &regex, e));
-    if (prefix) TRY(add_stage(s, field, NULL, e));
-    if (regex) TRY(add_stage(s, field, tokenizer_pattern_gpt2, e));
+    if (prefix) TRY(add_stage(s, field, STAGE_SPACE, "", 2, e));
+    if (regex) TRY(add_pattern(s, field, tokenizer_pattern_gpt2, e));
     s->has_byte_level = true;
 done:
     return result;
@@ -128,7 +103,7 @@ static status read_digits(tokenizer_splitter *s, const json_t *object, const cha
     status result = OK;
     bool individual = false;
     TRY(read_flag(object, field, "individual_digits", false, &individual, e));
-    TRY(add_stage(s, field, individual ? DIGIT : DIGIT "+", e));
+    TRY(add_pattern(s, field, individual ? DIGIT : DIGIT "+", e));
 done:
     return result;
 }
@@ -174,7 +149,7 @@ static status read_split(tokenizer_splitter *s, const json_t *object, const char
     if (literal) tokenizer_pattern_quote(literal, &quoted);
     TRY(text_check(&quoted, e));
     if (literal && !*literal) FAIL(E_USAGE, "%s.pattern is empty", field);
-    TRY(add_stage(s, field, literal ? quoted.chars : regex, e));
+    TRY(add_pattern(s, field, literal ? quoted.chars : regex, e));
     set_behavior(s, behavior, invert);
 done:
     text_clear(&quoted);
@@ -213,7 +188,7 @@ static status read_metaspace(tokenizer_splitter *s, const json_t *object, const 
     if (!replacement || !*replacement) FAIL(E_USAGE, "%s.replacement must be a character", field);
     TRY(read_prepend(object, field, &prepend, e));
     TRY(read_flag(object, field, "split", true, &splits, e));
-    TRY(add_stage(s, field, NULL, e));
+    TRY(add_stage(s, field, STAGE_METASPACE, "", 2, e));
     tokenizer_stage *stage = &s->stages[s->count - 1];
     stage->prepend = prepend;
     TRY(text_copy(replacement, &stage->replacement, e));
@@ -221,224 +196,128 @@ static status read_metaspace(tokenizer_splitter *s, const json_t *object, const 
     if (!splits) goto done;
     tokenizer_pattern_quote(replacement, &quoted);
     TRY(text_check(&quoted, e));
-    TRY(add_stage(s, field, quoted.chars, e));
+    TRY(add_pattern(s, field, quoted.chars, e));
     set_behavior(s, BEHAVIOR_MERGED_NEXT, false);
 done:
     text_clear(&quoted);
     return result;
 }
 
-static status read_one(tokenizer_splitter *s, const json_t *object, const char *field, err *e)
-{
-    const char *type = json_string_value(json_object_get(object, "type"));
-    if (!type) return err_set(e, E_USAGE, "%s.type is missing", field);
-    if (s->has_byte_level)
-        return err_set(e, E_USAGE,
-                       "%s: %s after ByteLevel is not supported; ByteLevel must be the last", field,
-                       type);
-    if (strcmp(type, "ByteLevel") == 0) return read_byte_level(s, object, field, e);
-    if (strcmp(type, "Split") == 0) return read_split(s, object, field, e);
-    if (strcmp(type, "Digits") == 0) return read_digits(s, object, field, e);
-    if (strcmp(type, "Metaspace") == 0) return read_metaspace(s, object, field, e);
-    return err_set(
-        e, E_USAGE,
-        "%s.type is %s; valid are ByteLevel, Split, Digits, Metaspace and a Sequence of them",
-        field, type);
-}
-
-static status read_sequence(tokenizer_splitter *s, const json_t *list, err *e)
+static status read_punctuation(tokenizer_splitter *s, const json_t *object, const char *field,
+                               err *e)
 {
     status result = OK;
-    if (!json_is_array(list)) FAIL(E_USAGE, "pre_tokenizer.pretokenizers must be a list");
+    tokenizer_behavior behavior = BEHAVIOR_ISOLATED;
+    if (json_object_get(object, "behavior")) TRY(read_behavior(object, field, &behavior, e));
+    TRY(add_characters(s, field, "Punctuation", unicode_is_punctuation, behavior, e));
+done:
+    return result;
+}
+
+static status read_white_space(tokenizer_splitter *s, const json_t *object, const char *field,
+                               err *e)
+{
+    (void)object;
+    return add_characters(s, field, "WhitespaceSplit", unicode_is_white_space, BEHAVIOR_REMOVED, e);
+}
+
+static status read_bert(tokenizer_splitter *s, const json_t *object, const char *field, err *e)
+{
+    status result = OK;
+    TRY(read_white_space(s, object, field, e));
+    TRY(add_characters(s, field, "Punctuation", unicode_is_punctuation, BEHAVIOR_ISOLATED, e));
+done:
+    return result;
+}
+
+// Words, and other text that is no white space.
+static status read_whitespace(tokenizer_splitter *s, const json_t *object, const char *field,
+                              err *e)
+{
+    status result = OK;
+    (void)object;
+    TRY(add_pattern(s, field, "[" UNICODE_WORD_CHARACTERS "]+|[^" UNICODE_WORD_CHARACTERS "\\s]+",
+                    e));
+    set_behavior(s, BEHAVIOR_REMOVED, true);
+done:
+    return result;
+}
+
+static status read_delimiter(tokenizer_splitter *s, const json_t *object, const char *field, err *e)
+{
+    status result = OK;
+    const char *delimiter = json_string_value(json_object_get(object, "delimiter"));
+    size_t length = 0;
+    const uint32_t character = delimiter && *delimiter ? unicode_read(delimiter, &length) : 0;
+    if (!character || delimiter[length]) FAIL(E_USAGE, "%s.delimiter must be one character", field);
+    TRY(add_stage(s, field, STAGE_DELIMITER, delimiter, 9, e));
+    s->stages[s->count - 1].delimiter = character;
+    s->stages[s->count - 1].behavior = BEHAVIOR_REMOVED;
+done:
+    return result;
+}
+
+static const struct {
+    const char *type;
+    status (*read)(tokenizer_splitter *s, const json_t *object, const char *field, err *e);
+} READERS[] = {{"ByteLevel", read_byte_level},
+               {"Split", read_split},
+               {"Digits", read_digits},
+               {"Metaspace", read_metaspace},
+               {"Punctuation", read_punctuation},
+               {"WhitespaceSplit", read_white_space},
+               {"Whitespace", read_whitespace},
+               {"BertPreTokenizer", read_bert},
+               {"CharDelimiterSplit", read_delimiter}};
+
+static status read_one(tokenizer_splitter *s, const json_t *object, const char *field, err *e)
+{
+    status result = OK;
+    const char *type = json_string_value(json_object_get(object, "type"));
+    if (!type) FAIL(E_USAGE, "%s.type is missing", field);
+    // What follows ByteLevel splits bytes that are spelled as characters.
+    if (s->has_byte_level) TRY(add_stage(s, field, STAGE_BYTES, "", 10, e));
+    s->has_byte_level = false;
+    for (size_t i = 0; i < sizeof READERS / sizeof *READERS; i++)
+        if (strcmp(type, READERS[i].type) == 0) return READERS[i].read(s, object, field, e);
+    FAIL(E_USAGE,
+         "%s.type is %.*s; valid are ByteLevel, Split, Digits, Metaspace, Punctuation, Whitespace, "
+         "WhitespaceSplit, BertPreTokenizer, CharDelimiterSplit and a Sequence of them",
+         field, TEXT_CUT(type, 60));
+done:
+    return result;
+}
+
+static status read_any(tokenizer_splitter *s, const json_t *object, const char *field, int depth,
+                       err *e)
+{
+    status result = OK;
+    const char *type = json_string_value(json_object_get(object, "type"));
+    const json_t *list = json_object_get(object, "pretokenizers");
+    text inner = {0};
+    if (!type || strcmp(type, "Sequence") != 0) return read_one(s, object, field, e);
+    if (!json_is_array(list)) FAIL(E_USAGE, "%s.pretokenizers must be a list", field);
+    if (depth == DEPTH) FAIL(E_USAGE, "pre_tokenizer: sequences deeper than %d", DEPTH);
     for (size_t i = 0; i < json_array_size(list); i++) {
-        char field[64];
-        snprintf(field, sizeof field, "pre_tokenizer.pretokenizers[%zu]", i);
-        TRY(read_one(s, json_array_get(list, i), field, e));
+        inner.bytes = 0;
+        text_addf(&inner, "%s.pretokenizers[%zu]", field, i);
+        TRY(text_check(&inner, e));
+        TRY(read_any(s, json_array_get(list, i), inner.chars, depth + 1, e));
     }
 done:
+    text_clear(&inner);
     return result;
 }
 
 status tokenizer_splitter_open(const json_t *pre_tokenizer, tokenizer_splitter **out, err *e)
 {
     status result = OK;
-    const char *type = json_string_value(json_object_get(pre_tokenizer, "type"));
     tokenizer_splitter *s = NULL;
     TRY(alloc_zeroed(&s, 1, sizeof *s, "a tokenizer", e));
-    if (type && strcmp(type, "Sequence") == 0) {
-        TRY(read_sequence(s, json_object_get(pre_tokenizer, "pretokenizers"), e));
-    } else if (json_is_object(pre_tokenizer)) {
-        TRY(read_one(s, pre_tokenizer, "pre_tokenizer", e));
-    }
+    if (json_is_object(pre_tokenizer)) TRY(read_any(s, pre_tokenizer, "pre_tokenizer", 0, e));
     *out = s;
     s = NULL;
 done:
     tokenizer_splitter_close(s);
     return result;
-}
-
-void tokenizer_splitter_workspace_close(tokenizer_splitter_workspace *w)
-{
-    if (!w) return;
-    tokenizer_pattern_workspace_close(w->match);
-    for (int i = 0; i < STAGES; i++) text_clear(&w->rewritten[i]);
-    free(w);
-}
-
-status tokenizer_splitter_workspace_open(const tokenizer_splitter *s,
-                                         tokenizer_splitter_workspace **out, err *e)
-{
-    status result = OK;
-    tokenizer_splitter_workspace *w = NULL;
-    TRY(alloc_zeroed(&w, 1, sizeof *w, "a tokenizer", e));
-    w->splitter = s;
-    TRY(tokenizer_pattern_workspace_open(&w->match, e));
-    *out = w;
-    w = NULL;
-done:
-    tokenizer_splitter_workspace_close(w);
-    return result;
-}
-
-// A piece on its way through the stages.
-typedef struct tokenizer_piece {
-    const char *ptr;
-    size_t bytes;
-    bool first; // the text begins with it
-} tokenizer_piece;
-
-static status run_from(tokenizer_splitter_workspace *w, size_t stage_index, tokenizer_piece p,
-                       const tokenizer_word_sink *t, err *e);
-
-static bool begins_with(tokenizer_piece p, const char *with)
-{
-    return p.bytes >= strlen(with) && memcmp(p.ptr, with, strlen(with)) == 0;
-}
-
-static status run_space(tokenizer_splitter_workspace *w, size_t index, tokenizer_piece p,
-                        const tokenizer_word_sink *t, err *e)
-{
-    status result = OK;
-    text *spaced = &w->rewritten[index];
-    if (!begins_with(p, " ")) {
-        spaced->bytes = 0;
-        text_add(spaced, " ");
-        text_add_bytes(spaced, p.ptr, p.bytes);
-        TRY(text_check(spaced, e));
-        p.ptr = spaced->chars, p.bytes = spaced->bytes;
-    }
-    TRY(run_from(w, index + 1, p, t, e));
-done:
-    return result;
-}
-
-static status run_metaspace(tokenizer_splitter_workspace *w, size_t index, tokenizer_piece p,
-                            const tokenizer_word_sink *t, err *e)
-{
-    status result = OK;
-    const tokenizer_stage *stage = &w->splitter->stages[index];
-    text *out = &w->rewritten[index];
-    out->bytes = 0;
-    if ((stage->prepend == PREPEND_ALWAYS || (stage->prepend == PREPEND_FIRST && p.first)) &&
-        !begins_with(p, stage->replacement) && !begins_with(p, " "))
-        text_add(out, stage->replacement);
-    for (size_t i = 0, end; i < p.bytes; i = end + 1) {
-        for (end = i; end < p.bytes && p.ptr[end] != ' ';) end++;
-        text_add_bytes(out, p.ptr + i, end - i);
-        if (end < p.bytes) text_add(out, stage->replacement);
-    }
-    TRY(text_check(out, e));
-    TRY(run_from(w, index + 1, (tokenizer_piece){out->chars, out->bytes, p.first}, t, e));
-done:
-    return result;
-}
-
-// The pieces that a stage makes of one piece. A span waits while the next one may join it.
-typedef struct tokenizer_pieces {
-    tokenizer_splitter_workspace *w;
-    size_t next;
-    const tokenizer_stage *stage;
-    tokenizer_piece whole;
-    const tokenizer_word_sink *sink;
-    size_t start, end; // the span that waits; empty: none does
-    bool is_match;     // it is a match, or ends with one
-} tokenizer_pieces;
-
-static status give_waiting(tokenizer_pieces *x, err *e)
-{
-    const tokenizer_piece p = {x->whole.ptr + x->start, x->end - x->start,
-                               x->whole.first && x->start == 0};
-    x->start = x->end;
-    return p.bytes == 0 ? OK : run_from(x->w, x->next, p, x->sink, e);
-}
-
-// Takes the next span of the piece. Spans come in order, and cover it.
-static status take_span(tokenizer_pieces *x, size_t start, size_t end, bool is_match, err *e)
-{
-    status result = OK;
-    const tokenizer_behavior how = x->stage->behavior;
-    if (start == end) return OK;
-    is_match = is_match != x->stage->invert;
-    const bool joins =
-        x->end > x->start && ((how == BEHAVIOR_CONTIGUOUS && is_match == x->is_match) ||
-                              (how == BEHAVIOR_MERGED_PREVIOUS && is_match && !x->is_match) ||
-                              (how == BEHAVIOR_MERGED_NEXT && !is_match && x->is_match));
-    if (!joins) {
-        TRY(give_waiting(x, e));
-        x->start = start;
-    }
-    x->end = end;
-    x->is_match = is_match;
-    if (how == BEHAVIOR_REMOVED && is_match) x->start = end;
-    if (how == BEHAVIOR_ISOLATED || how == BEHAVIOR_REMOVED) TRY(give_waiting(x, e));
-done:
-    return result;
-}
-
-// Makes a span of each match and of the text between matches. An empty match also splits, unless
-// the previous match ends there; then the search continues one character later.
-static status run_pattern(tokenizer_splitter_workspace *w, size_t index, tokenizer_piece p,
-                          const tokenizer_word_sink *t, err *e)
-{
-    status result = OK;
-    size_t from = 0, done_to = 0, last_end = SIZE_MAX;
-    const tokenizer_stage *stage = &w->splitter->stages[index];
-    tokenizer_pieces x = {.w = w, .next = index + 1, .stage = stage, .whole = p, .sink = t};
-    while (from <= p.bytes) {
-        bool found;
-        size_t start = 0, end = 0, length;
-        TRY(tokenizer_pattern_find(stage->pattern, w->match, p.ptr, p.bytes, from, &found, &start,
-                                   &end, e));
-        if (!found) break;
-        if (start == end && end == last_end) {
-            if (end == p.bytes) break;
-            unicode_read(p.ptr + from, &length);
-            from += length;
-            continue;
-        }
-        TRY(take_span(&x, done_to, start, false, e));
-        TRY(take_span(&x, start, end, true, e));
-        from = done_to = last_end = end;
-    }
-    TRY(take_span(&x, done_to, p.bytes, false, e));
-    TRY(give_waiting(&x, e));
-done:
-    return result;
-}
-
-static status run_from(tokenizer_splitter_workspace *w, size_t stage_index, tokenizer_piece p,
-                       const tokenizer_word_sink *t, err *e)
-{
-    const tokenizer_splitter *s = w->splitter;
-    if (stage_index == s->count) return t->fn(t->arg, p.ptr, p.bytes, e);
-    const tokenizer_stage *stage = &s->stages[stage_index];
-    if (stage->pattern) return run_pattern(w, stage_index, p, t, e);
-    return (stage->replacement ? run_metaspace : run_space)(w, stage_index, p, t, e);
-}
-
-status tokenizer_splitter_run(tokenizer_splitter_workspace *w, const char *piece, size_t bytes,
-                              bool first, tokenizer_word_fn fn, void *arg, err *e)
-{
-    const tokenizer_word_sink t = {fn, arg};
-    return bytes == 0 ? OK : run_from(w, 0, (tokenizer_piece){piece, bytes, first}, &t, e);
 }

@@ -4,6 +4,7 @@
 #define TRIREME_DATA_TOKENIZER_SPLIT_H
 
 #include "base/err.h"
+#include "data/tokenizer/tokenizer_span.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -26,10 +27,10 @@ status tokenizer_splitter_workspace_open(const tokenizer_splitter *s,
 void tokenizer_splitter_workspace_close(tokenizer_splitter_workspace *w); // NULL allowed
 
 // Receives one word, borrowed for the call.
-typedef status (*tokenizer_word_fn)(void *arg, const char *word, size_t bytes, err *e);
+typedef status (*tokenizer_word_fn)(void *arg, const tokenizer_span *word, err *e);
 // Splits valid UTF-8 and calls `fn` for each word in order. With add_prefix_space a word may begin
 // with a space that the text lacks. `first`: the text begins with this piece of it.
-status tokenizer_splitter_run(tokenizer_splitter_workspace *w, const char *string, size_t bytes,
+status tokenizer_splitter_run(tokenizer_splitter_workspace *w, const tokenizer_span *piece,
                               bool first, tokenizer_word_fn fn, void *arg, err *e);
 
 #endif

@@ -19,16 +19,20 @@
     "\\x{1fff}\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}"        \
     "\\x{3001}-\\x{10ffff}"
 
-bool unicode_is_white_space(uint32_t character);
+// A word character as Rust's `regex` crate defines it: letters, marks, digits, connectors, joiners and alphabetic symbols.
+// It is the inside of a class of tokenizer_pattern_open.
+#define UNICODE_WORD_CHARACTERS                                                                    \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}"                    \
+    "\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}\\x{200C}\\x{200D}"
 
-// Returns whether a character is a mark that is newer than Unicode 9, by whose tables HuggingFace's tokenizers normalize:
-// there it changes places with no other mark, and joins no character.
-bool unicode_is_new_mark(uint32_t character);
+bool unicode_is_white_space(uint32_t character);
 
 // Adds a general category ("L", "Lu", …) to `out` as the inside of a PCRE2 character class. False
 // when there is no such category.
 bool unicode_add_category(text *out, const char *name, size_t bytes);
 
+// Writes a character as UTF-8. Returns its length.
+size_t unicode_write(uint32_t character, char out[4]);
 // Reads the first character of valid UTF-8. Sets *bytes to its length.
 uint32_t unicode_read(const char *character, size_t *bytes);
 

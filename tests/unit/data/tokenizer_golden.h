@@ -60,6 +60,24 @@ static inline json_t *variant_of(const json_t *base, const json_t *variant)
     return root;
 }
 
+// Traced, a text has the same ids, whose ends do not fall.
+static inline void check_traced(tokenizer_workspace *w, const char *name, const json_t *input,
+                                const json_t *expected)
+{
+    const int32_t *ids;
+    const uint32_t *ends;
+    size_t count;
+    err e = {0};
+    if (tokenizer_encode_literal(w, json_string_value(input), json_string_length(input), NULL, 0,
+                                 &ids, &ends, &count, &e) != OK)
+        fail_msg("%s: %s", name, e.text);
+    bool same = count == json_array_size(expected);
+    for (size_t i = 0; same && i < count; i++)
+        same = ids[i] == json_integer_value(json_array_get(expected, i)) &&
+               ends[i] <= json_string_length(input) && (i == 0 || ends[i - 1] <= ends[i]);
+    if (!same) fail_msg("%s: other ids or ends for \"%s\"", name, json_string_value(input));
+}
+
 static inline void check_case(tokenizer_workspace *w, const char *name, const json_t *pair)
 {
     const json_t *input = json_array_get(pair, 0), *expected = json_array_get(pair, 1);
@@ -73,6 +91,7 @@ static inline void check_case(tokenizer_workspace *w, const char *name, const js
     for (size_t i = 0; same && i < count; i++)
         same = ids[i] == json_integer_value(json_array_get(expected, i));
     if (!same) fail_msg("%s: other ids for \"%s\"", name, json_string_value(input));
+    check_traced(w, name, input, expected);
 }
 
 #endif
