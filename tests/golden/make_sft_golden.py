@@ -8,6 +8,7 @@ labels that TRL's trainers make of them; packings by TRL's pack_dataset.
 import json
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -133,6 +134,16 @@ def make():
     (OUT / "packings.json").write_text(json.dumps(packings(), separators=(",", ":")) + "\n")
 
 
+def marked(template):
+    """A ChatML template without {% generation %}, with it: TRL needs the statement."""
+    if re.search(r"{%-? *generation", template):
+        return template
+    turn = re.search(r"{{ *'<\|im_start\|>' \+ message\['role'\].*?}}", template, re.S).group(0)
+    said = ("{% if message['role'] == 'assistant' %}{{ '<|im_start|>assistant\n' }}{% generation %}"
+            "{{ message['content'] + '<|im_end|>' }}{% endgeneration %}{{ '\n' }}{% else %}" + turn + "{% endif %}")
+    return template.replace(turn, said)
+
+
 def check(folder, command):
     """Compares `INSPECT FILE --tokenizer FOLDER --sample N --json` with TRL."""
     from transformers import AutoTokenizer
@@ -140,8 +151,7 @@ def check(folder, command):
     tokenizer = AutoTokenizer.from_pretrained(folder)
     rng = random.Random(11)
     rows = [{"messages": conversation(rng, 4)} for _ in range(200)]
-    if "generation" not in tokenizer.chat_template:
-        tokenizer.chat_template = CHATML
+    tokenizer.chat_template = marked(tokenizer.chat_template)
     expected = sft(tokenizer, rows, True)
     with tempfile.TemporaryDirectory() as scratch:
         path = pathlib.Path(scratch) / "made.jsonl"

@@ -152,7 +152,7 @@ static void keys_that_contradict_each_other_are_refused(void **state)
          "model: not given; valid: model.path: a HuggingFace folder, or model.family: " FAMILIES},
         {MODEL, "",
          "job.yaml: data.train: not given; valid: PREFIX of token shards, a *.safetensors file, "
-         "mock, or a list of {path, weight, documents, format}"},
+         "mock, FILE.jsonl, or a list of {path, weight, documents, format}"},
         {SMALL, "--model.path|/nowhere",
          "--model.path: found /nowhere, which is not a folder; valid: a HuggingFace folder on this "
          "machine"},
