@@ -1,10 +1,11 @@
 // data_inspect.c -- `trireme data inspect`: prints the header of a token shard, the lengths of its
-// documents, the first documents and the facts of P.json. It only reads.
+// documents, the first documents and the facts of P.json. It only reads. data_sample.c shows samples.
 #include "base/file.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
+#include "cmd/data_sample.h"
 #include "data/sidecar.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokens.h"
@@ -20,13 +21,29 @@ typedef struct inspect_flags {
     const char *tokenizer;
     int64_t documents;
     bool json;
+    data_sample_flags sample;
 } inspect_flags;
 
 #define AT(field) offsetof(inspect_flags, field)
 static const flag flags[] = {
     {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE",
-     "Names the tokenizer.json that decodes the documents (default: the one that P.json names)."},
+     "Names the tokenizer.json, or its folder, that decodes the documents (default: the one that "
+     "P.json names)."},
     {"--documents", FLAG_COUNT, AT(documents), "N", "Shows the first N documents (default: 3)."},
+    {"--sample", FLAG_COUNT, AT(sample.number), "N",
+     "Shows the N-th sample of FILE.jsonl or of a shard: what is trained on, and its weight."},
+    {"--row", FLAG_COUNT, AT(sample.row), "N",
+     "Shows the N-th sequence into which the samples are packed."},
+    {"--seq-len", FLAG_COUNT, AT(sample.seq_len), "N",
+     "Sets the length of sequences for --row, in tokens (default: 1024)."},
+    {"--format", FLAG_TEXT, AT(sample.format), "WORD",
+     "Names the form of the lines, as data.format does (default: auto)."},
+    {"--train-on", FLAG_TEXT, AT(sample.train_on), "assistant|completion|all",
+     "Chooses what is trained on, as data.train_on does (default: assistant)."},
+    {"--packing", FLAG_TEXT, AT(sample.packing), "bfd|next_fit|none",
+     "Chooses the packing for --row, as data.packing does (default: bfd)."},
+    {"--truncate", FLAG_TEXT, AT(sample.truncate), "WORD",
+     "Chooses what happens to longer samples for --row, as data.truncate does (default: error)."},
     {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
@@ -239,16 +256,35 @@ done:
     return result;
 }
 
+static status inspect_samples(const inspect_flags *f, const char *path, err *e)
+{
+    status result = OK;
+    tokenizer *known = NULL;
+    sidecar s = {.eod = -1};
+    bool found = false;
+    if (!samples_is_jsonl(path)) TRY(sidecar_read(path, &s, &found, e));
+    TRY(tokenizer_find(f, &s, &known, e));
+    if (!known)
+        FAIL(E_USAGE, "--tokenizer: missing; valid: a model's folder or its tokenizer.json");
+    TRY(data_sample_print(&f->sample, path, known, f->json, e));
+done:
+    sidecar_clear(&s);
+    tokenizer_close(known);
+    return result;
+}
+
 static int data_inspect(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    inspect_flags f = {.documents = 3};
+    inspect_flags f = {.documents = 3, .sample.seq_len = 1024};
     flag_texts prefixes = {0};
     TRY(flags_parse(flags, FLAGS, argc, argv, &f, &prefixes, e));
     if (prefixes.count != 1)
         FAIL(E_USAGE, "data inspect: found %zu shards, valid is one prefix P", prefixes.count);
-    TRY(inspect(&f, prefixes.items[0], e));
+    const char *path = prefixes.items[0];
+    const bool samples = f.sample.number > 0 || f.sample.row > 0 || samples_is_jsonl(path);
+    TRY(samples ? inspect_samples(&f, path, e) : inspect(&f, path, e));
 done:
     flag_texts_clear(&prefixes);
     return result == OK ? 0 : cmd_fail(e);
@@ -257,8 +293,9 @@ done:
 const command command_data_inspect = {
     .name = "inspect",
     .run = data_inspect,
-    .usage = "P [flags]",
-    .help = "Shows the contents of the token shard P.bin, P.idx.",
+    .usage = "P [flags]\n"
+             "FILE.jsonl --tokenizer DIR [--sample N | --row N] [flags]",
+    .help = "Shows the contents of the token shard P.bin, P.idx, or the samples of FILE.jsonl.",
     .flags = flags,
     .flag_count = FLAGS,
 };

@@ -9,6 +9,7 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
+#include "cmd/flags.h"
 #include "data/prepare.h"
 #include "data/tokens_raw.h"
 
@@ -38,7 +39,8 @@ typedef struct prepare_flags {
     const char *output_prefix, *separator, *tokenizer, *pattern, *save_tokenizer;
     int64_t train_bpe, seed, workers, log_interval;
     double valid_fraction;
-    bool append_eod, add_special_tokens, skip_invalid, megatron_names, json, quiet;
+    bool append_eod, add_special_tokens, skip_invalid, megatron_names, json, quiet, sft;
+    const char *format, *train_on;
     prepare_from_tokens_flags from_tokens;
     prepare_megatron_flags megatron;
 } prepare_flags;
@@ -60,6 +62,12 @@ static const flag flags[] = {
      "Splits text files into documents at S, which may contain \\n, \\t, \\r, \\f and \\\\."},
     {"--tokenizer", FLAG_TEXT, AT(tokenizer), "FILE",
      "Names a tokenizer.json, or a folder with one."},
+    {"--sft", FLAG_SWITCH, AT(sft), NULL,
+     "Reads JSONL as samples for fine-tuning, and writes P.labels: which tokens are trained on."},
+    {"--format", FLAG_TEXT, AT(format), "WORD",
+     "Names the form of the lines with --sft, as data.format does (default: auto)."},
+    {"--train-on", FLAG_TEXT, AT(train_on), "assistant|completion|all",
+     "Chooses the tokens with labels with --sft, as data.train_on does (default: assistant)."},
     {"--train-bpe", FLAG_COUNT, AT(train_bpe), "VOCAB",
      "Trains a byte-level BPE tokenizer with this many tokens, instead of --tokenizer."},
     {"--pattern", FLAG_TEXT, AT(pattern), "gpt2|llama3",
@@ -213,6 +221,8 @@ static status flags_check(const prepare_flags *f, err *e)
                        f->train_bpe, INT32_MAX);
     if (!f->from_tokens.path && (f->from_tokens.dtype || f->from_tokens.eod >= 0))
         return err_set(e, E_USAGE, "--dtype and --eod: go with --from-tokens only");
+    if (!f->sft && (f->format || f->train_on))
+        return err_set(e, E_USAGE, "--format and --train-on: go with --sft only");
     if (f->workers > INT32_MAX)
         return err_set(e, E_USAGE, "--workers: found %" PRId64 ", valid is at most 256",
                        f->workers);
@@ -241,6 +251,7 @@ static prepare_options options_from(const prepare_flags *f, prepare_bar *b)
         .megatron_names = f->megatron_names || f->megatron.tokenizer_type,
         .valid_fraction = f->valid_fraction,
         .seed = (uint64_t)f->seed,
+        .sft = f->sft,
         .workers = (int)f->workers,
         .progress = bar_draw,
         .progress_arg = b,
@@ -251,9 +262,15 @@ static prepare_options options_from(const prepare_flags *f, prepare_bar *b)
 }
 
 static void line_print(const char *prefix, const char *suffix, uint64_t documents, uint64_t tokens,
-                       uint64_t bytes)
+                       uint64_t bytes, uint64_t labels)
 {
     char size[24];
+    if (labels) {
+        console_line("%s%s: %" PRIu64 " documents, %" PRIu64 " tokens, of which %" PRIu64
+                     " are trained on",
+                     prefix, suffix, documents, tokens, labels);
+        return;
+    }
     text_bytes(size, (double)bytes);
     console_line("%s%s: %" PRIu64 " documents, %" PRIu64 " tokens, %s of text, %.3f bytes a token",
                  prefix, suffix, documents, tokens, size,
@@ -263,22 +280,24 @@ static void line_print(const char *prefix, const char *suffix, uint64_t document
 static void result_print(const prepare_flags *f, const prepare_result *r, double seconds)
 {
     if (f->json) {
-        json_t *root =
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "output_prefix",
-                      f->output_prefix, "documents", (json_int_t)r->documents, "tokens",
-                      (json_int_t)r->tokens, "text_bytes", (json_int_t)r->bytes, "valid_documents",
-                      (json_int_t)r->valid_documents, "valid_tokens", (json_int_t)r->valid_tokens,
-                      "valid_text_bytes", (json_int_t)r->valid_bytes, "empty_documents",
-                      (json_int_t)r->empty_documents, "invalid_records",
-                      (json_int_t)r->invalid_records, "vocab", (int)r->vocab, "seconds", seconds);
+        json_t *root = json_pack(
+            "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "output_prefix",
+            f->output_prefix, "labels", (json_int_t)r->labels, "valid_labels",
+            (json_int_t)r->valid_labels, "documents", (json_int_t)r->documents, "tokens",
+            (json_int_t)r->tokens, "text_bytes", (json_int_t)r->bytes, "valid_documents",
+            (json_int_t)r->valid_documents, "valid_tokens", (json_int_t)r->valid_tokens,
+            "valid_text_bytes", (json_int_t)r->valid_bytes, "empty_documents",
+            (json_int_t)r->empty_documents, "invalid_records", (json_int_t)r->invalid_records,
+            "vocab", (int)r->vocab, "seconds", seconds);
         json_dumpf(root, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(root);
         return;
     }
-    line_print(f->output_prefix, "", r->documents, r->tokens, r->bytes);
+    line_print(f->output_prefix, "", r->documents, r->tokens, r->bytes, r->labels);
     if (r->valid_documents)
-        line_print(f->output_prefix, "_valid", r->valid_documents, r->valid_tokens, r->valid_bytes);
+        line_print(f->output_prefix, "_valid", r->valid_documents, r->valid_tokens, r->valid_bytes,
+                   r->valid_labels);
     else if (f->valid_fraction > 0)
         console_line("no document was chosen for %s_valid, because there are few; another --seed "
                      "may choose some",
@@ -287,7 +306,7 @@ static void result_print(const prepare_flags *f, const prepare_result *r, double
     if (r->invalid_records)
         console_line("%" PRIu64 " invalid documents skipped, the first: %s", r->invalid_records,
                      r->first_invalid.text);
-    if (r->has_special_tokens && !f->add_special_tokens)
+    if (r->has_special_tokens && !f->add_special_tokens && !f->sft)
         printf("the tokenizer's post-processor adds special tokens; they were not added "
                "(--add-special-tokens adds them)\n");
     printf("vocabulary %" PRId32 ", %.1f s\n", r->vocab, seconds);
@@ -331,6 +350,7 @@ static int data_prepare(int argc, char **argv)
     prepare_result r;
     prepare_bar b = {0};
     char *separator = NULL, *tokens_by = NULL;
+    int format, train_on;
     double began = clock_seconds();
     TRY(flags_parse(flags, FLAGS, argc, argv, &f, NULL, e));
     TRY(flags_check(&f, e));
@@ -342,6 +362,10 @@ static int data_prepare(int argc, char **argv)
     prepare_options o = options_from(&f, &b);
     if (f.separator) TRY(separator_unescape(f.separator, &separator, e));
     TRY(tokenizer_path(f.tokenizer ? f.tokenizer : f.megatron.tokenizer_model, &tokens_by, e));
+    TRY(flags_read_word("--format", f.format, SAMPLES_FORMAT_NAMES, &format, e));
+    TRY(flags_read_word("--train-on", f.train_on, CHAT_TRAIN_ON_NAMES, &train_on, e));
+    o.format = (samples_format)format;
+    o.train_on = (chat_train_on)train_on;
     o.document_separator = separator;
     o.tokenizer = tokens_by;
     result = prepare_run(&o, &r, e);

@@ -96,7 +96,8 @@ static status text_size(eval_request *q, err *e)
     const job *j = q->run.job;
     bool one = j->data.valids == 1 || (j->data.valids == 0 && j->data.trains == 1);
     const char *path = j->data.valids ? j->data.valid[0].path : j->data.train[0].path;
-    if (!one || q->run.inputs.valid->shape.input_type != I32 || strcmp(path, "mock") == 0)
+    const dataset_shape *shape = &q->run.inputs.valid->shape;
+    if (!one || shape->input_type != I32 || shape->documents || strcmp(path, "mock") == 0)
         goto done;
     TRY(tokens_open(path, &t, e));
     TRY(tokens_text_bytes(t, &q->text_bytes, e));

@@ -249,3 +249,22 @@ void flags_help(const flag *flags, size_t count, FILE *out)
         help_wrap(flags[i].help, 8, out);
     }
 }
+
+status flags_read_word(const char *name, const char *word, const char *const *words, int *out,
+                       err *e)
+{
+    text valid = {0};
+    *out = 0;
+    if (!word) return OK;
+    for (int i = 0; words[i]; i++) {
+        text_addf(&valid, "%s%s", i ? ", " : "", words[i]);
+        if (strcmp(word, words[i]) != 0) continue;
+        *out = i;
+        text_clear(&valid);
+        return OK;
+    }
+    err_set(e, E_USAGE, "%s: found %.*s; valid: %s", name, TEXT_CUT(word, 60),
+            valid.chars ? valid.chars : "");
+    text_clear(&valid);
+    return E_USAGE;
+}

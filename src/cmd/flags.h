@@ -51,6 +51,9 @@ status flags_read_environment(const flag *flags, size_t count, const char *prefi
 // Removes the table's flags from argv[1…] and leaves the other arguments in order, for commands
 // that give those to a job. With values NULL the flags are removed and their values dropped.
 status flags_take(const flag *flags, size_t count, int *argc, char **argv, void *values, err *e);
+// The number of a flag's word in `words`, which NULL ends; 0 for NULL, the flag that is not given. E_USAGE lists them.
+status flags_read_word(const char *name, const char *word, const char *const *words, int *out,
+                       err *e);
 void flags_help(const flag *flags, size_t count, FILE *out);
 void flag_texts_clear(flag_texts *t);
 

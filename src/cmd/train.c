@@ -93,6 +93,7 @@ static status decide(session_run *r, int argc, char **argv, err *e)
     if (r->claimed && !j->quiet) {
         if (debug_says(DEBUG_VERSION)) console_say("version %s", TRIREME_VERSION);
         cmd_say_lines(j->notes.chars);
+        cmd_say_lines(r->inputs.samples_notes.chars);
     }
     if (r->claimed) doctor_warn_at_start(strcmp(j->launch.device, "cuda") == 0);
     TRY(session_run_broadcast(r, e));

@@ -59,7 +59,8 @@ static void format_parts(const void *owner, const job_key *k, text *out)
     const dataset_source *parts = *(dataset_source *const *)value_of(owner, k);
     size_t count = *(const size_t *)((const char *)owner + k->count_offset);
     bool plain = true;
-    for (size_t i = 0; i < count; i++) plain = plain && parts[i].weight == 1 && parts[i].to == 0;
+    for (size_t i = 0; i < count; i++)
+        plain = plain && parts[i].weight == 1 && parts[i].to == 0 && parts[i].format == 0;
     bool bare = count == 1 && plain;
     text_add(out, bare ? "" : "[");
     for (size_t i = 0; i < count; i++) {
@@ -76,6 +77,7 @@ static void format_parts(const void *owner, const job_key *k, text *out)
             text_add_number(out, parts[i].to);
             text_add(out, "]");
         }
+        if (parts[i].format) text_addf(out, ", format: %s", SAMPLES_FORMAT_NAMES[parts[i].format]);
         text_add(out, "}");
     }
     text_add(out, bare ? "" : "]");
@@ -258,7 +260,7 @@ void value_describe_valid(const job_key *k, text *out)
         text_add(out, "a list of parameter groups, as [{match: \"*.bias\", weight_decay: 0}]");
         break;
     case KEY_PARTS:
-        text_add(out, "a path, mock, or a list of paths or {path, weight, documents}");
+        text_add(out, "a path, mock, or a list of paths or {path, weight, documents, format}");
         break;
     case KEY_BETAS:
         text_add(out, "two numbers from 0 to below 1, as [0.9, 0.95]");

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "data/batch_split.h"
 #include "data/dataset.h"
+#include "data/samples/samples.h"
 #include "data/sampler.h"
 #include "device/device.h"
 #include "model/config.h"
@@ -105,6 +106,11 @@ typedef struct job {
         size_t trains, valids;
         int64_t seq_len;
         sampler_order order;
+        // Of samples (data/samples): how lines are read, what has labels, how they come into rows.
+        samples_format format;
+        chat_train_on train_on;
+        samples_packing packing;
+        samples_truncate truncate;
         bool allow_tokenizer_mismatch;
         uint64_t mock_samples; // number of samples of `mock`
     } data;

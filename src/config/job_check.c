@@ -105,7 +105,7 @@ static status check_data(job *j, err *e)
     if (!j->own.train && !j->data.trains)
         KEY_ERROR("data.train",
                   "not given; valid: PREFIX of token shards, a *.safetensors file, mock, "
-                  "or a list of {path, weight, documents}");
+                  "FILE.jsonl, or a list of {path, weight, documents, format}");
     if (j->own.model) goto done; // tracing the model checks its sequence length
     if (c->family->reads_vectors) {
         if (given(j, "data.seq_len") && j->data.seq_len != 1)

@@ -196,18 +196,38 @@ static status read_documents(const yaml_node *n, dataset_source *out, err *e)
     return E_USAGE;
 }
 
-// Reads one entry of data.train: a path, or {path, weight, documents}.
+// Reads a word of data.format.
+static status read_format(const yaml_node *n, int *out, err *e)
+{
+    const char *word = n->kind == NODE_SCALAR ? n->scalar : NULL;
+    for (int i = 0; word && SAMPLES_FORMAT_NAMES[i]; i++)
+        if (strcmp(word, SAMPLES_FORMAT_NAMES[i]) == 0) {
+            *out = i;
+            return OK;
+        }
+    text valid = {0};
+    for (int i = 0; SAMPLES_FORMAT_NAMES[i]; i++)
+        text_addf(&valid, "%s%s", i ? ", " : "", SAMPLES_FORMAT_NAMES[i]);
+    err_set(e, E_USAGE, "found format %.*s; valid: %s",
+            TEXT_CUT(word ? word : "that is no word", 60), valid.chars ? valid.chars : "");
+    text_clear(&valid);
+    return E_USAGE;
+}
+
+// Reads one entry of data.train: a path, or {path, weight, documents, format}.
 static status read_part(const job_key *k, const yaml_node *n, dataset_source *out, err *e)
 {
-    const yaml_node *path = n, *weight = NULL, *documents = NULL;
+    const yaml_node *path = n, *weight = NULL, *documents = NULL, *format = NULL;
     out->weight = 1;
     if (n->kind == NODE_MAP) {
         path = yaml_node_entry(n, "path");
         weight = yaml_node_entry(n, "weight");
         documents = yaml_node_entry(n, "documents");
+        format = yaml_node_entry(n, "format");
         for (const yaml_node *c = n->first; c; c = c->next)
-            if (c != path && c != weight && c != documents)
-                return err_set(e, E_USAGE, "found key %s; valid: path, weight, documents", c->key);
+            if (c != path && c != weight && c != documents && c != format)
+                return err_set(e, E_USAGE, "found key %s; valid: path, weight, documents, format",
+                               c->key);
     }
     if (!path || path->kind != NODE_SCALAR || yaml_node_is_null(path) || !path->scalar[0])
         return refuse(k, n, e);
@@ -216,6 +236,7 @@ static status read_part(const job_key *k, const yaml_node *n, dataset_source *ou
         return err_set(e, E_USAGE, "found weight %.*s; valid: a number > 0",
                        TEXT_CUT(weight->scalar ? weight->scalar : "that is no number", 60));
     if (documents && read_documents(documents, out, e) != OK) return E_USAGE;
+    if (format && read_format(format, &out->format, e) != OK) return E_USAGE;
     bool mock = strcmp(path->scalar, "mock") == 0; // a file of that name is ./mock
     return mock ? text_copy("mock", (char **)&out->path, e)
                 : value_absolute(path->scalar, (char **)&out->path, e);

@@ -9,6 +9,7 @@
 #include "data/prepare_encode.h"
 #include "data/prepare_files.h"
 #include "data/prepare_output.h"
+#include "data/prepare_samples.h"
 #include "data/prepare_source.h"
 
 #include <inttypes.h>
@@ -49,6 +50,13 @@ static status options_check(const prepare_options *o, err *e)
                        WORKERS_MAX);
     if (o->document_separator && !*o->document_separator)
         return err_set(e, E_USAGE, "--document-separator: found no text, valid is any text");
+    if (o->sft && (!o->tokenizer || o->append_eod || o->add_special_tokens || o->skip_invalid))
+        return err_set(e, E_USAGE,
+                       "--sft: found %s; valid: --tokenizer, whose template ends each sample",
+                       !o->tokenizer     ? "--train-bpe"
+                       : o->append_eod   ? "--append-eod"
+                       : o->skip_invalid ? "--skip-invalid"
+                                         : "--add-special-tokens");
     if (o->json_key_count > PREPARE_KEYS_MAX)
         return err_set(e, E_USAGE, "--json-keys: found %zu, valid is at most %d", o->json_key_count,
                        PREPARE_KEYS_MAX);
@@ -188,7 +196,10 @@ status prepare_run(const prepare_options *given, prepare_result *out, err *e)
     out->vocab = tokenizer_vocab(t);
     out->has_special_tokens = tokenizer_adds_special_tokens(t);
     TRY(prepare_output_begin(to, t, eod, e));
-    TRY(prepare_encode(&o, from, t, eod, to, out, e));
+    if (o.sft)
+        TRY(prepare_samples(&o, from, t, to, out, e));
+    else
+        TRY(prepare_encode(&o, from, t, eod, to, out, e));
     TRY(prepare_output_publish(to, t, out, e));
 done:
     prepare_output_close(to);

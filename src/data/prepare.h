@@ -4,7 +4,7 @@
 #ifndef TRIREME_DATA_PREPARE_H
 #define TRIREME_DATA_PREPARE_H
 
-#include "data/tokenizer/tokenizer.h"
+#include "data/samples/samples.h"
 
 enum { PREPARE_KEYS_MAX = 16 };
 
@@ -46,6 +46,10 @@ typedef struct prepare_options {
     // 0 means none.
     double valid_fraction;
     uint64_t seed;
+    // Lines of JSONL are samples: P.labels says which tokens are predicted. They keep their full length.
+    bool sft;
+    samples_format format; // of the lines, with sft; as the next one
+    chat_train_on train_on;
     int workers;                 // threads; 0 means one per processor
     tokenizer_progress progress; // NULL allowed; also called when writing begins ("encoding")
     void *progress_arg;
@@ -57,6 +61,7 @@ typedef struct prepare_options {
 
 // Counts over all keys; `bytes` counts UTF-8 text without appended tokens.
 typedef struct prepare_result {
+    uint64_t labels, valid_labels; // with sft: tokens that are predicted
     uint64_t documents, valid_documents, tokens, valid_tokens, bytes, valid_bytes, empty_documents;
     uint64_t invalid_records; // skipped
     err first_invalid;        // why the first of them was skipped

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "data/paths.h"
+#include "data/samples/labelled.h"
 #include "data/sidecar.h"
 #include "data/tokens.h"
 
@@ -20,6 +21,8 @@ enum { TRAIN, VALID, SPLITS };
 typedef struct prepare_shard {
     char *prefix, *json, *json_temporary; // json: the sidecar
     tokens_writer *w;                     // NULL while no document was added
+    char *labels_path, *labels_temporary; // of samples
+    samples_labels *labels;               // NULL: none
     sidecar facts;
 } prepare_shard;
 
@@ -79,6 +82,8 @@ static status names_make(prepare_output *w, err *e)
             TRY(text_take(&prefix, &s->prefix, e));
             TRY(path_make(s->prefix, ".json", &s->json, e));
             TRY(temporary_make(s->json, &s->json_temporary, e));
+            TRY(path_make(s->prefix, ".labels", &s->labels_path, e));
+            TRY(temporary_make(s->labels_path, &s->labels_temporary, e));
             s->facts =
                 (sidecar){.append_eod = o->append_eod, .add_special_tokens = o->add_special_tokens};
             TRY(text_copy(w->file[0].path, &s->facts.tokenizer, e));
@@ -124,14 +129,14 @@ done:
 
 static status outputs_check(const prepare_output *w, const prepare_source *inputs, err *e)
 {
-    static const char *const suffixes[] = {".bin", ".idx", ".json"};
+    static const char *const suffixes[] = {".bin", ".idx", ".json", ".labels"};
     status result = OK;
     for (size_t i = 0; i < SPLITS * w->keys; i++) {
         const char *prefix = w->shard[i / w->keys][i % w->keys].prefix;
         for (size_t k = 0; k < i; k++)
             if (strcmp(w->shard[k / w->keys][k % w->keys].prefix, prefix) == 0)
                 FAIL(E_USAGE, "--json-keys: two outputs would both be %s", prefix);
-        for (int suffix = 0; suffix < 3; suffix++) {
+        for (int suffix = 0; suffix < 4; suffix++) {
             char *path = NULL;
             TRY(path_make(prefix, suffixes[suffix], &path, e));
             result = output_path_check(path, inputs, e);
@@ -219,6 +224,19 @@ done:
     return result;
 }
 
+status prepare_output_add_sample(prepare_output *w, bool valid, const int32_t *ids,
+                                 const bool *trained, size_t count, double weight, bool of_pair,
+                                 err *e)
+{
+    status result = OK;
+    prepare_shard *s = &w->shard[valid ? VALID : TRAIN][0];
+    TRY(prepare_output_add(w, valid, 0, ids, count, 0, e));
+    if (!s->labels) TRY(samples_labels_open(&s->labels, e));
+    TRY(samples_labels_add(s->labels, trained, count, weight, of_pair, e));
+done:
+    return result;
+}
+
 // Checks that every key has a document to train on.
 static status shards_check(const prepare_output *w, err *e)
 {
@@ -264,6 +282,7 @@ static status seal_all(prepare_output *w, const tokenizer *t, prepare_result *ou
             s->facts.tokens = tokens_writer_count(s->w);
             s->facts.documents = tokens_writer_documents(s->w);
             TRY(sidecar_write(s->json_temporary, &s->facts, e));
+            if (s->labels) TRY(samples_labels_write(s->labels, s->labels_temporary, e));
             *(split == VALID ? &out->valid_documents : &out->documents) += s->facts.documents;
             *(split == VALID ? &out->valid_tokens : &out->tokens) += s->facts.tokens;
             *(split == VALID ? &out->valid_bytes : &out->bytes) += s->facts.text_bytes;
@@ -278,12 +297,12 @@ done:
 static status remove_old_shards(const prepare_output *w, err *e)
 {
     status result = OK;
-    static const char *const suffixes[] = {".idx", ".bin", ".json"};
+    static const char *const suffixes[] = {".idx", ".labels", ".bin", ".json"};
     for (int split = 0; split < SPLITS; split++)
         for (size_t k = 0; k < w->keys; k++) {
             const prepare_shard *s = &w->shard[split][k];
             bool stale = !s->w && w->o->valid_fraction > 0;
-            for (int i = 0; i < (stale ? 3 : s->w ? 1 : 0); i++) {
+            for (int i = 0; i < (stale ? 4 : s->w ? 2 : 0); i++) {
                 char *path = NULL;
                 TRY(path_make(s->prefix, suffixes[i], &path, e));
                 unlink(path);
@@ -311,7 +330,10 @@ status prepare_output_publish(prepare_output *w, const tokenizer *t, prepare_res
             tokens_writer *closing = s->w;
             if (!closing) continue;
             s->w = NULL;
-            TRY(file_rename(s->json_temporary, s->json, e));
+            if (s->labels) result = file_rename(s->labels_temporary, s->labels_path, e);
+            if (result == OK) result = file_rename(s->json_temporary, s->json, e);
+            if (result != OK) tokens_writer_abandon(closing);
+            if (result != OK) goto done;
             TRY(tokens_writer_finish(closing, e));
         }
     w->published = true;
@@ -337,6 +359,10 @@ void prepare_output_close(prepare_output *w)
             prepare_shard *s = &w->shard[split][k];
             tokens_writer_abandon(s->w);
             if (s->json_temporary) unlink(s->json_temporary);
+            if (s->labels_temporary) unlink(s->labels_temporary);
+            samples_labels_close(s->labels);
+            free(s->labels_path);
+            free(s->labels_temporary);
             free(s->prefix);
             free(s->json);
             free(s->json_temporary);

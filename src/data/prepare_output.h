@@ -17,6 +17,10 @@ status prepare_output_begin(prepare_output *w, const tokenizer *t, int32_t eod, 
 // Appends a document, which encodes `bytes` bytes of text, to the shard of key `key`.
 status prepare_output_add(prepare_output *w, bool valid, size_t key, const int32_t *ids,
                           size_t count, size_t bytes, err *e);
+// The same for a document of samples: trained [count] says which tokens are predicted.
+status prepare_output_add_sample(prepare_output *w, bool valid, const int32_t *ids,
+                                 const bool *trained, size_t count, double weight, bool of_pair,
+                                 err *e);
 // Makes all files durable and then visible, the tokenizer's files too. Adds the counts to *result.
 status prepare_output_publish(prepare_output *w, const tokenizer *t, prepare_result *result,
                               err *e);

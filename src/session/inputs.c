@@ -5,6 +5,7 @@
 #include "session/checked.h"
 #include "session/groups.h"
 #include "session/plan/fit.h"
+#include "session/samples.h"
 #include "session/session.h"
 #include "session/tokenizers.h"
 
@@ -79,9 +80,14 @@ static status open_all_data(const job *j, const session_own_inputs *own, session
                             model_limits limits, err *e)
 {
     status result = OK;
-    TRY(open_data(j, j->data.train, j->data.trains, "data.train", own->train, limits, &in->train,
-                  e));
-    if (own->valid || j->data.valids > 0)
+    const bool valid = own->valid || j->data.valids > 0;
+    const int32_t vocab = limits.tokens < limits.classes ? limits.tokens : limits.classes;
+    if (session_has_samples(j))
+        TRY(session_open_samples(j, in, vocab, !own->train, valid && !own->valid, e));
+    if (!in->train)
+        TRY(open_data(j, j->data.train, j->data.trains, "data.train", own->train, limits,
+                      &in->train, e));
+    if (valid && !in->valid)
         TRY(open_data(j, j->data.valid, j->data.valids, "data.valid", own->valid, limits,
                       &in->valid, e));
     bool sequences = own->train || in->train->shape.input_type == I32;
@@ -198,6 +204,7 @@ void session_inputs_close(session_inputs *in)
     ckpt_fence_close(&in->fence);
     text_clear(&in->warnings);
     text_clear(&in->train_warnings);
+    text_clear(&in->samples_notes);
     free(in->fit);
     *in = (session_inputs){0};
 }

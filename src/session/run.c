@@ -38,6 +38,17 @@ done:
     return result;
 }
 
+// Adds the lines of a text, separated by "; ".
+static void add_notes(text *out, const char *lines)
+{
+    for (const char *line = lines; line && *line;) {
+        const size_t bytes = strcspn(line, "\n");
+        text_add(out, out->bytes ? "; " : "");
+        text_add_bytes(out, line, bytes);
+        line += bytes + (line[bytes] != 0);
+    }
+}
+
 static status report_start(const session_rank *r, err *e)
 {
     status result = OK;
@@ -47,9 +58,9 @@ static status report_start(const session_rank *r, err *e)
     const plan *p = trainer_get_plan(t);
     text policy_name = {0}, note = {0}, carried = {0};
     model_folder_describe(run->inputs.folder, &carried);
-    const char *notes[] = {run->inputs.fit, trainer_note(t), r->session.split_note, carried.chars};
-    for (int i = 0; i < 4; i++)
-        if (notes[i]) text_addf(&note, "%s%s", note.bytes ? "; " : "", notes[i]);
+    const char *notes[] = {run->inputs.fit, trainer_note(t), r->session.split_note, carried.chars,
+                           run->inputs.samples_notes.chars};
+    for (int i = 0; i < 5; i++) add_notes(&note, notes[i]);
     event_axis axes[AXES];
     plan_print_policy(p, &policy_name);
     TRY(text_check(&note, e));

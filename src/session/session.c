@@ -32,6 +32,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
     status result = OK;
     param_group *groups = NULL;
     comm_description described;
+    const dataset *shown = in->train ? in->train : in->valid;
     *out = (trainer_options){.family = in->family,
                              .config = in->config,
                              .place = {.needs = in->needs},
@@ -43,7 +44,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .micro_batch = j->train.micro_batch,
                              .global_batch = j->train.global_batch,
                              .seq_len = in->seq_len,
-                             .documents = in->train && in->train->shape.documents,
+                             .documents = shown && shown->shape.documents,
                              .seed = j->train.seed,
                              .optimizer = j->optimizer,
                              .lr = j->lr,

@@ -35,6 +35,7 @@ typedef struct session_inputs {
                         // model has none; NULL: it writes none
     text warnings;       // about the data, a line each
     text train_warnings; // the same, of what has an effect in training only
+    text samples_notes;  // what became of the lines of JSONL, and how a turn ends; a line each
     char *fit;           // a line with the changes of memory.fit, printed as a warning; NULL: none
 } session_inputs;
 

@@ -1,9 +1,11 @@
-# examples.sh -- examples/ has one job file per strategy, and four with models of other families. Each runs unchanged, in
-# the mesh and under the policy that it shows. It computes what DDP computes on as many data-parallel ranks with the same
+# examples.sh -- examples/ has one job file per strategy, four with models of other families, and one of fine-tuning. Each
+# runs unchanged, in the mesh and under the policy that it shows. It computes what DDP computes on as many data-parallel
+# ranks with the same
 # parallel.no_sync: the same bits, or within 1e-5 with tensor or context parallelism, where sums have another order. A
 # file with another model computes what one rank computes, within 1e-5.
 . "${0%/*}/lib.sh" "$1"
 examples=${0%/*}/../../examples
+ln -s "$examples" examples # sft.yaml names files below it
 
 # References: DDP on 4, 2 and 1 ranks; the last with one micro-batch. each4 reduces sharded gradients after every
 # micro-batch, as no_sync auto does.
@@ -42,6 +44,7 @@ qwen3           zero3 1 1 2 1 1 alone -
 gemma3          ddp   1 1 1 1 2 alone -
 lfm2            ddp   1 1 1 2 1 alone -
 qwen3_5         ddp   1 1 1 1 2 alone -
+sft             zero3 1 1 2 1 1 alone -
 "
 
 # Every line has a finite number.

@@ -201,6 +201,10 @@ static void every_value_of_an_enum_has_a_word(void **state)
         const char *path;
         int values;
     } all[] = {{"model.family", families},
+               {"data.format", SAMPLES_FORMATS},
+               {"data.train_on", CHAT_TRAIN_ONS},
+               {"data.packing", SAMPLES_PACKINGS},
+               {"data.truncate", SAMPLES_TRUNCATES},
                {"data.order", ORDERS},
                {"train.precision", PRECISION_WORDS},
                {"train.reduce_dtype", F16 + 1},

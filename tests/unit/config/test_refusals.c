@@ -31,7 +31,7 @@ static void unknown_keys_get_a_guess_or_a_list(void **state)
         {SMALL, "--model.haeds|5",
          "--model.haeds: not a field of gpt2 models; did you mean heads?"},
         {MODEL "data: {train: [{path: a, wieght: 2}]}", "",
-         "job.yaml:2: data.train: found key wieght; valid: path, weight, documents"},
+         "job.yaml:2: data.train: found key wieght; valid: path, weight, documents, format"},
     };
     ASSERT_ALL_REFUSED(all);
 }
@@ -104,7 +104,7 @@ static void impossible_values_are_refused(void **state)
          "job.yaml:2: data.train: found weight -2; valid: a number > 0"},
         {MODEL "data: {train: []}", "",
          "job.yaml:2: data.train: found []; valid: a path, mock, or a list of paths or {path, "
-         "weight, documents}"},
+         "weight, documents, format}"},
         {SMALL, "--data.train|mock,a",
          "--data.train: found mock among other parts; valid: mock alone"},
         {SMALL, "--model.heads|5",
@@ -152,7 +152,7 @@ static void keys_that_contradict_each_other_are_refused(void **state)
          "model: not given; valid: model.path: a HuggingFace folder, or model.family: " FAMILIES},
         {MODEL, "",
          "job.yaml: data.train: not given; valid: PREFIX of token shards, a *.safetensors file, "
-         "mock, or a list of {path, weight, documents}"},
+         "mock, FILE.jsonl, or a list of {path, weight, documents, format}"},
         {SMALL, "--model.path|/nowhere",
          "--model.path: found /nowhere, which is not a folder; valid: a HuggingFace folder on this "
          "machine"},

@@ -1,0 +1,223 @@
+// samples.c -- see samples.h. inputs.c calls it.
+#include "session/samples.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- What the folder of the model gives
+
+typedef struct samples_folder {
+    tokenizer *tokenizer; // NULL: the job reads no JSONL
+    chat_template *chat;  // NULL: none
+} samples_folder;
+
+static void folder_close(samples_folder *f)
+{
+    chat_template_close(f->chat);
+    tokenizer_close(f->tokenizer);
+}
+
+static status folder_open(const job *j, samples_folder *out, err *e)
+{
+    status result = OK;
+    char *path = NULL;
+    *out = (samples_folder){.tokenizer = NULL};
+    if (!j->model.path) goto done;
+    TRY(file_join(j->model.path, "tokenizer.json", &path, e));
+    if (!file_exists(path)) goto done;
+    TRY(tokenizer_load(path, &out->tokenizer, e));
+    TRY(chat_template_open(out->tokenizer, file_shown(j->model.path), &out->chat, e));
+done:
+    if (result != OK) folder_close(out);
+    free(path);
+    return result;
+}
+
+static bool any_samples(const dataset_source *sources, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (samples_is_source(sources[i].path)) return true;
+    return false;
+}
+
+bool session_has_samples(const job *j)
+{
+    return (!j->own.train && any_samples(j->data.train, j->data.trains)) ||
+           (!j->own.valid && any_samples(j->data.valid, j->data.valids));
+}
+
+// ---- How a turn ends
+
+typedef struct stops {
+    int32_t *id; // [count]
+    size_t count;
+    const char *from; // the file that names them
+} stops;
+
+static void add_stop(stops *s, int64_t id)
+{
+    for (size_t i = 0; i < s->count; i++)
+        if (s->id[i] == id) return;
+    s->id[s->count++] = (int32_t)id;
+}
+
+// Takes eos_token_id of a file of the folder, a number or a list; nothing where the file or the key is missing.
+static status read_stops(const char *folder, const char *file, stops *out, err *e)
+{
+    status result = OK;
+    char *path = NULL, *chars = NULL;
+    size_t bytes;
+    json_t *root = NULL;
+    json_error_t why;
+    TRY(file_join(folder, file, &path, e));
+    if (!file_exists(path)) goto done;
+    TRY(file_read_small(path, FILE_MOST_CONFIG, &chars, &bytes, e));
+    root = json_load_python(chars, bytes, 0, &why);
+    if (!root) FAIL(E_USAGE, "%s:%d: %s", path, why.line, why.text);
+    const json_t *eos = json_object_get(root, "eos_token_id");
+    const size_t most = json_is_array(eos) ? json_array_size(eos) : 1;
+    TRY(alloc_array(&out->id, most, sizeof *out->id, "the tokens that stop", e));
+    for (size_t i = 0; json_is_array(eos) && i < most; i++)
+        if (json_is_integer(json_array_get(eos, i)))
+            add_stop(out, json_integer_value(json_array_get(eos, i)));
+    if (json_is_integer(eos)) add_stop(out, json_integer_value(eos));
+    if (out->count > 0) out->from = file;
+done:
+    json_decref(root);
+    free(chars);
+    free(path);
+    return result;
+}
+
+static void add_token(const tokenizer *t, int32_t id, text *out)
+{
+    text word = {0};
+    tokenizer_decode_next(t, id, false, &word);
+    if (word.bytes) text_add_printable(out, word.chars, word.bytes, "");
+    text_addf(out, " (%" PRId32 ")", id);
+    text_clear(&word);
+}
+
+// Says how a turn ends and what generation stops at; warns where the one is not among the others.
+static status describe_turn(const job *j, const samples_folder *f, session_inputs *in, err *e)
+{
+    status result = OK;
+    chat_workspace *w = NULL;
+    stops s = {0};
+    int32_t end = -1;
+    bool stops_there = false;
+    text list = {0};
+    TRY(chat_workspace_open(f->chat, &w, e));
+    TRY(chat_end_of_turn(w, &end, e));
+    TRY(read_stops(j->model.path, "generation_config.json", &s, e));
+    if (s.count == 0) {
+        free(s.id);
+        s = (stops){0};
+        TRY(read_stops(j->model.path, "config.json", &s, e));
+    }
+    for (size_t i = 0; i < s.count; i++) {
+        text_add(&list, i ? ", " : "");
+        add_token(f->tokenizer, s.id[i], &list);
+        stops_there = stops_there || s.id[i] == end;
+    }
+    text *out = stops_there ? &in->samples_notes : &in->train_warnings;
+    if (end < 0)
+        text_add(out, "the chat template ends an assistant's turn with no token of its own");
+    else
+        text_add(out, "an assistant's turn ends with ");
+    if (end >= 0) add_token(f->tokenizer, end, out);
+    text_addf(out, "; generation stops at {%s}%s%s", list.chars ? list.chars : "",
+              s.from ? " of " : "", s.from ? s.from : "");
+    if (!stops_there)
+        text_add(out, ", so the tuned model does not stop; valid: that token in eos_token_id of "
+                      "generation_config.json");
+    text_add(out, "\n");
+done:
+    free(s.id);
+    text_clear(&list);
+    chat_workspace_close(w);
+    return result;
+}
+
+// ---- What became of the lines
+
+static void describe_counts(const job *j, const char *key, const samples_counts *n,
+                            session_inputs *in)
+{
+    const double room = (double)n->rows * (double)j->data.seq_len;
+    text_addf(&in->samples_notes,
+              "%s: %" PRIu64 " samples in %" PRIu64 " sequences of %" PRId64 " tokens, %.1f %% "
+              "full; %" PRIu64 " of %" PRIu64 " tokens have labels\n",
+              key, n->samples, n->rows, j->data.seq_len, 100 * (double)n->tokens / room, n->labels,
+              n->tokens);
+    const char *word = SAMPLES_TRUNCATE_NAMES[j->data.truncate];
+    text *out = &in->train_warnings;
+    if (n->too_long == 0) return;
+    text_addf(out,
+              "%s: %" PRIu64 " of %" PRIu64 " lines are longer than a sequence and are %s "
+              "(data.truncate %s): %" PRIu64 " of their labels are lost",
+              key, n->too_long, n->lines,
+              j->data.truncate == TRUNCATE_DROP    ? "left out"
+              : j->data.truncate == TRUNCATE_SPLIT ? "split"
+                                                   : "cut",
+              word, n->labels_lost);
+    if (n->unlabelled > 0)
+        text_addf(out, ", and %" PRIu64 " parts without a label are left out", n->unlabelled);
+    text_add(out, "\n");
+}
+
+// ---- Opening
+
+typedef struct samples_key {
+    const char *name;
+    const dataset_source *sources;
+    size_t count;
+} samples_key;
+
+static status open_one(const job *j, const samples_key *key, const samples_options *o,
+                       session_inputs *in, bool *has_chat, dataset **out, err *e)
+{
+    samples_counts n;
+    const status s = samples_open(key->sources, key->count, o, &n, out, e);
+    if (s != OK) {
+        err_prefix(e, "%s: ", key->name);
+        return s;
+    }
+    *has_chat = *has_chat || n.has_chat;
+    describe_counts(j, key->name, &n, in);
+    return OK;
+}
+
+status session_open_samples(const job *j, session_inputs *in, int32_t vocab, bool train, bool valid,
+                            err *e)
+{
+    status result = OK;
+    samples_folder f;
+    bool has_chat = false;
+    const samples_key keys[] = {{"data.train", j->data.train, j->data.trains},
+                                {"data.valid", j->data.valid, j->data.valids}};
+    TRY(folder_open(j, &f, e));
+    const samples_options o = {.tokenizer = f.tokenizer,
+                               .chat = f.chat,
+                               .format = j->data.format,
+                               .packing = j->data.packing,
+                               .truncate = j->data.truncate,
+                               .train_on = j->data.train_on,
+                               .seq_len = j->data.seq_len,
+                               .vocab = vocab};
+    if (train) TRY(open_one(j, &keys[0], &o, in, &has_chat, &in->train, e));
+    if (valid) TRY(open_one(j, &keys[1], &o, in, &has_chat, &in->valid, e));
+    if (train && valid) {
+        const int extras = in->train->shape.extras + in->valid->shape.extras > 0;
+        in->train->shape.extras = in->valid->shape.extras = extras;
+    }
+    if (has_chat && f.chat) TRY(describe_turn(j, &f, in, e));
+done:
+    folder_close(&f);
+    return result;
+}
