@@ -299,8 +299,9 @@ status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
     TRY(ckpt_fence_check(o->fence, e));
     TRY(ckpt_publish(checkpoints, s.folder, o->step, e));
     published = true;
-    TRY(ckpt_point_latest(checkpoints, name, e));
-    TRY(ckpt_prune(checkpoints, o->step, o->keep, e));
+    TRY(ckpt_point(checkpoints, "latest", name, e));
+    if (o->best > 0 && o->best == o->step) TRY(ckpt_point(checkpoints, "best", name, e));
+    TRY(ckpt_prune(checkpoints, o->step, o->keep, o->best, e));
     if (folder) TRY(file_join(checkpoints, name, folder, e));
 done:
     if (result != OK) {

@@ -90,9 +90,9 @@ typedef struct chat_talk {
 
 static status add_message(chat_talk *t, const char *role, const char *content, size_t bytes, err *e)
 {
-    json_t *text = json_stringn(content, bytes);
-    if (!text) return err_set(e, E_USAGE, "chat: the message is no UTF-8");
-    json_t *message = json_pack("{s:s, s:o}", "role", role, "content", text);
+    json_t *said = json_stringn(content, bytes);
+    if (!said) return err_set(e, E_USAGE, "chat: the message is no UTF-8");
+    json_t *message = json_pack("{s:s, s:o}", "role", role, "content", said);
     return json_array_append_new(t->messages, message) == 0 ? OK
                                                             : err_set(e, E_MEMORY, "out of memory");
 }

@@ -119,6 +119,9 @@ const job_key JOB_KEYS[] = {
     {"train.eval_batches", "Limits an evaluation to this many global batches; 0 evaluates all of data.valid.", KEY_COUNT, .unit = "global batches", AT(train.eval_batches), .flags = KEY_MAY_CHANGE, .fallback = "50", FROM(0)},
     {"train.save_every", "Sets the number of steps between checkpoints; the end of the run saves one, too; 0 saves none.", KEY_COUNT, .unit = "optimizer steps", AT(train.save_every), .flags = KEY_MAY_CHANGE, .fallback = "500", FROM(0)},
     {"train.keep", "Keeps this many of the newest checkpoints and deletes older ones; 0 keeps all.", KEY_COUNT, .unit = "checkpoints", AT(train.keep), .flags = KEY_MAY_CHANGE, .fallback = "2", FROM(0)},
+    {"train.keep_best", "Keeps the checkpoint with the lowest loss on data.valid, too: each evaluation that is the best so far saves one, and checkpoints/best names it.", KEY_BOOL, AT(train.keep_best), .flags = KEY_MAY_CHANGE, .words = FALSE_TRUE},
+    {"train.early_stopping.patience", "Ends the run after this many evaluations in a row without a new lowest loss; 0 never does.", KEY_COUNT, .unit = "evaluations", AT(train.early_stopping.patience), .flags = KEY_MAY_CHANGE, .fallback = "0", FROM(0)},
+    {"train.early_stopping.threshold", "Sets by how much a loss must be lower than the lowest so far to count as a new one.", KEY_NUMBER, AT(train.early_stopping.threshold), .flags = KEY_MAY_CHANGE, .fallback = "0", FROM(0)},
     {"train.out", "Names the folder that the run writes to; the default is runs/ and the name of the job file.", KEY_PATH, AT(train.out), .flags = KEY_MAY_CHANGE},
 
     {"optimizer.name", "Chooses the optimizer.", KEY_ENUM, AT(optimizer.rule), .fallback = "adamw", .words = OPTIM_NAMES, .planned = PLANNED_OPTIMIZERS},

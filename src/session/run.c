@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/proc.h"
 #include "infer/evaluate.h"
+#include "session/best.h"
 #include "session/run_spans.h"
 
 #include <stdio.h>
@@ -256,6 +257,7 @@ status session_rank_evaluate(session_rank *r, int64_t batches, double *loss, err
     trainer_end_span(r->session.trainer, SPANS_EVAL, begin);
     r->has_eval = !r->owns_folder;
     r->eval_loss = *loss;
+    session_best_take(&r->best, steps_done(r), *loss, r->run->job->train.early_stopping.threshold);
     if (!r->has_eval) TRY(report_eval(r, *loss, e));
 done:
     return result;
@@ -272,7 +274,7 @@ status session_rank_save(session_rank *r, err *e)
     TRY(trainer_check_ended(r->session.trainer, "a checkpoint", e));
     TRY(session_rank_begin(r, e));
     trainer_begin_span(r->session.trainer, SPANS_SAVE);
-    TRY(session_save(&r->session, run->job, &run->inputs, run->config_json, &folder, e));
+    TRY(session_save(&r->session, run->job, &run->inputs, run->config_json, &r->best, &folder, e));
     trainer_end_span(r->session.trainer, SPANS_SAVE, begin);
     const event ev = {.kind = EVENT_SAVE,
                       .save = {.step = steps_done(r),
@@ -288,8 +290,12 @@ done:
 
 static status resume_from(session_rank *r, const session_checkpoint *c, err *e)
 {
+    status result = OK;
     r->resumed = c;
-    return trainer_resume(r->session.trainer, c->folder, e);
+    TRY(trainer_resume(r->session.trainer, c->folder, e));
+    TRY(session_best_read(c->folder, &r->best, e));
+done:
+    return result;
 }
 
 status session_rank_resume(session_rank *r, const char *folder, err *e)
@@ -311,6 +317,11 @@ status session_rank_resume(session_rank *r, const char *folder, err *e)
 done:
     free(found.folder);
     return result;
+}
+
+status session_rank_note(session_rank *r, const char *line, err *e)
+{
+    return report(r, &(event){.kind = EVENT_NOTE, .note = line}, e);
 }
 
 // ---- The run of a rank
@@ -338,7 +349,7 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
     status result = OK;
     const session_run *run = arg;
     event_sinks unused = run->sinks;
-    session_rank r = {.run = run, .world = w, .rank = rank};
+    session_rank r = {.run = run, .world = w, .rank = rank, .best = session_best_none()};
     (void)ranks;
     TRY(session_open(run->job, &run->inputs, w, rank, &r.session, e));
     if (run->resume.folder) TRY(resume_from(&r, &run->resume, e));

@@ -148,7 +148,7 @@ done:
 }
 
 status session_save(const session *s, const job *j, const session_inputs *in,
-                    const char *config_json, char **folder, err *e)
+                    const char *config_json, const trainer_best *best, char **folder, err *e)
 {
     status result = OK;
     static const char *const torch_dtypes[] = {
@@ -163,6 +163,8 @@ status session_save(const session *s, const job *j, const session_inputs *in,
     trainer_save_options o = {.out = j->train.out,
                               .fence = &in->fence,
                               .keep = j->train.keep,
+                              .best = *best,
+                              .keep_best = j->train.keep_best,
                               .config_json = config_json,
                               .tokenizer_folder = in->tokenizer_folder,
                               .folder = in->folder};

@@ -202,10 +202,19 @@ status trainer_restore(trainer *t, uint64_t steps_done, err *e);
 
 // ---- Checkpoints (save.c; the format is ckpt/'s)
 
+// The evaluation with the lowest loss so far.
+typedef struct trainer_best {
+    int64_t step; // -1: there was no evaluation
+    double loss;
+    int64_t since; // evaluations after it
+} trainer_best;
+
 typedef struct trainer_save_options {
     const char *out;         // the run's folder, which exists
     const ckpt_fence *fence; // NULL: none
     int64_t keep;
+    trainer_best best;            // for a run that resumes
+    bool keep_best;               // its checkpoint stays, too
     const char *config_json;      // of the model
     const char *tokenizer_folder; // NULL for none
     // Of the initial weights: the checkpoint has its names, its other tensors and its other files; NULL: none.

@@ -32,7 +32,7 @@ static void add_groups(const param_groups *groups, text *json)
     text_add(json, "]");
 }
 
-static status facts_json(const trainer *t, char **out, err *e)
+static status facts_json(const trainer *t, const trainer_best *best, char **out, err *e)
 {
     text json = {0};
     const scaler *s = results_scaler(t);
@@ -48,6 +48,11 @@ static status facts_json(const trainer *t, char **out, err *e)
                   ",\"loss_scale\":%.17g,\"scaler_iteration\":%" PRId64
                   ",\"scaler_last_overflow\":%" PRId64 ",\"scaler_hysteresis\":%" PRId64,
                   s->scale, s->iteration, s->last_overflow, s->hysteresis);
+    if (best->step >= 0)
+        text_addf(&json,
+                  ",\"best_step\":%" PRId64 ",\"best_loss\":%.17g"
+                  ",\"evaluations_since_best\":%" PRId64,
+                  best->step, best->loss, best->since);
     add_groups(&t->o.groups, &json);
     text_add(&json, "}");
     return text_take(&json, out, e);
@@ -75,11 +80,12 @@ static status save_here(save_run *s, char **folder, err *e)
 {
     status result = OK;
     char *facts = NULL;
-    TRY(facts_json(s->t, &facts, e));
+    TRY(facts_json(s->t, &s->o->best, &facts, e));
     const ckpt_save_options c = {.out = s->o->out,
                                  .fence = s->o->fence,
                                  .step = (int64_t)results_steps_done(s->t),
                                  .keep = s->o->keep,
+                                 .best = s->o->keep_best && s->o->best.step > 0 ? s->o->best.step : 0,
                                  .files = &s->files,
                                  .weights = tensors_of(&s->list.weights),
                                  .config_json = s->o->config_json,
