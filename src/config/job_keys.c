@@ -130,6 +130,7 @@ const job_key JOB_KEYS[] = {
     {"optimizer.betas", "Sets the decay rates of the moving averages of the gradient and of its square; the default depends on optimizer.name.", KEY_BETAS, AT(optimizer.beta1), .rules = ADAMS | 1u << UPDATE_LION},
     {"optimizer.momentum", "Sets the momentum of sgd.", KEY_NUMBER, AT(optimizer.beta1), .low = 0, .high = 1, .rules = 1u << UPDATE_SGD},
     {"optimizer.eps", "Sets the number that is added to the denominator of the update; the default depends on optimizer.name.", KEY_NUMBER, AT(optimizer.eps), FROM(0), .rules = ADAMS},
+    {"optimizer.ema", "Keeps an exponential moving average of the weights with this decay, which checkpoints carry; 0 keeps none.", KEY_NUMBER, AT(optimizer.ema), .fallback = "0", .low = 0, .high = 1},
     {"optimizer.weight_decay", "Sets the weight decay coefficient; the default depends on optimizer.name.", KEY_NUMBER, AT(optimizer.weight_decay), FROM(0)},
     {"optimizer.decay", "Chooses the tensors that weight decay applies to: those of two or more dimensions (matrices), or all.", KEY_BOOL, AT(optimizer.decay_all), .fallback = "matrices", WORDS("matrices", "all")},
 

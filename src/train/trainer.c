@@ -58,7 +58,8 @@ static plan_group_options group_options_of(const param_group *g)
                             .compute = g->precision,
                             .frozen = g->frozen,
                             .has_m = optim_has_m(&g->optimizer),
-                            .has_v = optim_rule_of(&g->optimizer)->has_v};
+                            .has_v = optim_rule_of(&g->optimizer)->has_v,
+                            .has_average = g->optimizer.ema > 0};
     memcpy(o.tier, g->tier, sizeof o.tier);
     return o;
 }

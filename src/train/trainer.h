@@ -178,6 +178,7 @@ typedef enum trainer_state_kind {
     STATE_WEIGHT,
     STATE_M,
     STATE_V,
+    STATE_AVERAGE, // of the weights, where the optimizer keeps one
     STATE_GRADIENT,
     STATE_PARTS
 } trainer_state_kind;

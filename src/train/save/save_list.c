@@ -9,7 +9,7 @@
 
 static const char *part_name(trainer_state_kind part)
 {
-    static const char *const name[] = {"weight", "m", "v"};
+    static const char *const name[] = {"weight", "m", "v", "average"};
     return name[part];
 }
 
