@@ -115,6 +115,15 @@ status ckpt_location_find(const char *out, const ckpt_location *location, char *
 // checkpoint is saved, the temporary folder is removed, and older checkpoints are unchanged.
 status ckpt_save(const ckpt_save_options *o, char **folder, err *e);
 
+// The same in two calls, for files that are filled while other work goes on; o->fill is not called. *folder is borrowed
+// from *out, the files in it wait for their tensors. `o` must live until ckpt_save_end, which any thread may call:
+// `filled` is the result of filling the files, with its text in *e. It publishes the checkpoint, or removes the folder, and
+// frees `s`.
+typedef struct ckpt_save_job ckpt_save_job;
+status ckpt_save_begin(const ckpt_save_options *o, ckpt_save_job **out, const char **folder,
+                       err *e);
+status ckpt_save_end(ckpt_save_job *s, status filled, char **folder, err *e);
+
 // Finds the newest valid checkpoint of a run, the one with the highest step that verifies. *folder is
 // owned by the caller, and NULL (with status OK) when the run has no checkpoint. Each broken
 // checkpoint that is skipped adds a line to `warnings` (NULL allowed). E_USAGE when all are broken.

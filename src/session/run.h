@@ -116,7 +116,10 @@ typedef struct session_rank {
     bool has_eval;     // eval_loss is an evaluation before the log was begun
     session_observer *observer; // NULL: the log has not begun, or the run does not train
     double eval_loss;
-    trainer_best best;    // of every rank
+    trainer_best best; // of every rank
+    struct {
+        int64_t step, begin; // of the latest checkpoint, and when it began
+    } saving;
     session_trace *trace; // of observe.trace_steps; NULL: none
 
     spans *record;   // of what this rank does (run_spans.h); NULL: none

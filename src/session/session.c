@@ -53,6 +53,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                                         .issues_every_step = !j->launch.cuda_graphs},
                              .train = in->train,
                              .valid = in->valid,
+                             .copies_saves = j->train.async_save,
                              .predicts = in->predicts,
                              .order = j->data.order};
     TRY(session_describe_communicator(j, ranks, &described, e));
@@ -168,7 +169,10 @@ status session_save(const session *s, const job *j, const session_inputs *in,
                               .config_json = config_json,
                               .tokenizer_folder = in->tokenizer_folder,
                               .folder = in->folder};
-    TRY(trainer_save(s->trainer, &o, folder, e));
+    if (j->train.async_save)
+        TRY(trainer_save_begin(s->trainer, &o, e));
+    else
+        TRY(trainer_save(s->trainer, &o, folder, e));
 done:
     free(generated);
     return result;

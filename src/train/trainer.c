@@ -204,6 +204,7 @@ static status allocate(trainer *t, err *e)
     TRY(results_allocate(t, e));
     TRY(exchange_allocate(t, e));
     TRY(trainer_spans_allocate(t, e));
+    TRY(saving_allocate(t, e));
 done:
     return result;
 }
@@ -285,6 +286,7 @@ void trainer_close(trainer *t)
 {
     if (!t) return;
     groups_close(t->groups); // no work uses the memory any more
+    saving_close(t);
     captures_close(t);
     compress_close(t->compressor);
     batches_close(t);

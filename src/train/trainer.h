@@ -63,6 +63,7 @@ typedef struct trainer_options {
     double clip_grad_norm;
     trainer_checks checks;
     dataset *train, *valid; // valid may be NULL
+    bool copies_saves;      // trainer_save_begin will be called
     bool predicts;          // infer_predict will be called; it may always be with `valid`
     sampler_order order;
     const safetensors *weights; // initial weights, read by trainer_open only; NULL: drawn
@@ -226,6 +227,13 @@ typedef struct trainer_save_options {
 // not see the folder sends its shards to rank 0. All return when the checkpoint is durable. *folder (NULL allowed)
 // is set on rank 0; the caller owns it. Collective over the comm.
 status trainer_save(trainer *t, const trainer_save_options *o, char **folder, err *e);
+// Begins a checkpoint that is written while steps go on, one at a time; this rank's part is copied into memory now.
+// Needs trainer_options.copies_saves. Collective over the comm.
+status trainer_save_begin(trainer *t, const trainer_save_options *o, err *e);
+bool trainer_is_saving(const trainer *t);
+// Looks after it, and with `waits` waits until it is durable. *done says whether it is; *folder (NULL allowed) is set
+// then, as trainer_save sets it. Collective over the comm.
+status trainer_save_follow(trainer *t, bool waits, bool *done, char **folder, err *e);
 // The bytes of all parameters and of their state in a checkpoint.
 uint64_t trainer_saved_bytes(const trainer *t);
 // Resumes from a verified checkpoint: weights, optimizer state, step. session_check_resume says whether a job
