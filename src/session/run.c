@@ -203,33 +203,6 @@ static status follow_trace(session_rank *r, bool ends, err *e)
     return result;
 }
 
-static status report_save(const session_rank *r, int64_t step, const char *folder, int64_t begin,
-                          err *e)
-{
-    const session_run *run = r->run;
-    const event ev = {.kind = EVENT_SAVE,
-                      .save = {.step = step,
-                               .path = folder,
-                               .bytes = (int64_t)(trainer_saved_bytes(r->session.trainer) +
-                                                  model_folder_carried_bytes(run->inputs.folder)),
-                               .seconds = (float)((double)(clock_ns() - begin) * 1e-9)}};
-    return report(r, &ev, e);
-}
-
-// Looks after a checkpoint that is written beside the steps, if there is one.
-static status follow_save(session_rank *r, bool waits, err *e)
-{
-    status result = OK;
-    char *folder = NULL;
-    bool done;
-    if (!trainer_is_saving(r->session.trainer)) return OK;
-    TRY(trainer_save_follow(r->session.trainer, waits, &done, &folder, e));
-    if (done) TRY(report_save(r, r->saving.step, folder, r->saving.begin, e));
-done:
-    free(folder);
-    return result;
-}
-
 static status report_end_of_step(session_rank *r, const trainer_step_result *s, err *e)
 {
     status result = OK;
@@ -240,7 +213,7 @@ static status report_end_of_step(session_rank *r, const trainer_step_result *s, 
     TRY(follow_trace(r, false, e));
     TRY(measure(r, e));
     TRY(report_step(r, s, e));
-    TRY(follow_save(r, false, e));
+    TRY(session_rank_follow_save(r, false, e));
 done:
     return result;
 }
@@ -291,60 +264,6 @@ done:
     return result;
 }
 
-// ---- Checkpoints
-
-status session_rank_save(session_rank *r, err *e)
-{
-    status result = OK;
-    const session_run *run = r->run;
-    const int64_t begin = clock_ns();
-    char *folder = NULL;
-    TRY(trainer_check_ended(r->session.trainer, "a checkpoint", e));
-    TRY(session_rank_begin(r, e));
-    trainer_begin_span(r->session.trainer, SPANS_SAVE);
-    TRY(follow_save(r, true, e));
-    TRY(session_save(&r->session, run->job, &run->inputs, run->config_json, &r->best, &folder, e));
-    trainer_end_span(r->session.trainer, SPANS_SAVE, begin);
-    r->saving.step = steps_done(r), r->saving.begin = begin;
-    if (!trainer_is_saving(r->session.trainer))
-        TRY(report_save(r, r->saving.step, folder, begin, e));
-done:
-    free(folder);
-    return result;
-}
-
-static status resume_from(session_rank *r, const session_checkpoint *c, err *e)
-{
-    status result = OK;
-    r->resumed = c;
-    TRY(trainer_resume(r->session.trainer, c->folder, e));
-    TRY(session_best_read(c->folder, &r->best, e));
-done:
-    return result;
-}
-
-status session_rank_resume(session_rank *r, const char *folder, err *e)
-{
-    status result = OK;
-    session_checkpoint found = {.folder = NULL};
-    TRY(trainer_check_ended(r->session.trainer, "resuming", e));
-    // Only rank 0 reads all bytes of a folder that the program names; its error ends the run.
-    TRY(session_run_find_checkpoint(r->run, folder, r->rank == 0, NULL, &found, e));
-    if (!found.folder) goto done;
-    TRY(follow_save(r, true, e));
-    free(r->found.folder);
-    r->found = found;
-    found.folder = NULL;
-    r->has_eval = r->owns_folder = false;
-    session_spans_end(r, true);
-    session_observer_close(r->observer);
-    r->observer = NULL;
-    TRY(resume_from(r, &r->found, e));
-done:
-    free(found.folder);
-    return result;
-}
-
 status session_rank_note(session_rank *r, const char *line, err *e)
 {
     return report(r, &(event){.kind = EVENT_NOTE, .note = line}, e);
@@ -378,13 +297,13 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
     session_rank r = {.run = run, .world = w, .rank = rank, .best = session_best_none()};
     (void)ranks;
     TRY(session_open(run->job, &run->inputs, w, rank, &r.session, e));
-    if (run->resume.folder) TRY(resume_from(&r, &run->resume, e));
+    if (run->resume.folder) TRY(session_rank_resume_from(&r, &run->resume, e));
     result = run->main(&r, run->arg, e);
     if (result == OK || result == E_INTERRUPTED) {
         err why = {.code = OK};
         const bool interrupted = r.interrupted || result == E_INTERRUPTED;
         const event end = end_of(run, steps_done(&r), interrupted ? "interrupted" : "done");
-        if (follow_save(&r, true, &why) != OK || follow_trace(&r, true, &why) != OK ||
+        if (session_rank_follow_save(&r, true, &why) != OK || follow_trace(&r, true, &why) != OK ||
             report_verdict(&r, &why) != OK || report(&r, &end, &why) != OK)
             result = why.code, *e = why;
     }
