@@ -10,6 +10,7 @@
 //     trireme/state.json             positions and facts of the job, one JSON object
 //     trireme/manifest.json          size and XXH3-64 of every file (see ckpt_manifest.c)
 //   OUT/checkpoints/latest           symbolic link to the newest, for people and other programs
+//   OUT/checkpoints/best             likewise to the one of the lowest validation loss, where it is kept
 //
 // OUT/checkpoints holds one history: a run reached each checkpoint from the ones before it. So the
 // newest checkpoint is the valid one with the highest step, without a link or a log that says so.
@@ -63,10 +64,11 @@ status ckpt_fence_check(const ckpt_fence *f, err *e);
 void ckpt_fence_close(ckpt_fence *f);
 
 typedef struct ckpt_save_options {
-    const char *out;              // folder of the run; checkpoints/ is made in it
-    const ckpt_fence *fence;      // NULL: none
-    int64_t step;                 // >= 0
-    int64_t keep;                 // how many checkpoints stay, this one included; 0 means all
+    const char *out;         // folder of the run; checkpoints/ is made in it
+    const ckpt_fence *fence; // NULL: none
+    int64_t step;            // >= 0
+    int64_t keep;            // how many checkpoints stay, this one included; 0 means all
+    int64_t best; // the step whose checkpoint stays beyond them, under the link `best`; 0: none
     const ckpt_files *files;      // from ckpt_files_make
     ckpt_tensors weights;         // the list of which it was made
     const char *config_json;      // from model_config_write
@@ -112,6 +114,15 @@ status ckpt_location_find(const char *out, const ckpt_location *location, char *
 // removed during the run is not made again. E_IO (disk full, the fence, …): the message says whether the
 // checkpoint is saved, the temporary folder is removed, and older checkpoints are unchanged.
 status ckpt_save(const ckpt_save_options *o, char **folder, err *e);
+
+// The same in two calls, for files that are filled while other work goes on; o->fill is not called. *folder is borrowed
+// from *out, the files in it wait for their tensors. `o` must live until ckpt_save_end, which any thread may call:
+// `filled` is the result of filling the files, with its text in *e. It publishes the checkpoint, or removes the folder, and
+// frees `s`.
+typedef struct ckpt_save_job ckpt_save_job;
+status ckpt_save_begin(const ckpt_save_options *o, ckpt_save_job **out, const char **folder,
+                       err *e);
+status ckpt_save_end(ckpt_save_job *s, status filled, char **folder, err *e);
 
 // Finds the newest valid checkpoint of a run, the one with the highest step that verifies. *folder is
 // owned by the caller, and NULL (with status OK) when the run has no checkpoint. Each broken

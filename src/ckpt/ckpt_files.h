@@ -40,11 +40,11 @@ status ckpt_list(const char *checkpoints, ckpt_entry **out, size_t *count, err *
 // Renames the finished folder `temporary` to the name of `step`. An old checkpoint of this step is
 // renamed to step-….replaced, which ckpt_prune removes.
 status ckpt_publish(const char *checkpoints, const char *temporary, int64_t step, err *e);
-// Makes `latest` a link to the entry `name`.
-status ckpt_point_latest(const char *checkpoints, const char *name, err *e);
-// Removes replaced checkpoints, and all but the newest `keep` others (0 keeps all). The checkpoint of
-// `step` always stays.
-status ckpt_prune(const char *checkpoints, int64_t step, int64_t keep, err *e);
+// Makes `link`, "latest" or "best", a link to the entry `name`.
+status ckpt_point(const char *checkpoints, const char *link, const char *name, err *e);
+// Removes replaced checkpoints, and all but the newest `keep` others (0 keeps all). The checkpoints of
+// `step` and of `best` (0: none) always stay.
+status ckpt_prune(const char *checkpoints, int64_t step, int64_t keep, int64_t best, err *e);
 // Locks a temporary folder while it is written. Closing *lock or the end of the process unlocks it.
 status ckpt_lock(const char *folder, int *lock, err *e);
 // Removes the temporary folders that no process has locked.

@@ -88,14 +88,14 @@ done:
     return result;
 }
 
-status ckpt_point_latest(const char *checkpoints, const char *name, err *e)
+status ckpt_point(const char *checkpoints, const char *link, const char *name, err *e)
 {
     status result = OK;
     char hidden[CKPT_NAME_BYTES], now[CKPT_NAME_BYTES] = "";
-    snprintf(hidden, sizeof hidden, TEMPORARY "latest-%ld", (long)getpid());
+    snprintf(hidden, sizeof hidden, TEMPORARY "%s-%ld", link, (long)getpid());
     char *from = NULL, *to = NULL;
     TRY(file_join(checkpoints, hidden, &from, e));
-    TRY(file_join(checkpoints, "latest", &to, e));
+    TRY(file_join(checkpoints, link, &to, e));
     if (readlink(to, now, sizeof now - 1) > 0 && strcmp(now, name) == 0) goto done;
     TRY(file_remove_tree(from, e));
     if (symlink(name, from) != 0) {
@@ -130,7 +130,7 @@ done:
     return result;
 }
 
-status ckpt_prune(const char *checkpoints, int64_t step, int64_t keep, err *e)
+status ckpt_prune(const char *checkpoints, int64_t step, int64_t keep, int64_t best, err *e)
 {
     status result = OK;
     ckpt_entry *list = NULL;
@@ -142,7 +142,7 @@ status ckpt_prune(const char *checkpoints, int64_t step, int64_t keep, err *e)
         if (list[i].step == step && !has_successor) continue;
         if (!has_successor && (keep == 0 || kept < keep))
             kept++;
-        else
+        else if (has_successor || list[i].step != best)
             TRY(discard(checkpoints, list[i].name, e));
     }
 done:

@@ -95,7 +95,7 @@ status ckpt_resume_from(const char *out, const char *folder, const char *aside, 
         *moved = true;
     }
     while (later > 0) TRY(move(checkpoints, list[--later].name, aside, e));
-    TRY(ckpt_point_latest(checkpoints, from.name, e));
+    TRY(ckpt_point(checkpoints, "latest", from.name, e));
 done:
     free(list);
     free(checkpoints);

@@ -3,6 +3,7 @@
 //
 // The trainer calls it on one rank. It does not know what the tensors mean or which rank holds them:
 // the trainer's ranks write them into the files that it has made.
+#include "base/alloc.h"
 #include "base/file.h"
 #include "ckpt/ckpt_files.h"
 
@@ -16,13 +17,14 @@
 #include <xxhash.h>
 
 // The state of one save.
-typedef struct ckpt_save_job {
+struct ckpt_save_job {
     const ckpt_save_options *o;
-    char *folder;   // the temporary folder
-    json_t *files;  // the list of the manifest
-    json_t *values; // state.json
-    int lock;       // of `folder` while it is written, else -1
-} ckpt_save_job;
+    char *checkpoints; // the folder that gets the checkpoint
+    char *folder;      // the temporary folder
+    json_t *files;     // the list of the manifest
+    json_t *values;    // state.json
+    int lock;          // of `folder` while it is written, else -1
+};
 
 static status put_file(ckpt_save_job *s, const char *name, const void *data, size_t bytes, err *e)
 {
@@ -113,11 +115,9 @@ done:
 }
 
 // The manifest lists the weights, their index and the state in this order.
-static status put_tensors(ckpt_save_job *s, err *e)
+static status list_all_tensors(ckpt_save_job *s, err *e)
 {
     status result = OK;
-    TRY(create_tensors(s, e));
-    TRY(s->o->fill(s->o->arg, s->folder, e));
     TRY(list_tensors(s, false, e));
     if (s->o->files->count > 2) TRY(put_index(s, e));
     TRY(list_tensors(s, true, e));
@@ -220,20 +220,33 @@ static status make_folder(const char *path, err *e)
     return mkdir(path, 0777) == 0 ? OK : err_errno(e, "cannot make the folder %s", path);
 }
 
-static status put_everything(ckpt_save_job *s, err *e)
+// Makes the folder, with the files of tensors in their full size.
+static status make_files(ckpt_save_job *s, err *e)
 {
     status result = OK;
-    const ckpt_save_options *o = s->o;
     char *inner = NULL;
     TRY(file_join(s->folder, "trireme", &inner, e));
     TRY(file_remove_tree(s->folder, e));
     TRY(make_folder(s->folder, e));
     TRY(ckpt_lock(s->folder, &s->lock, e));
     TRY(make_folder(inner, e));
+    TRY(create_tensors(s, e));
+done:
+    free(inner);
+    return result;
+}
+
+// Adds all other files to the folder, whose tensors are complete.
+static status put_others(ckpt_save_job *s, err *e)
+{
+    status result = OK;
+    const ckpt_save_options *o = s->o;
+    char *inner = NULL;
+    TRY(file_join(s->folder, "trireme", &inner, e));
     TRY(put_file(s, "config.json", o->config_json, strlen(o->config_json), e));
     TRY(copy_tokenizer(s, e));
     TRY(copy_model_files(s, e));
-    TRY(put_tensors(s, e));
+    TRY(list_all_tensors(s, e));
     TRY(put_json(s, CKPT_STATE_JSON, s->values, e));
     TRY(ckpt_manifest_write(s->files, s->folder, o->step, e));
     TRY(file_sync_directory(inner, e));
@@ -276,42 +289,90 @@ static status explain_failure(const ckpt_save_options *o, bool published, status
     return why;
 }
 
-status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
+static status open_folder(ckpt_save_job *s, err *e)
 {
     status result = OK;
-    bool published = false;
+    const ckpt_save_options *o = s->o;
     char name[CKPT_NAME_BYTES], hidden[2 * CKPT_NAME_BYTES];
-    char *checkpoints = NULL;
-    ckpt_save_job s = {.o = o, .lock = -1};
     uint64_t nonce = 0;
     ckpt_entry_name(name, o->step);
     // No other folder on any host has this name, so a rank that finds it sees this file system.
-    if (getrandom(&nonce, sizeof nonce, 0) != sizeof nonce)
-        return err_errno(e, "cannot draw the name of a temporary folder");
-    snprintf(hidden, sizeof hidden, ".tmp-%s-%ld-%016" PRIx64, name, (long)getpid(), nonce);
-    TRY(file_join(o->out, "checkpoints", &checkpoints, e));
-    TRY(file_join(checkpoints, hidden, &s.folder, e));
-    s.files = json_array();
-    TRY(read_values(&s, e));
-    if (!file_is_directory(checkpoints)) TRY(make_folder(checkpoints, e));
-    TRY(ckpt_sweep(checkpoints, e));
-    TRY(put_everything(&s, e));
-    TRY(ckpt_fence_check(o->fence, e));
-    TRY(ckpt_publish(checkpoints, s.folder, o->step, e));
-    published = true;
-    TRY(ckpt_point_latest(checkpoints, name, e));
-    TRY(ckpt_prune(checkpoints, o->step, o->keep, e));
-    if (folder) TRY(file_join(checkpoints, name, folder, e));
-done:
-    if (result != OK) {
-        result = explain_failure(o, published, result, e);
-        if (o->failed && e) o->failed(o->arg, e);
-        if (s.folder) file_remove_tree(s.folder, NULL);
+    if (getrandom(&nonce, sizeof nonce, 0) != sizeof nonce) {
+        result = err_errno(e, "cannot draw the name of a temporary folder");
+        goto done;
     }
-    if (s.lock >= 0) close(s.lock);
-    json_decref(s.files);
-    json_decref(s.values);
-    free(s.folder);
-    free(checkpoints);
+    snprintf(hidden, sizeof hidden, ".tmp-%s-%ld-%016" PRIx64, name, (long)getpid(), nonce);
+    TRY(file_join(o->out, "checkpoints", &s->checkpoints, e));
+    TRY(file_join(s->checkpoints, hidden, &s->folder, e));
+    TRY(read_values(s, e));
+    if (!file_is_directory(s->checkpoints)) TRY(make_folder(s->checkpoints, e));
+    TRY(ckpt_sweep(s->checkpoints, e));
+    TRY(make_files(s, e));
+done:
     return result;
+}
+
+static status publish(ckpt_save_job *s, bool *published, char **folder, err *e)
+{
+    status result = OK;
+    const ckpt_save_options *o = s->o;
+    char name[CKPT_NAME_BYTES];
+    ckpt_entry_name(name, o->step);
+    TRY(put_others(s, e));
+    TRY(ckpt_fence_check(o->fence, e));
+    TRY(ckpt_publish(s->checkpoints, s->folder, o->step, e));
+    *published = true;
+    TRY(ckpt_point(s->checkpoints, "latest", name, e));
+    if (o->best > 0 && o->best == o->step) TRY(ckpt_point(s->checkpoints, "best", name, e));
+    TRY(ckpt_prune(s->checkpoints, o->step, o->keep, o->best, e));
+    if (folder) TRY(file_join(s->checkpoints, name, folder, e));
+done:
+    return result;
+}
+
+// Ends a save with its result, and frees it.
+static status end_save(ckpt_save_job *s, bool published, status result, err *e)
+{
+    if (result != OK) {
+        result = explain_failure(s->o, published, result, e);
+        if (s->o->failed && e) s->o->failed(s->o->arg, e);
+        if (s->folder) file_remove_tree(s->folder, NULL);
+    }
+    if (s->lock >= 0) close(s->lock);
+    json_decref(s->files);
+    json_decref(s->values);
+    free(s->folder);
+    free(s->checkpoints);
+    free(s);
+    return result;
+}
+
+status ckpt_save_begin(const ckpt_save_options *o, ckpt_save_job **out, const char **folder, err *e)
+{
+    status result = OK;
+    ckpt_save_job *s = NULL;
+    TRY(alloc_zeroed(&s, 1, sizeof *s, "a checkpoint", e));
+    *s = (ckpt_save_job){.o = o, .lock = -1, .files = json_array()};
+    TRY(open_folder(s, e));
+    *folder = s->folder;
+    *out = s;
+    s = NULL;
+done:
+    return s ? end_save(s, false, result, e) : result;
+}
+
+status ckpt_save_end(ckpt_save_job *s, status filled, char **folder, err *e)
+{
+    bool published = false;
+    const status result = filled == OK ? publish(s, &published, folder, e) : filled;
+    return end_save(s, published, result, e);
+}
+
+status ckpt_save(const ckpt_save_options *o, char **folder, err *e)
+{
+    ckpt_save_job *s = NULL;
+    const char *inside = NULL;
+    const status begun = ckpt_save_begin(o, &s, &inside, e);
+    if (begun != OK) return begun;
+    return ckpt_save_end(s, o->fill(o->arg, inside, e), folder, e);
 }

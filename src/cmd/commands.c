@@ -73,6 +73,7 @@ static const command *const COMMANDS[] = {
     &command_translate,
     &command_data,
     &command_generate,
+    &command_chat,
     &command_eval,
     &command_predict,
     &command_checkpoint,

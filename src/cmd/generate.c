@@ -7,9 +7,7 @@
 #include "base/file.h"
 #include "ckpt/ckpt.h"
 #include "cmd/command.h"
-#include "data/tokenizer/tokenizer.h"
-#include "infer/completion.h"
-#include "infer/decoder.h"
+#include "infer/generator.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -132,23 +130,18 @@ done:
 
 // ---- The samples
 
-// The reason why a sample ended.
-typedef enum generate_reason { END_OF_TEXT, STOP_STRING, MODEL_LENGTH, TOKENS } generate_reason;
-static const char *const REASONS[] = {
-    [END_OF_TEXT] = "end_of_text",
-    [STOP_STRING] = "stop_string",
-    [MODEL_LENGTH] = "model_length",
-    [TOKENS] = "tokens",
-};
-
 typedef struct generate_writer {
     const generate_request *r;
-    const tokenizer *t;
-    decoder *d;
-    const model_config *config;
-    int64_t room; // positions of the key-value cache
+    generator *g;
     json_t *json; // the array of samples; NULL: text is printed token by token
 } generate_writer;
+
+// A sample that is being drawn.
+typedef struct generate_sample {
+    const generate_writer *w;
+    text all; // the prompt and what was drawn
+    json_t *ids;
+} generate_sample;
 
 static status print(const generate_writer *w, const text *shown, err *e)
 {
@@ -162,110 +155,77 @@ static status print(const generate_writer *w, const text *shown, err *e)
     return console_flush(e);
 }
 
-// Prints `shown`, appends it to `all` and clears it.
-static status show(const generate_writer *w, text *shown, text *all, err *e)
-{
-    status result = print(w, shown, e);
-    if (shown->bytes) text_add_bytes(all, shown->chars, shown->bytes);
-    text_clear(shown);
-    return result;
-}
-
-// The tokenizer has one end token, config.json may have more: chat models end a turn with another one.
-static bool ends_text(const generate_writer *w, int32_t id)
-{
-    const model_config *c = w->config;
-    bool ends = id == tokenizer_end_of_text(w->t) || id == c->eos;
-    for (int i = 0; i < c->more_eos_count; i++) ends = ends || id == c->more_eos[i];
-    return ends;
-}
-
-static status draw_tokens(const generate_writer *w, const float *logits, uint64_t number,
-                          completion *c, json_t *ids, text *all, generate_reason *why, err *e)
+static status take_token(void *arg, int32_t id, const text *shown, bool *stop, err *e)
 {
     status result = OK;
-    text token = {0}, shown = {0};
-    const generate_request *r = w->r;
-    const sample_options o = {r->temperature, r->top_p, r->top_k, (uint64_t)r->seed, number};
-    *why = TOKENS;
-    for (int64_t i = 0; i < r->tokens; i++) {
-        int32_t id;
-        TRY(sample_token(logits, decoder_vocab(w->d), &o, (uint64_t)decoder_position(w->d), &id,
-                         e));
-        *why = END_OF_TEXT;
-        if (ends_text(w, id)) break;
-        json_array_append_new(ids, json_integer(id));
-        text_clear(&token);
-        tokenizer_decode_next(w->t, id, true, &token);
-        TRY(text_check(&token, e));
-        completion_add(c, token.chars, token.bytes, &shown);
-        TRY(show(w, &shown, all, e));
-        *why = STOP_STRING;
-        if (c->found) break;
-        *why = TOKENS;
-        if (i + 1 == r->tokens) break;
-        *why = MODEL_LENGTH;
-        if (decoder_position(w->d) == w->room) break;
-        TRY(decoder_feed(w->d, &id, 1, &logits, e));
-    }
-    completion_end(c, &shown);
-    TRY(show(w, &shown, all, e));
-    TRY(text_check(all, e));
+    generate_sample *s = arg;
+    (void)stop;
+    TRY(print(s->w, shown, e));
+    if (shown->bytes) text_add_bytes(&s->all, shown->chars, shown->bytes);
+    if (id >= 0) json_array_append_new(s->ids, json_integer(id));
 done:
-    text_clear(&token);
-    text_clear(&shown);
     return result;
 }
 
 static void say_reason(const generate_writer *w, uint64_t number, size_t tokens,
-                       generate_reason why, const completion *c)
+                       generator_reason why, const completion *c)
 {
     text line = {0};
     if (w->r->quiet || w->json) return;
     if (w->r->samples > 1) text_addf(&line, "sample %llu: ", (unsigned long long)number + 1);
     text_addf(&line, "ended after %zu token%s: ", tokens, tokens == 1 ? "" : "s");
-    if (why == END_OF_TEXT)
+    if (why == GENERATOR_END_OF_TEXT)
         text_add(&line, "end of text");
-    else if (why == STOP_STRING)
+    else if (why == GENERATOR_STOP_STRING)
         text_addf(&line, "stop string \"%s\"", c->found);
-    else if (why == MODEL_LENGTH)
-        text_addf(&line, "the model takes at most %lld tokens", (long long)w->config->max_seq);
+    else if (why == GENERATOR_MODEL_LENGTH)
+        text_addf(&line, "the model takes at most %lld tokens", (long long)w->g->config.max_seq);
     else
         text_addf(&line, "--tokens %lld", (long long)w->r->tokens);
     console_say("%s", line.chars);
     text_clear(&line);
 }
 
+static void add_json(const generate_sample *s, generator_reason why, const completion *c)
+{
+    json_t *one = json_object();
+    json_object_set_new(one, "text", json_stringn(s->all.chars, s->all.bytes));
+    json_object_set_new(one, "tokens", json_integer((json_int_t)json_array_size(s->ids)));
+    json_object_set_new(one, "reason", json_string(GENERATOR_REASON_NAMES[why]));
+    if (c->found) json_object_set_new(one, "stop", json_string(c->found));
+    json_object_set(one, "ids", s->ids);
+    json_array_append_new(s->w->json, one);
+}
+
 static status one_sample(const generate_writer *w, const float *logits, uint64_t number, err *e)
 {
     status result = OK;
-    completion c = {.stop = w->r->stop.items, .stops = w->r->stop.count};
-    text all = {0};
-    generate_reason why;
-    json_t *ids = json_array();
-    if (w->r->samples > 1)
-        text_addf(&all, "--- sample %llu of %lld ---\n", (unsigned long long)number + 1,
-                  (long long)w->r->samples);
-    if (!w->json) text_add(&all, w->r->prompt);
-    TRY(print(w, &all, e));
-    text_clear(&all);
-    text_add(&all, w->r->prompt);
-    TRY(draw_tokens(w, logits, number, &c, ids, &all, &why, e));
+    const generate_request *r = w->r;
+    completion c = {.stop = r->stop.items, .stops = r->stop.count};
+    generate_sample s = {.w = w, .ids = json_array()};
+    const generator_draw_options o = {
+        .sample = {r->temperature, r->top_p, r->top_k, (uint64_t)r->seed, number},
+        .tokens = r->tokens,
+        .take = take_token,
+        .arg = &s};
+    generator_reason why;
+    int32_t last;
+    if (r->samples > 1)
+        text_addf(&s.all, "--- sample %llu of %lld ---\n", (unsigned long long)number + 1,
+                  (long long)r->samples);
+    if (!w->json) text_add(&s.all, r->prompt);
+    TRY(print(w, &s.all, e));
+    text_clear(&s.all);
+    text_add(&s.all, r->prompt);
+    TRY(generator_draw(w->g, logits, &o, &c, &why, &last, e));
+    TRY(text_check(&s.all, e));
     TRY(print(w, &(text){.chars = (char[]){"\n"}, .bytes = 1}, e));
-    say_reason(w, number, json_array_size(ids), why, &c);
-    if (w->json) {
-        json_t *one = json_object();
-        json_object_set_new(one, "text", json_stringn(all.chars, all.bytes));
-        json_object_set_new(one, "tokens", json_integer((json_int_t)json_array_size(ids)));
-        json_object_set_new(one, "reason", json_string(REASONS[why]));
-        if (c.found) json_object_set_new(one, "stop", json_string(c.found));
-        json_object_set(one, "ids", ids);
-        json_array_append_new(w->json, one);
-    }
+    say_reason(w, number, json_array_size(s.ids), why, &c);
+    if (w->json) add_json(&s, why, &c);
 done:
-    json_decref(ids);
+    json_decref(s.ids);
     completion_clear(&c);
-    text_clear(&all);
+    text_clear(&s.all);
     return result;
 }
 
@@ -274,13 +234,13 @@ static status all_samples(const generate_writer *w, const int32_t *ids, int64_t 
 {
     status result = OK;
     const float *logits;
-    const size_t bytes = (size_t)decoder_vocab(w->d) * sizeof *logits;
+    const size_t bytes = (size_t)decoder_vocab(w->g->decoder) * sizeof *logits;
     float *first = NULL;
     TRY(alloc_array(&first, bytes, 1, "the logits", e));
-    TRY(decoder_feed(w->d, ids, count, &logits, e));
+    TRY(decoder_feed(w->g->decoder, ids, count, &logits, e));
     memcpy(first, logits, bytes);
     for (int64_t k = 0; k < w->r->samples; k++) {
-        decoder_rewind(w->d, count);
+        decoder_rewind(w->g->decoder, count);
         TRY(one_sample(w, first, (uint64_t)k, e));
     }
 done:
@@ -291,38 +251,25 @@ done:
 static status generate_from(const generate_request *r, const char *folder, json_t *samples, err *e)
 {
     status result = OK;
-    model_config c;
-    device *d = NULL;
-    tokenizer *t = NULL;
+    generator g = {.ends = 0};
     tokenizer_workspace *work = NULL;
-    safetensors *weights = NULL;
-    decoder *x = NULL;
     const int32_t *ids;
     size_t count;
-    char *path = NULL;
-    TRY(file_join(folder, "tokenizer.json", &path, e));
-    device_options options = {.threads = (int)r->threads};
-    TRY(model_config_read(folder, &c, e));
-    TRY(tokenizer_load(path, &t, e));
-    TRY(tokenizer_workspace_open(t, &work, e));
+    const generator_options o = {.folder = folder, .type = r->type, .threads = (int)r->threads};
+    TRY(generator_open(&o, &g, e));
+    TRY(tokenizer_workspace_open(g.tokenizer, &work, e));
     TRY(tokenizer_encode_with_special_tokens(work, r->prompt, strlen(r->prompt), &ids, &count, e));
     if (count == 0) FAIL(E_USAGE, "generate: --prompt: the prompt is empty");
-    if ((int64_t)count >= c.max_seq)
+    const int64_t most = g.config.max_seq, given = (int64_t)count;
+    if (given >= most)
         FAIL(E_USAGE, "generate: --prompt: %zu tokens, the model takes at most %lld", count,
-             (long long)c.max_seq);
-    TRY(safetensors_open_folder(folder, &weights, e));
-    TRY(device_open("auto", &options, &d, e));
-    int64_t room = r->tokens < c.max_seq - (int64_t)count ? (int64_t)count + r->tokens : c.max_seq;
-    TRY(decoder_open(d, c.family, &c, r->type, weights, room, &x, e));
-    const generate_writer w = {.r = r, .t = t, .d = x, .config = &c, .room = room, .json = samples};
-    TRY(all_samples(&w, ids, (int64_t)count, e));
+             (long long)most);
+    TRY(generator_load(&g, r->tokens < most - given ? given + r->tokens : most, e));
+    const generate_writer w = {.r = r, .g = &g, .json = samples};
+    TRY(all_samples(&w, ids, given, e));
 done:
-    decoder_close(x);
-    device_close(d);
-    safetensors_close(weights);
     tokenizer_workspace_close(work);
-    tokenizer_close(t);
-    free(path);
+    generator_close(&g);
     return result;
 }
 

@@ -9,8 +9,10 @@
 #include "base/file.h"
 #include "config/debug.h"
 #include "monitor/progress.h"
+#include "session/best.h"
 #include "session/run.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,27 +23,56 @@ static bool is_due(int64_t every, uint64_t step)
     return every > 0 && step % (uint64_t)every == 0;
 }
 
+// Returns whether the loss of evaluations has stopped falling, as train.early_stopping says.
+static bool ends_early(const session_rank *r)
+{
+    return session_best_ends(&r->best, r->run->job->train.early_stopping.patience);
+}
+
+// Evaluates where it is time to. *best is whether the loss is the lowest so far.
+static status evaluate(session_rank *r, uint64_t step, bool last, bool *best, err *e)
+{
+    const job *j = r->run->job;
+    double loss;
+    *best = false;
+    if (!r->run->inputs.valid || j->train.eval_every == 0) return OK;
+    if (!last && !is_due(j->train.eval_every, step)) return OK;
+    const status result = session_rank_evaluate(r, j->train.eval_batches, &loss, e);
+    *best = r->best.step == (int64_t)step;
+    return result;
+}
+
 static status train_steps(session_rank *r, uint64_t *saved, err *e)
 {
     status result = OK;
     const job *j = r->run->job;
     trainer *t = r->session.trainer;
     bool stop = false;
-    while (!stop && trainer_steps_done(t) < (uint64_t)j->train.steps) {
+    while (!stop && !ends_early(r) && trainer_steps_done(t) < (uint64_t)j->train.steps) {
         trainer_step_result s;
-        double loss;
+        bool best = false;
         TRY(session_rank_step(r, &s, e));
         stop = s.stop;
         const bool last = stop || s.step == (uint64_t)j->train.steps;
-        if (r->run->inputs.valid && !stop && j->train.eval_every > 0 &&
-            (last || is_due(j->train.eval_every, s.step)))
-            TRY(session_rank_evaluate(r, j->train.eval_batches, &loss, e));
-        if (last || !is_due(j->train.save_every, s.step)) continue;
+        if (!stop) TRY(evaluate(r, s.step, last, &best, e));
+        const bool due = is_due(j->train.save_every, s.step) || (best && j->train.keep_best);
+        // The end of the run saves the last step where any is saved.
+        if ((last && j->train.save_every > 0) || !due) continue;
         TRY(session_rank_save(r, e));
         *saved = s.step;
     }
 done:
     return result;
+}
+
+static status say_early_end(session_rank *r, err *e)
+{
+    char line[200];
+    snprintf(line, sizeof line,
+             "the run ends early: the loss %.9g of step %lld is the lowest, and %lld evaluations "
+             "followed it",
+             r->best.loss, (long long)r->best.step, (long long)r->best.since);
+    return r->rank == 0 ? session_rank_note(r, line, e) : OK;
 }
 
 // A quiet run prints the notes, too: they warn of a slower tier than the job's, or of a changed job.
@@ -66,6 +97,7 @@ static status rank_train(session_rank *r, void *arg, err *e)
     (void)arg;
     TRY(begin(r, e));
     TRY(train_steps(r, &saved, e));
+    if (ends_early(r)) TRY(say_early_end(r, e));
     const uint64_t step = trainer_steps_done(r->session.trainer);
     if ((r->run->job->train.save_every > 0 || r->interrupted) && saved != step)
         TRY(session_rank_save(r, e));

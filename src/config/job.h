@@ -126,6 +126,12 @@ typedef struct job {
         scaler_options fp16;       // read only where precision is PRECISION_FP16
         double clip_grad_norm;
         int64_t eval_every, eval_batches, save_every, keep;
+        bool async_save; // checkpoints are written beside steps
+        bool keep_best;  // the checkpoint of the lowest loss on data.valid
+        struct {
+            int64_t patience; // evaluations; 0: off
+            double threshold; // of loss
+        } early_stopping;
         char *out;
     } train;
     optim_config optimizer;

@@ -97,11 +97,27 @@ done:
     return result;
 }
 
+// A run without evaluations knows no best checkpoint.
+static status check_best(const job *j, err *e)
+{
+    status result = OK;
+    const char *const NONE =
+        "the run makes no evaluations; valid: with data.valid, and train.eval_every above 0";
+    const bool evaluates = (j->own.valid || j->data.valids) && j->train.eval_every > 0;
+    if (j->train.keep_best && !evaluates) KEY_ERROR("train.keep_best", "found true; %s", NONE);
+    if (j->train.early_stopping.patience > 0 && !evaluates)
+        KEY_ERROR("train.early_stopping.patience", "found %lld; %s",
+                  (long long)j->train.early_stopping.patience, NONE);
+done:
+    return result;
+}
+
 static status check_data(job *j, err *e)
 {
     status result = OK;
     const model_config *c = &j->model.config;
     TRY(check_own_data(j, e));
+    TRY(check_best(j, e));
     if (!j->own.train && !j->data.trains)
         KEY_ERROR("data.train",
                   "not given; valid: PREFIX of token shards, a *.safetensors file, mock, "

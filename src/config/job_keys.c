@@ -123,6 +123,10 @@ const job_key JOB_KEYS[] = {
     {"train.eval_batches", "Limits an evaluation to this many global batches; 0 evaluates all of data.valid.", KEY_COUNT, .unit = "global batches", AT(train.eval_batches), .flags = KEY_MAY_CHANGE, .fallback = "50", FROM(0)},
     {"train.save_every", "Sets the number of steps between checkpoints; the end of the run saves one, too; 0 saves none.", KEY_COUNT, .unit = "optimizer steps", AT(train.save_every), .flags = KEY_MAY_CHANGE, .fallback = "500", FROM(0)},
     {"train.keep", "Keeps this many of the newest checkpoints and deletes older ones; 0 keeps all.", KEY_COUNT, .unit = "checkpoints", AT(train.keep), .flags = KEY_MAY_CHANGE, .fallback = "2", FROM(0)},
+    {"train.async_save", "Writes checkpoints while steps go on: each rank copies what it writes into memory first, as much as the checkpoint has of it.", KEY_BOOL, AT(train.async_save), .flags = KEY_MAY_CHANGE, .words = FALSE_TRUE},
+    {"train.keep_best", "Keeps the checkpoint with the lowest loss on data.valid, too: each evaluation that is the best so far saves one, and checkpoints/best names it.", KEY_BOOL, AT(train.keep_best), .flags = KEY_MAY_CHANGE, .words = FALSE_TRUE},
+    {"train.early_stopping.patience", "Ends the run after this many evaluations in a row without a new lowest loss; 0 never does.", KEY_COUNT, .unit = "evaluations", AT(train.early_stopping.patience), .flags = KEY_MAY_CHANGE, .fallback = "0", FROM(0)},
+    {"train.early_stopping.threshold", "Sets by how much a loss must be lower than the lowest so far to count as a new one.", KEY_NUMBER, AT(train.early_stopping.threshold), .flags = KEY_MAY_CHANGE, .fallback = "0", FROM(0)},
     {"train.out", "Names the folder that the run writes to; the default is runs/ and the name of the job file.", KEY_PATH, AT(train.out), .flags = KEY_MAY_CHANGE},
 
     {"optimizer.name", "Chooses the optimizer.", KEY_ENUM, AT(optimizer.rule), .fallback = "adamw", .words = OPTIM_NAMES, .planned = PLANNED_OPTIMIZERS},
@@ -131,6 +135,7 @@ const job_key JOB_KEYS[] = {
     {"optimizer.betas", "Sets the decay rates of the moving averages of the gradient and of its square; the default depends on optimizer.name.", KEY_BETAS, AT(optimizer.beta1), .rules = ADAMS | 1u << UPDATE_LION},
     {"optimizer.momentum", "Sets the momentum of sgd.", KEY_NUMBER, AT(optimizer.beta1), .low = 0, .high = 1, .rules = 1u << UPDATE_SGD},
     {"optimizer.eps", "Sets the number that is added to the denominator of the update; the default depends on optimizer.name.", KEY_NUMBER, AT(optimizer.eps), FROM(0), .rules = ADAMS},
+    {"optimizer.ema", "Keeps an exponential moving average of the weights with this decay, which checkpoints carry; 0 keeps none.", KEY_NUMBER, AT(optimizer.ema), .fallback = "0", .low = 0, .high = 1},
     {"optimizer.weight_decay", "Sets the weight decay coefficient; the default depends on optimizer.name.", KEY_NUMBER, AT(optimizer.weight_decay), FROM(0)},
     {"optimizer.decay", "Chooses the tensors that weight decay applies to: those of two or more dimensions (matrices), or all.", KEY_BOOL, AT(optimizer.decay_all), .fallback = "matrices", WORDS("matrices", "all")},
 

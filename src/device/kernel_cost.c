@@ -354,13 +354,14 @@ static void cost_clip(const kernel_call *c, kernel_cost *k)
     k->bytes = sizeof(kernel_step);
 }
 
-// The weight and each moment are read and written, the gradient is read.
+// The weight, its moving average and each moment are read and written, the gradient is read.
 static void cost_update(const kernel_call *c, kernel_cost *k)
 {
     const kernel_update_args *p = &c->u.update;
     set_elements(k, F32, p->count);
     k->form = 2 * (int)p->rule + (p->low != NULL);
-    k->bytes = bytes_of(p->count, F32) * (3 + 2 * (p->m != NULL) + 2 * (p->v != NULL)) +
+    k->bytes = bytes_of(p->count, F32) *
+                   (3 + 2 * (p->m != NULL) + 2 * (p->v != NULL) + 2 * (p->average != NULL)) +
                (p->low ? bytes_of(p->count, p->low_type) : 0);
 }
 

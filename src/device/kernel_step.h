@@ -47,7 +47,8 @@ typedef struct kernel_step {
 // The numbers of one parameter group for K_UPDATE, which explains them.
 typedef struct kernel_step_group {
     float lr, beta1, c1, c2;
-    bool first; // sgd: no update came before, m holds nothing yet
+    float average_rest; // share of the new weights in their moving average
+    bool first;         // sgd: no update came before, m holds nothing yet
 } kernel_step_group;
 
 // The numbers of the step. A kernel calls it once a launch. Without a step (NULL, as in tests and

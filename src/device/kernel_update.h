@@ -46,9 +46,12 @@ typedef enum kernel_update_rule {
 //           w -= lr * sign(b1 m + (1-b1) g)
 //           m  = b2 m + (1-b2) g
 //
-// If result.applies of the step is false, w, m and v stay, and low is w rounded, as it was.
+// With `average`, then: average = (1-r) average + r w, where r is average_rest of the group
+// (torch.optim.swa_utils.get_ema_multi_avg_fn with the decay 1-r).
 //
-// A segment has its g at `src`, its m and v at `state`, and its low at `dst`. Its w is at `state` where
+// If result.applies of the step is false, w, m, v and average stay, and low is w rounded, as it was.
+//
+// A segment has its g at `src`, its m, v and average at `state`, and its low at `dst`. Its w is at `state` where
 // there is low, and at `dst` where there is none: a master weight is optimizer state.
 typedef struct kernel_update_args {
     int64_t count;                 // elements, of all segments together
@@ -56,12 +59,13 @@ typedef struct kernel_update_args {
     int64_t segments;
     float *w, *m, *v; // [count]; m and v are NULL where the rule has none
     const float *g;   // [count]
+    float *average;   // [count] moving average of w; NULL: not wanted
     void *low;        // [count]: receives w rounded to low_type; NULL: not wanted
     dtype low_type;
     kernel_update_rule rule;
     float beta2, eps, weight_decay;
     const kernel_step *step;        // NULL: as kernel_step_read says
-    const kernel_step_group *group; // lr, beta1, c1, c2 and first
+    const kernel_step_group *group; // its numbers
 } kernel_update_args;
 
 #endif

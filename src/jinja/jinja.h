@@ -20,9 +20,10 @@ typedef struct jinja jinja;
 // A run of bytes of the result with one origin.
 typedef struct jinja_run {
     size_t bytes;
-    // The number of the input string that the bytes come from: strings of `variables` are numbered in the order in
-    // which a walk over the JSON meets them (jinja_string_path says which one it is). -1: text of the template, or text
-    // that was computed from several strings.
+    // The number of the input string that the bytes come from. The strings of `variables`, and the keys of its objects,
+    // are numbered in the order in which a walk over the JSON meets them: a key before its value (jinja_string_path says
+    // which one it is). What filters and methods compute from a string keeps its origin. -1: text of the template, and
+    // what is written for numbers and for other values.
     int32_t string;
     bool generation; // inside {% generation %}
 } jinja_run;
@@ -38,8 +39,9 @@ typedef struct jinja_limits {
     size_t bytes;   // memory of a rendering; 0: 256 MiB
 } jinja_limits;
 
-// Reads a template. E_USAGE "name:line: …" names a syntax error, an unknown statement, filter, test or function, with a
-// did-you-mean. The owner calls jinja_close.
+// Reads a template. E_USAGE "name:line: …" names a syntax error, an unknown statement, filter or test, with a
+// did-you-mean. Within {% if %} an unknown filter or test is an error of the rendering that comes to it, as in Jinja. The
+// owner calls jinja_close.
 status jinja_open(const char *name, const char *source, size_t bytes, jinja **out, err *e);
 void jinja_close(jinja *t); // NULL allowed
 // Returns whether the template has a {% generation %} block.
@@ -52,7 +54,9 @@ bool jinja_marks_generation(const jinja *t);
 status jinja_render(const jinja *t, const json_t *variables, int64_t now,
                     const jinja_limits *limits, jinja_output *out, err *e);
 void jinja_output_clear(jinja_output *o);
-// Appends "messages[3].content" for a string's number. Nothing for -1.
+// Appends "messages[3].content" for a string's number, and the same for the key. Nothing for -1.
 void jinja_string_path(const json_t *variables, int32_t string, text *out);
+// The number of strings and keys in a value.
+int32_t jinja_count_strings(const json_t *j);
 
 #endif

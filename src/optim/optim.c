@@ -29,7 +29,7 @@ bool optim_has_m(const optim_config *c)
 
 int optim_state_tensors(const optim_config *c)
 {
-    return (int)optim_has_m(c) + (int)optim_rule_of(c)->has_v;
+    return (int)optim_has_m(c) + (int)optim_rule_of(c)->has_v + (int)(c->ema > 0);
 }
 
 bool optim_decays(const optim_config *c, int dims)
@@ -51,6 +51,7 @@ kernel_step_group optim_step(const optim_config *c, uint64_t t, double lr)
     return (kernel_step_group){.first = t == 1,
                                .lr = (float)lr,
                                .beta1 = (float)c->beta1,
+                               .average_rest = t == 1 ? 1.0f : (float)(1.0 - c->ema),
                                // In double, because 1 - 0.999 in fp32 has a relative error of 1e-5.
                                .c1 = corrects ? (float)(1.0 - pow(c->beta1, (double)t)) : 1.0f,
                                .c2 = corrects ? (float)(1.0 - pow(c->beta2, (double)t)) : 1.0f};

@@ -9,6 +9,7 @@ typedef struct optim_config {
     kernel_update_rule rule;
     double lr, beta1, beta2, eps, weight_decay; // beta1 is sgd's momentum
     bool decay_all;                             // weight decay applies to vectors too
+    double ema; // decay of the weights' exponential moving average; 0: there is none
 } optim_config;
 
 typedef struct optim_rule {
@@ -20,7 +21,8 @@ extern const char *const OPTIM_NAMES[UPDATE_RULES + 1]; // by kernel_update_rule
 const optim_rule *optim_rule_of(const optim_config *c);
 // Returns whether the optimizer keeps m; sgd without momentum does not.
 bool optim_has_m(const optim_config *c);
-// F32 numbers of state per weight: 2 (m and v), 1 (m) or 0 (sgd without momentum).
+// F32 numbers of state per weight: 2 (m and v), 1 (m) or 0 (sgd without momentum), and
+// one more for a moving average of the weights.
 int optim_state_tensors(const optim_config *c);
 // Returns whether weight decay applies to a parameter of `dims` dimensions.
 bool optim_decays(const optim_config *c, int dims);

@@ -292,7 +292,8 @@ static void count_array(plan *p, int bucket, plan_array a)
     static const plan_category category[PLAN_ARRAYS] = {
         [ARRAY_WEIGHTS] = BYTES_WEIGHTS,     [ARRAY_POST_FORWARD] = BYTES_WEIGHTS,
         [ARRAY_GRADIENTS] = BYTES_GRADIENTS, [ARRAY_MASTER] = BYTES_MASTER,
-        [ARRAY_M] = BYTES_OPTIMIZER,         [ARRAY_V] = BYTES_OPTIMIZER};
+        [ARRAY_M] = BYTES_OPTIMIZER,         [ARRAY_V] = BYTES_OPTIMIZER,
+        [ARRAY_AVERAGE] = BYTES_OPTIMIZER};
     const memory_tier tier = a == ARRAY_POST_FORWARD
                                  ? TIER_DEVICE
                                  : plan_group_of(p, bucket)->o.tier[plan_array_state(a)];

@@ -52,6 +52,7 @@ typedef enum plan_array {
     ARRAY_MASTER,       // master weights, where the compute type is not F32 or the host updates
     ARRAY_M,            // the optimizer's running averages, where the rule has them
     ARRAY_V,
+    ARRAY_AVERAGE, // the moving average of the weights
     PLAN_ARRAYS
 } plan_array;
 
@@ -180,7 +181,7 @@ typedef struct plan_group_options {
     memory_tier tier[PLAN_STATES];
     dtype compute; // the type of its weights in use
     bool frozen;   // no gradient, no optimizer state
-    bool has_m, has_v;
+    bool has_m, has_v, has_average;
 } plan_group_options;
 
 typedef struct plan_options {

@@ -146,7 +146,9 @@ static bool same_options(const plan_group_options *a, const plan_group_options *
     return memcmp(&a->over, &b->over, sizeof a->over) == 0 &&
            same_policy(&a->dp.outer, &b->dp.outer) && same_policy(&a->dp.inner, &b->dp.inner) &&
            memcmp(a->tier, b->tier, sizeof a->tier) == 0 && a->compute == b->compute &&
-           a->frozen == b->frozen && (a->frozen || (a->has_m == b->has_m && a->has_v == b->has_v));
+           a->frozen == b->frozen &&
+           (a->frozen ||
+            (a->has_m == b->has_m && a->has_v == b->has_v && a->has_average == b->has_average));
 }
 
 static int representative_of(const plan *p, int group)
@@ -204,19 +206,23 @@ bool plan_group_has(const plan_group *g, plan_array a)
     const bool trains = !g->o.frozen;
     // The host cannot update fp32 weights on the device in place: it has weights of its own.
     const bool masters = g->o.compute != F32 || (g->updates_on_host && !g->swapped[PLAN_WEIGHTS]);
-    const bool has[PLAN_ARRAYS] = {
-        [ARRAY_WEIGHTS] = true,           [ARRAY_POST_FORWARD] = g->keeps_post_forward_shards,
-        [ARRAY_GRADIENTS] = trains,       [ARRAY_MASTER] = trains && masters,
-        [ARRAY_M] = trains && g->o.has_m, [ARRAY_V] = trains && g->o.has_v};
+    const bool has[PLAN_ARRAYS] = {[ARRAY_WEIGHTS] = true,
+                                   [ARRAY_POST_FORWARD] = g->keeps_post_forward_shards,
+                                   [ARRAY_GRADIENTS] = trains,
+                                   [ARRAY_MASTER] = trains && masters,
+                                   [ARRAY_M] = trains && g->o.has_m,
+                                   [ARRAY_V] = trains && g->o.has_v,
+                                   [ARRAY_AVERAGE] = trains && g->o.has_average};
     return has[a];
 }
 
 plan_state plan_array_state(plan_array a)
 {
     static const plan_state state[PLAN_ARRAYS] = {
-        [ARRAY_WEIGHTS] = PLAN_WEIGHTS,     [ARRAY_POST_FORWARD] = PLAN_WEIGHTS,
-        [ARRAY_GRADIENTS] = PLAN_GRADIENTS, [ARRAY_MASTER] = PLAN_OPTIMIZER_STATE,
-        [ARRAY_M] = PLAN_OPTIMIZER_STATE,   [ARRAY_V] = PLAN_OPTIMIZER_STATE};
+        [ARRAY_WEIGHTS] = PLAN_WEIGHTS,        [ARRAY_POST_FORWARD] = PLAN_WEIGHTS,
+        [ARRAY_GRADIENTS] = PLAN_GRADIENTS,    [ARRAY_MASTER] = PLAN_OPTIMIZER_STATE,
+        [ARRAY_M] = PLAN_OPTIMIZER_STATE,      [ARRAY_V] = PLAN_OPTIMIZER_STATE,
+        [ARRAY_AVERAGE] = PLAN_OPTIMIZER_STATE};
     return state[a];
 }
 

@@ -186,6 +186,7 @@ static void update(const costs_work *w)
                                          .m = g->o.has_m ? somewhere() : NULL,
                                          .v = g->o.has_v ? somewhere() : NULL,
                                          .g = somewhere(),
+                                         .average = g->o.has_average ? somewhere() : NULL,
                                          .low = low ? somewhere() : NULL,
                                          .low_type = g->o.compute,
                                          .rule = g->o.has_v ? UPDATE_ADAMW : UPDATE_SGD};

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/proc.h"
 #include "infer/evaluate.h"
+#include "session/best.h"
 #include "session/run_spans.h"
 
 #include <stdio.h>
@@ -223,6 +224,7 @@ static status report_end_of_step(session_rank *r, const trainer_step_result *s, 
     TRY(follow_trace(r, false, e));
     TRY(measure(r, e));
     TRY(report_step(r, s, e));
+    TRY(session_rank_follow_save(r, false, e));
 done:
     return result;
 }
@@ -267,61 +269,15 @@ status session_rank_evaluate(session_rank *r, int64_t batches, double *loss, err
     trainer_end_span(r->session.trainer, SPANS_EVAL, begin);
     r->has_eval = !r->owns_folder;
     r->eval_loss = *loss;
+    session_best_take(&r->best, steps_done(r), *loss, r->run->job->train.early_stopping.threshold);
     if (!r->has_eval) TRY(report_eval(r, *loss, e));
 done:
     return result;
 }
 
-// ---- Checkpoints
-
-status session_rank_save(session_rank *r, err *e)
+status session_rank_note(session_rank *r, const char *line, err *e)
 {
-    status result = OK;
-    const session_run *run = r->run;
-    const int64_t begin = clock_ns();
-    char *folder = NULL;
-    TRY(trainer_check_ended(r->session.trainer, "a checkpoint", e));
-    TRY(session_rank_begin(r, e));
-    trainer_begin_span(r->session.trainer, SPANS_SAVE);
-    TRY(session_save(&r->session, run->job, &run->inputs, run->config_json, &folder, e));
-    trainer_end_span(r->session.trainer, SPANS_SAVE, begin);
-    const event ev = {.kind = EVENT_SAVE,
-                      .save = {.step = steps_done(r),
-                               .path = folder,
-                               .bytes = (int64_t)(trainer_saved_bytes(r->session.trainer) +
-                                                  model_folder_carried_bytes(run->inputs.folder)),
-                               .seconds = (float)((double)(clock_ns() - begin) * 1e-9)}};
-    TRY(report(r, &ev, e));
-done:
-    free(folder);
-    return result;
-}
-
-static status resume_from(session_rank *r, const session_checkpoint *c, err *e)
-{
-    r->resumed = c;
-    return trainer_resume(r->session.trainer, c->folder, e);
-}
-
-status session_rank_resume(session_rank *r, const char *folder, err *e)
-{
-    status result = OK;
-    session_checkpoint found = {.folder = NULL};
-    TRY(trainer_check_ended(r->session.trainer, "resuming", e));
-    // Only rank 0 reads all bytes of a folder that the program names; its error ends the run.
-    TRY(session_run_find_checkpoint(r->run, folder, r->rank == 0, NULL, &found, e));
-    if (!found.folder) goto done;
-    free(r->found.folder);
-    r->found = found;
-    found.folder = NULL;
-    r->has_eval = r->owns_folder = false;
-    session_spans_end(r, true);
-    session_observer_close(r->observer);
-    r->observer = NULL;
-    TRY(resume_from(r, &r->found, e));
-done:
-    free(found.folder);
-    return result;
+    return report(r, &(event){.kind = EVENT_NOTE, .note = line}, e);
 }
 
 // ---- The run of a rank
@@ -349,17 +305,17 @@ static status run_rank(world *w, int rank, int ranks, void *arg, err *e)
     status result = OK;
     const session_run *run = arg;
     event_sinks unused = run->sinks;
-    session_rank r = {.run = run, .world = w, .rank = rank};
+    session_rank r = {.run = run, .world = w, .rank = rank, .best = session_best_none()};
     (void)ranks;
     TRY(session_open(run->job, &run->inputs, w, rank, &r.session, e));
-    if (run->resume.folder) TRY(resume_from(&r, &run->resume, e));
+    if (run->resume.folder) TRY(session_rank_resume_from(&r, &run->resume, e));
     result = run->main(&r, run->arg, e);
     if (result == OK || result == E_INTERRUPTED) {
         err why = {.code = OK};
         const bool interrupted = r.interrupted || result == E_INTERRUPTED;
         const event end = end_of(run, steps_done(&r), interrupted ? "interrupted" : "done");
-        if (follow_trace(&r, true, &why) != OK || report_verdict(&r, &why) != OK ||
-            report(&r, &end, &why) != OK)
+        if (session_rank_follow_save(&r, true, &why) != OK || follow_trace(&r, true, &why) != OK ||
+            report_verdict(&r, &why) != OK || report(&r, &end, &why) != OK)
             result = why.code, *e = why;
     }
 done:

@@ -116,6 +116,10 @@ typedef struct session_rank {
     bool has_eval;     // eval_loss is an evaluation before the log was begun
     session_observer *observer; // NULL: the log has not begun, or the run does not train
     double eval_loss;
+    trainer_best best; // of every rank
+    struct {
+        int64_t step, begin; // of the latest checkpoint, and when it began
+    } saving;
     session_trace *trace; // of observe.trace_steps; NULL: none
 
     spans *record;   // of what this rank does (run_spans.h); NULL: none
@@ -137,5 +141,11 @@ status session_rank_forward(session_rank *r, double *loss, err *e);
 status session_rank_update(session_rank *r, trainer_step_result *out, bool *ended, err *e);
 status session_rank_evaluate(session_rank *r, int64_t batches, double *loss, err *e);
 status session_rank_save(session_rank *r, err *e);
+// Looks after a checkpoint that is written beside the steps, if there is one; `waits`: until it is durable. Private to
+// session/, like the next one.
+status session_rank_follow_save(session_rank *r, bool waits, err *e);
+status session_rank_resume_from(session_rank *r, const session_checkpoint *c, err *e);
+// Reports a line for the user. Not collective.
+status session_rank_note(session_rank *r, const char *line, err *e);
 
 #endif

@@ -54,6 +54,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                                         .issues_every_step = !j->launch.cuda_graphs},
                              .train = in->train,
                              .valid = in->valid,
+                             .copies_saves = j->train.async_save,
                              .predicts = in->predicts,
                              .order = j->data.order};
     TRY(session_describe_communicator(j, ranks, &described, e));
@@ -149,7 +150,7 @@ done:
 }
 
 status session_save(const session *s, const job *j, const session_inputs *in,
-                    const char *config_json, char **folder, err *e)
+                    const char *config_json, const trainer_best *best, char **folder, err *e)
 {
     status result = OK;
     static const char *const torch_dtypes[] = {
@@ -164,10 +165,15 @@ status session_save(const session *s, const job *j, const session_inputs *in,
     trainer_save_options o = {.out = j->train.out,
                               .fence = &in->fence,
                               .keep = j->train.keep,
+                              .best = *best,
+                              .keep_best = j->train.keep_best,
                               .config_json = config_json,
                               .tokenizer_folder = in->tokenizer_folder,
                               .folder = in->folder};
-    TRY(trainer_save(s->trainer, &o, folder, e));
+    if (j->train.async_save)
+        TRY(trainer_save_begin(s->trainer, &o, e));
+    else
+        TRY(trainer_save(s->trainer, &o, folder, e));
 done:
     free(generated);
     return result;

@@ -123,10 +123,10 @@ typedef struct session {
 status session_open(const job *j, const session_inputs *in, world *w, int rank, session *out,
                     err *e);
 // Saves a checkpoint in train.out. `config_json` becomes its config.json; NULL takes that of the folder of the weights, or
-// makes one from the job's model. *folder (NULL allowed) is set on rank 0; the caller owns it. Collective over the
-// world.
+// makes one from the job's model. `best` is the run's lowest validation loss. *folder (NULL allowed) is set on rank 0; the caller owns it. With train.async_save
+// the checkpoint only begins, and *folder stays as it was (trainer_save_follow). Collective over the world.
 status session_save(const session *s, const job *j, const session_inputs *in,
-                    const char *config_json, char **folder, err *e);
+                    const char *config_json, const trainer_best *best, char **folder, err *e);
 // Tells the other ranks why this rank failed. A rank that failed calls it before session_close, so
 // that the others do not only see that it has left.
 void session_abort(session *s, const err *why);

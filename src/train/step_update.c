@@ -22,9 +22,9 @@ void trainer_add_squares(trainer *t, int bucket, const float *gradients, device_
 
 // The arrays of a bucket's update, from its first element on.
 typedef struct update_arrays {
-    char *weights;             // in the compute type
-    float *gradients;          // reduced
-    float *master, *moment[2]; // NULL: there is none
+    char *weights;                       // in the compute type
+    float *gradients;                    // reduced
+    float *master, *moment[2], *average; // NULL: there is none
 } update_arrays;
 
 // The next one of the arrays that a state slot holds one after the other; NULL if it is not
@@ -46,6 +46,7 @@ static void find_together(const trainer *t, int bucket, char *slot, update_array
     out->master = next_array(&next, count, plan_group_has(g, ARRAY_MASTER));
     out->moment[0] = next_array(&next, count, plan_group_has(g, ARRAY_M));
     out->moment[1] = next_array(&next, count, plan_group_has(g, ARRAY_V));
+    out->average = next_array(&next, count, plan_group_has(g, ARRAY_AVERAGE));
 }
 
 static float *bucket_floats(const trainer *t, plan_array a, int bucket)
@@ -70,6 +71,7 @@ static status find_arrays(trainer *t, const schedule_instr *x, update_arrays *ou
         out->master = bucket_floats(t, ARRAY_MASTER, bucket);
         out->moment[0] = bucket_floats(t, ARRAY_M, bucket);
         out->moment[1] = bucket_floats(t, ARRAY_V, bucket);
+        out->average = bucket_floats(t, ARRAY_AVERAGE, bucket);
     }
 done:
     return result;
@@ -97,6 +99,7 @@ static kernel_call update_call(const trainer *t, const segment_run *run,
     u->g = arrays->gradients;
     u->m = arrays->moment[0];
     u->v = arrays->moment[1];
+    u->average = arrays->average;
     u->low = arrays->master ? arrays->weights : NULL;
     u->low_type = g->o.compute;
     return c;

@@ -58,7 +58,8 @@ static plan_group_options group_options_of(const param_group *g)
                             .compute = g->precision,
                             .frozen = g->frozen,
                             .has_m = optim_has_m(&g->optimizer),
-                            .has_v = optim_rule_of(&g->optimizer)->has_v};
+                            .has_v = optim_rule_of(&g->optimizer)->has_v,
+                            .has_average = g->optimizer.ema > 0};
     memcpy(o.tier, g->tier, sizeof o.tier);
     return o;
 }
@@ -203,6 +204,7 @@ static status allocate(trainer *t, err *e)
     TRY(results_allocate(t, e));
     TRY(exchange_allocate(t, e));
     TRY(trainer_spans_allocate(t, e));
+    TRY(saving_allocate(t, e));
 done:
     return result;
 }
@@ -284,6 +286,7 @@ void trainer_close(trainer *t)
 {
     if (!t) return;
     groups_close(t->groups); // no work uses the memory any more
+    saving_close(t);
     captures_close(t);
     compress_close(t->compressor);
     batches_close(t);

@@ -63,6 +63,7 @@ typedef struct trainer_options {
     double clip_grad_norm;
     trainer_checks checks;
     dataset *train, *valid; // valid may be NULL
+    bool copies_saves;      // trainer_save_begin will be called
     bool predicts;          // infer_predict will be called; it may always be with `valid`
     sampler_order order;
     const safetensors *weights; // initial weights, read by trainer_open only; NULL: drawn
@@ -178,6 +179,7 @@ typedef enum trainer_state_kind {
     STATE_WEIGHT,
     STATE_M,
     STATE_V,
+    STATE_AVERAGE, // of the weights, where the optimizer keeps one
     STATE_GRADIENT,
     STATE_PARTS
 } trainer_state_kind;
@@ -202,10 +204,19 @@ status trainer_restore(trainer *t, uint64_t steps_done, err *e);
 
 // ---- Checkpoints (save.c; the format is ckpt/'s)
 
+// The evaluation with the lowest loss so far.
+typedef struct trainer_best {
+    int64_t step; // -1: there was no evaluation
+    double loss;
+    int64_t since; // evaluations after it
+} trainer_best;
+
 typedef struct trainer_save_options {
     const char *out;         // the run's folder, which exists
     const ckpt_fence *fence; // NULL: none
     int64_t keep;
+    trainer_best best;            // for a run that resumes
+    bool keep_best;               // its checkpoint stays, too
     const char *config_json;      // of the model
     const char *tokenizer_folder; // NULL for none
     // Of the initial weights: the checkpoint has its names, its other tensors and its other files; NULL: none.
@@ -216,6 +227,13 @@ typedef struct trainer_save_options {
 // not see the folder sends its shards to rank 0. All return when the checkpoint is durable. *folder (NULL allowed)
 // is set on rank 0; the caller owns it. Collective over the comm.
 status trainer_save(trainer *t, const trainer_save_options *o, char **folder, err *e);
+// Begins a checkpoint that is written while steps go on, one at a time; this rank's part is copied into memory now.
+// Needs trainer_options.copies_saves. Collective over the comm.
+status trainer_save_begin(trainer *t, const trainer_save_options *o, err *e);
+bool trainer_is_saving(const trainer *t);
+// Looks after it, and with `waits` waits until it is durable. *done says whether it is; *folder (NULL allowed) is set
+// then, as trainer_save sets it. Collective over the comm.
+status trainer_save_follow(trainer *t, bool waits, bool *done, char **folder, err *e);
 // The bytes of all parameters and of their state in a checkpoint.
 uint64_t trainer_saved_bytes(const trainer *t);
 // Resumes from a verified checkpoint: weights, optimizer state, step. session_check_resume says whether a job

@@ -62,6 +62,8 @@ typedef struct trainer_hooks {
     int calls;
 } trainer_hooks;
 
+typedef struct trainer_saving trainer_saving;
+
 struct trainer {
     trainer_options o; // o.groups is `group` where the options have none
     param_group group; // all parameters, by the job's own settings
@@ -85,6 +87,7 @@ struct trainer {
     trainer_exchange *exchange;
     trainer_captures *captures;
     trainer_spans *spans;
+    trainer_saving *saving; // NULL: no checkpoint is written beside steps
     compressor *compressor; // NULL: gradients are reduced as they are
     char *note;             // a warning for the user; NULL: none
 
@@ -182,6 +185,10 @@ status trainer_fill_weights(trainer *t, err *e);
 // transfer.c
 // Whether parameter p has this kind of state.
 bool trainer_has_state(const trainer *t, trainer_state_kind part, int p);
+
+// save/save_beside.c
+status saving_allocate(trainer *t, err *e);
+void saving_close(trainer *t);
 
 // nonfinite.c
 status trainer_inspect(trainer *t, int bucket, const float *gradients, err *e);

@@ -10,6 +10,7 @@ state_shards state_shards_of(const plan_group *g, trainer_state_kind part)
     static const plan_array array[STATE_PARTS] = {[STATE_WEIGHT] = ARRAY_MASTER,
                                                   [STATE_M] = ARRAY_M,
                                                   [STATE_V] = ARRAY_V,
+                                                  [STATE_AVERAGE] = ARRAY_AVERAGE,
                                                   [STATE_GRADIENT] = ARRAY_GRADIENTS};
     const bool in_place = part == STATE_WEIGHT && !plan_group_has(g, ARRAY_MASTER);
     const plan_array a = in_place ? ARRAY_WEIGHTS : array[part];

@@ -113,6 +113,7 @@ static inline status life_resume(worker_group *all, int rank, golden *g, trainer
     TRY(life_add_state(t, STATE_WEIGHT, &out->weights, e));
     TRY(life_add_state(t, STATE_M, &out->state, e));
     TRY(life_add_state(t, STATE_V, &out->state, e));
+    TRY(life_add_state(t, STATE_AVERAGE, &out->state, e));
 done:
     return result;
 }
@@ -121,9 +122,11 @@ done:
 static inline life life_live(const char *name, const scenario *s)
 {
     lives all = {.folder = "/tmp/trireme-lives.XXXXXX"};
+    scenario x = *s;
+    x.ema = 0.75;
     assert_non_null(mkdtemp(all.folder));
-    workers_run(name, s, false, life_train_and_save, &all);
-    workers_run(name, s, false, life_resume, &all);
+    workers_run(name, &x, false, life_train_and_save, &all);
+    workers_run(name, &x, false, life_resume, &all);
     CHECK(file_remove_tree(all.folder, e));
     free(all.saved);
     return all.life;

@@ -46,6 +46,7 @@ typedef struct scenario {
     bool host_updates;     // and the host runs the optimizer steps
     int64_t micro, global; // 0: 1 and 8
     bool evaluates;
+    double ema; // decay of the moving average of the weights
     // Parameters whose tensors match are in a group of their own, over dp_shard with the policy
     // match_inner (NULL: inner).
     const char *match, *match_inner;
@@ -99,6 +100,7 @@ static inline trainer_options workers_options(golden *g, const scenario *s, cons
                             workers_size(s->cp), workers_size(s->tp)};
     memcpy(o.mesh.size, size, sizeof size);
     o.mesh.ranks = workers_ranks(s);
+    o.optimizer.ema = s->ema;
     o.global_batch = s->global > 0 ? s->global : 8;
     o.strategy.dp = (policies){*policy_find(s->outer ? s->outer : "ddp"),
                                *policy_find(s->inner ? s->inner : "ddp")};

@@ -102,7 +102,7 @@ static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
     [K_SUM_SQUARES] = ROW(AT(sum_squares.x), AT(sum_squares.sum), AT(sum_squares.segment)),
     [K_CLIP] = ROW(AT(clip.step)),
     [K_UPDATE] = ROW(AT(update.segment), AT(update.w), AT(update.m), AT(update.v), AT(update.g),
-                     AT(update.low), AT(update.step), AT(update.group)),
+                     AT(update.low), AT(update.average), AT(update.step), AT(update.group)),
     [K_CONVERT] = ROW(AT(convert.src), AT(convert.dst), AT(convert.segment)),
     [K_COPY_ROWS] = ROW(AT(copy_rows.src), AT(copy_rows.dst), AT(copy_rows.src_rows.documents),
                         AT(copy_rows.dst_rows.documents)),

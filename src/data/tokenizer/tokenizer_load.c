@@ -1,4 +1,4 @@
-// tokenizer_load.c -- opens a tokenizer from a tokenizer.json and the settings beside it. Commands
+// tokenizer_load.c -- opens a tokenizer from a tokenizer.json, or a tokenizer.model, and the settings beside it. Commands
 // and data preparation call it. tokenizer_train.c also calls tokenizer_parse with the JSON that it
 // has made, so that a trained tokenizer behaves as the file that is saved. tokenizer_model.c reads
 // the vocabulary and the merges.
@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "data/tokenizer/tokenizer_private.h"
+#include "data/tokenizer/tokenizer_sentencepiece.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -107,13 +108,19 @@ done:
     return result;
 }
 
+static bool is_sentencepiece(const char *path)
+{
+    const size_t bytes = strlen(path), ending = strlen(".model");
+    return bytes > ending && strcmp(path + bytes - ending, ".model") == 0;
+}
+
 // Reads the settings beside a file tokenizer.json (in a model's folder) or P.tokenizer.json (beside
 // the shards P).
 static status read_side_files(tokenizer *t, const char *path, err *e)
 {
     status result = OK;
     text side_file = {0};
-    const char *own = tokenizer_file_name(0);
+    const char *own = is_sentencepiece(path) ? "tokenizer.model" : tokenizer_file_name(0);
     size_t bytes = strlen(path), start = bytes - strlen(own);
     if (bytes < strlen(own) || strcmp(path + start, own) != 0 ||
         (start > 0 && path[start - 1] != '/' && path[start - 1] != '.'))
@@ -138,6 +145,52 @@ done:
     return result;
 }
 
+// Reads whether the settings beside a tokenizer.model want its control tokens around a text.
+static status read_model_options(const char *path, tokenizer_sentencepiece_options *out, err *e)
+{
+    status result = OK;
+    text settings = {0};
+    char *content = NULL;
+    size_t bytes;
+    json_error_t broken;
+    json_t *root = NULL;
+    const char *slash = strrchr(path, '/');
+    text_add_bytes(&settings, path, slash ? (size_t)(slash - path) + 1 : 0);
+    text_add(&settings, tokenizer_side_file_names[TOKENIZER_SIDE_CONFIG]);
+    TRY(text_check(&settings, e));
+    if (!file_exists(settings.chars)) goto done;
+    TRY(file_read_small(settings.chars, FILE_MOST_TABLE, &content, &bytes, e));
+    root = json_load_python(content, bytes, JSON_ALLOW_NUL, &broken);
+    if (!root)
+        FAIL(E_USAGE, "%s: line %d: broken JSON: %s", settings.chars, broken.line, broken.text);
+    out->adds_begin = json_is_true(json_object_get(root, "add_bos_token"));
+    out->adds_end = json_is_true(json_object_get(root, "add_eos_token"));
+done:
+    json_decref(root);
+    free(content);
+    text_clear(&settings);
+    return result;
+}
+
+// Replaces the content of a tokenizer.model by that of a tokenizer.json.
+static status convert(const char *path, char **content, size_t *bytes, err *e)
+{
+    status result = OK;
+    char *json = NULL;
+    tokenizer_sentencepiece_options o = {.adds_begin = false};
+    TRY(read_model_options(path, &o, e));
+    result = tokenizer_sentencepiece_convert(*content, *bytes, &o, &json, e);
+    if (result != OK) {
+        err_prefix(e, "%s: ", path);
+        goto done;
+    }
+    free(*content);
+    *content = json;
+    *bytes = strlen(json);
+done:
+    return result;
+}
+
 status tokenizer_load(const char *path, tokenizer **out, err *e)
 {
     status result = OK;
@@ -145,6 +198,7 @@ status tokenizer_load(const char *path, tokenizer **out, err *e)
     size_t bytes;
     tokenizer *t = NULL;
     TRY(file_read_small(path, FILE_MOST_TABLE, &json, &bytes, e));
+    if (is_sentencepiece(path)) TRY(convert(path, &json, &bytes, e));
     result = tokenizer_parse(json, bytes, &t, e);
     if (result != OK) {
         err_prefix(e, "%s: ", path);

@@ -85,7 +85,7 @@ static status read_escape(tokenizer_regex_reader *r, err *e)
         if (!in) text_add(r->out, c == 'd' ? "[" : "[^");
         unicode_add_category(r->out, "Nd", 2);
         if (!in) text_add(r->out, "]");
-    } else if (c && (strchr("nrtf", c) || ispunct((unsigned char)c)))
+    } else if (c && ((!in && strchr("Az", c)) || strchr("nrtf", c) || ispunct((unsigned char)c)))
         text_add_bytes(r->out, r->ptr, 2);
     else
         TRY(refuse(r, "such a backslash sequence", e));

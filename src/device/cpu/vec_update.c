@@ -17,6 +17,7 @@ enum {
 // The scalars of the formulas, broadcast to vectors once.
 typedef struct vec_update_factors {
     vf grad_scale, decay, lr, step, beta1, rest1, beta2, rest2, root, eps;
+    vf keep, rest; // of the moving average
 } vec_update_factors;
 
 static vec_update_factors factors_of(const ref_update_call *c)
@@ -36,6 +37,8 @@ static vec_update_factors factors_of(const ref_update_call *c)
         .rest2 = v_set(1 - p->beta2),
         .root = v_set(scaled ? 1 / sqrtf(s->c2) : 0),
         .eps = v_set(p->eps),
+        .keep = v_set(1 - s->average_rest),
+        .rest = v_set(s->average_rest),
     };
 }
 
@@ -77,6 +80,7 @@ VEC_INLINE void prefetch_line(const kernel_update_args *p, int64_t i)
     __builtin_prefetch(p->g + i + AHEAD, 0);
     if (p->m) __builtin_prefetch(p->m + i + AHEAD, 1);
     if (p->v) __builtin_prefetch(p->v + i + AHEAD, 1);
+    if (p->average) __builtin_prefetch(p->average + i + AHEAD, 1);
 }
 
 VEC_INLINE void update_range(const ref_update_call *c, int64_t first, int64_t last,
@@ -89,6 +93,9 @@ VEC_INLINE void update_range(const ref_update_call *c, int64_t first, int64_t la
         vf updated = update_lanes(c, &t, i, n, rule);                                              \
         v_store_n(p->w, i, n, F32, updated);                                                       \
         if (low) v_store_n(p->low, i, n, low_type, updated);                                       \
+        if (p->average)                                                                            \
+            v_store_n(p->average, i, n, F32,                                                       \
+                      t.keep *v_load_n(p->average, i, n, F32) + t.rest * updated);                 \
     } while (0)
     int64_t line = first;
     for (; line + LINE <= last; line += LINE) {

@@ -49,6 +49,7 @@ template <> constexpr bool UPDATE_HAS_LOW<update_no_low> = false;
 // apart from the gradient.
 struct update_factors {
     float grad_scale, decay, lr, step, beta1, rest1, beta2, rest2, root, eps;
+    float average_rest;
     bool first;
 };
 
@@ -71,6 +72,7 @@ static __device__ inline update_factors update_read_factors(const kernel_update_
     t.root = adam ? 1 / sqrtf(s.c2) : 0;
     t.eps = p.eps;
     t.first = s.first;
+    t.average_rest = s.average_rest;
     return t;
 }
 
@@ -103,10 +105,20 @@ static __device__ inline void update_element(const update_factors &t, float &w, 
 
 // The arrays of a piece, from its first element on.
 template <typename LOW> struct update_arrays {
-    float *w, *m, *v;
+    float *w, *m, *v, *average;
     const float *g;
     LOW *low;
 };
+
+template <int N>
+static __device__ inline void update_average(const update_factors &t, float *average,
+                                             const gpu_floats<N> &w)
+{
+    gpu_floats<N> x = gpu_load_floats<N>(average);
+    for (int j = 0; j < N; j++)
+        x.v[j] = fmaf(t.average_rest, w.v[j], gpu_mul(1 - t.average_rest, x.v[j]));
+    gpu_store_floats(average, x);
+}
 
 // Elements first … last-1, N at once, where last - first is a multiple of N.
 template <kernel_update_rule RULE, bool HAS_M, typename LOW, int N>
@@ -137,6 +149,7 @@ static __device__ inline void update_range(const update_factors &t, const update
             if (HAS_M) gpu_store_floats(a.m + e, m[k]);
             if (HAS_V) gpu_store_floats(a.v + e, v[k]);
             if constexpr (UPDATE_HAS_LOW<LOW>) gpu_store_floats(a.low + e, w[k]);
+            if (a.average) update_average<N>(t, a.average + e, w[k]);
         }
     }
 }
@@ -160,6 +173,7 @@ update_find_arrays(const kernel_update_args &p, const kernel_segment &s, int64_t
     a.w = p.w + (p.segment && !p.low ? dst : state);
     a.m = p.m ? p.m + state : nullptr;
     a.v = p.v ? p.v + state : nullptr;
+    a.average = p.average ? p.average + state : nullptr;
     a.g = p.g + s.src + first;
     a.low = nullptr;
     if constexpr (UPDATE_HAS_LOW<LOW>) a.low = (LOW *)p.low + dst;
@@ -169,7 +183,9 @@ update_find_arrays(const kernel_update_args &p, const kernel_segment &s, int64_t
 template <typename LOW> static __device__ inline bool update_is_aligned(const update_arrays<LOW> &a)
 {
     constexpr uintptr_t low_bytes = UPDATE_WIDTH * sizeof(LOW);
-    return (((uintptr_t)a.w | (uintptr_t)a.m | (uintptr_t)a.v | (uintptr_t)a.g) & 15) == 0 &&
+    return (((uintptr_t)a.w | (uintptr_t)a.m | (uintptr_t)a.v | (uintptr_t)a.g |
+             (uintptr_t)a.average) &
+            15) == 0 &&
            ((uintptr_t)a.low & (low_bytes - 1)) == 0;
 }
 

@@ -5,13 +5,6 @@
 
 #include <inttypes.h>
 
-typedef struct save_run {
-    trainer *t;
-    const trainer_save_options *o;
-    save_list list;
-    ckpt_files files;
-} save_run;
-
 // The settings that decide what the state of a group's parameters means, and the patterns by which a reader finds
 // the group of a tensor.
 static void add_groups(const param_groups *groups, text *json)
@@ -32,7 +25,7 @@ static void add_groups(const param_groups *groups, text *json)
     text_add(json, "]");
 }
 
-static status facts_json(const trainer *t, char **out, err *e)
+status save_facts(const trainer *t, const trainer_best *best, char **out, err *e)
 {
     text json = {0};
     const scaler *s = results_scaler(t);
@@ -48,6 +41,11 @@ static status facts_json(const trainer *t, char **out, err *e)
                   ",\"loss_scale\":%.17g,\"scaler_iteration\":%" PRId64
                   ",\"scaler_last_overflow\":%" PRId64 ",\"scaler_hysteresis\":%" PRId64,
                   s->scale, s->iteration, s->last_overflow, s->hysteresis);
+    if (best->step >= 0)
+        text_addf(&json,
+                  ",\"best_step\":%" PRId64 ",\"best_loss\":%.17g"
+                  ",\"evaluations_since_best\":%" PRId64,
+                  best->step, best->loss, best->since);
     add_groups(&t->o.groups, &json);
     text_add(&json, "}");
     return text_take(&json, out, e);
@@ -56,7 +54,7 @@ static status facts_json(const trainer *t, char **out, err *e)
 static status fill(void *arg, const char *folder, err *e)
 {
     const save_run *s = arg;
-    return save_write(s->t, &s->list, s->o->folder, &s->files, s->o->out, folder, e);
+    return save_write(s->t, &s->list, s->o->folder, &s->files, s->o->out, folder, NULL, e);
 }
 
 // Another rank that opens a file of a folder which is gone would blame that.
@@ -71,24 +69,30 @@ static ckpt_tensors tensors_of(const save_tensors *x)
     return (ckpt_tensors){x->info, x->count};
 }
 
+ckpt_save_options save_options(save_run *s, const char *facts)
+{
+    return (ckpt_save_options){.out = s->o->out,
+                               .fence = s->o->fence,
+                               .step = (int64_t)results_steps_done(s->t),
+                               .keep = s->o->keep,
+                               .best = s->o->keep_best && s->o->best.step > 0 ? s->o->best.step : 0,
+                               .files = &s->files,
+                               .weights = tensors_of(&s->list.weights),
+                               .config_json = s->o->config_json,
+                               .state_json = facts,
+                               .tokenizer_folder = s->o->tokenizer_folder,
+                               .model_folder = s->o->folder ? s->o->folder->path : NULL,
+                               .fill = fill,
+                               .failed = failed,
+                               .arg = s};
+}
+
 static status save_here(save_run *s, char **folder, err *e)
 {
     status result = OK;
     char *facts = NULL;
-    TRY(facts_json(s->t, &facts, e));
-    const ckpt_save_options c = {.out = s->o->out,
-                                 .fence = s->o->fence,
-                                 .step = (int64_t)results_steps_done(s->t),
-                                 .keep = s->o->keep,
-                                 .files = &s->files,
-                                 .weights = tensors_of(&s->list.weights),
-                                 .config_json = s->o->config_json,
-                                 .state_json = facts,
-                                 .tokenizer_folder = s->o->tokenizer_folder,
-                                 .model_folder = s->o->folder ? s->o->folder->path : NULL,
-                                 .fill = fill,
-                                 .failed = failed,
-                                 .arg = s};
+    TRY(save_facts(s->t, &s->o->best, &facts, e));
+    const ckpt_save_options c = save_options(s, facts);
     TRY(ckpt_save(&c, folder, e));
 done:
     free(facts);
@@ -98,25 +102,40 @@ done:
 // The part of a rank that does not publish.
 static status save_there(save_run *s, err *e)
 {
-    const status result = save_write(s->t, &s->list, s->o->folder, &s->files, s->o->out, NULL, e);
+    const status result =
+        save_write(s->t, &s->list, s->o->folder, &s->files, s->o->out, NULL, NULL, e);
     if (result != OK)
         err_prefix(e, "the checkpoint of step %" PRIu64 " is not saved, older ones stay: ",
                    results_steps_done(s->t));
     return result;
 }
 
+status save_run_make(save_run *s, trainer *t, const trainer_save_options *o, err *e)
+{
+    status result = OK;
+    *s = (save_run){.t = t, .o = o};
+    TRY(save_list_make(t, o->folder, &s->list, e));
+    const ckpt_tensors weights = tensors_of(&s->list.weights), state = tensors_of(&s->list.state);
+    TRY(ckpt_files_make(&weights, &state, 0, &s->files, e));
+done:
+    return result;
+}
+
+void save_run_clear(save_run *s)
+{
+    ckpt_files_clear(&s->files);
+    save_list_clear(&s->list);
+}
+
 status trainer_save(trainer *t, const trainer_save_options *o, char **folder, err *e)
 {
     status result = OK;
-    save_run s = {.t = t, .o = o};
-    TRY(save_list_make(t, o->folder, &s.list, e));
-    const ckpt_tensors weights = tensors_of(&s.list.weights), state = tensors_of(&s.list.state);
-    TRY(ckpt_files_make(&weights, &state, 0, &s.files, e));
+    save_run s;
+    TRY(save_run_make(&s, t, o, e));
     TRY(t->o.comm->rank == 0 ? save_here(&s, folder, e) : save_there(&s, e));
     TRY(tiers_close_staging(t, e));
     TRY(comm_barrier(t->o.comm, e));
 done:
-    ckpt_files_clear(&s.files);
-    save_list_clear(&s.list);
+    save_run_clear(&s);
     return result;
 }

@@ -5,6 +5,7 @@
 
 #include "ckpt/ckpt.h"
 #include "train/compress/powersgd_tensors.h"
+#include "train/save/save_copy.h"
 
 // What a tensor of a checkpoint holds.
 typedef struct save_tensor {
@@ -30,17 +31,34 @@ typedef struct save_list {
     save_tensors state;   // of the state file
 } save_list;
 
+// One save.
+typedef struct save_run {
+    trainer *t;
+    const trainer_save_options *o; // borrowed
+    save_list list;
+    ckpt_files files;
+} save_run;
+
+status save_run_make(save_run *s, trainer *t, const trainer_save_options *o, err *e);
+void save_run_clear(save_run *s);
+// The facts of the trainer for state.json, and the options of a checkpoint that has them. It borrows both.
+status save_facts(const trainer *t, const trainer_best *best, char **out, err *e);
+ckpt_save_options save_options(save_run *s, const char *facts);
+
 // `folder` is that of the initial weights, which outlives the list; NULL: none. The owner calls save_list_clear, also
 // after a failure.
 status save_list_make(const trainer *t, const model_folder *folder, save_list *out, err *e);
 void save_list_clear(save_list *l);
 // Whether parameter p has master weights with more bits than those of the HuggingFace folder.
 bool save_has_master(const trainer *t, int p);
+// Whether the state file has this kind of state of parameter p.
+bool save_is_stored(const trainer *t, trainer_state_kind part, int p);
 
 // Writes this rank's shards into the files, and on rank 0 the shards of ranks that do not see `folder`. `out` is
-// the run's folder; `folder` is used on rank 0 only. What this rank has written is durable. Collective over
-// all ranks.
+// the run's folder; `folder` is used on rank 0 only. What this rank has written is durable; with `copy` (NULL: none) it
+// is in memory only. Collective over all ranks.
 status save_write(trainer *t, const save_list *l, const model_folder *carried,
-                  const ckpt_files *files, const char *out, const char *folder, err *e);
+                  const ckpt_files *files, const char *out, const char *folder, save_copy *copy,
+                  err *e);
 
 #endif

@@ -9,7 +9,7 @@
 
 static const char *part_name(trainer_state_kind part)
 {
-    static const char *const name[] = {"weight", "m", "v"};
+    static const char *const name[] = {"weight", "m", "v", "average"};
     return name[part];
 }
 
@@ -19,7 +19,7 @@ bool save_has_master(const trainer *t, int p)
     return plan_group_has(g, ARRAY_MASTER) && g->o.compute != F32;
 }
 
-static bool is_stored(const trainer *t, trainer_state_kind part, int p)
+bool save_is_stored(const trainer *t, trainer_state_kind part, int p)
 {
     return part == STATE_WEIGHT ? save_has_master(t, p) : trainer_has_state(t, part, p);
 }
@@ -70,7 +70,7 @@ static status list_state(const trainer *t, save_list *l, err *e)
         for (int p = 0; p < t->model->params; p++) {
             const model_param *q = &t->model->param[p];
             save_tensor x = {.part = (trainer_state_kind)part, .param = p};
-            if (!is_stored(t, x.part, p)) continue;
+            if (!save_is_stored(t, x.part, p)) continue;
             snprintf(x.name, sizeof x.name, "%s.%s", part_name(x.part), q->name);
             TRY(add(&l->state, x,
                     (safetensors_tensor){.type = F32,
@@ -136,7 +136,7 @@ uint64_t trainer_saved_bytes(const trainer *t)
     for (int p = 0; p < t->model->params; p++) {
         size_t each = dtype_bytes(compute_type(t, p));
         for (int part = 0; part < STATE_GRADIENT; part++)
-            if (is_stored(t, (trainer_state_kind)part, p)) each += sizeof(float);
+            if (save_is_stored(t, (trainer_state_kind)part, p)) each += sizeof(float);
         bytes += (uint64_t)t->model->param[p].count * each;
     }
     return bytes;

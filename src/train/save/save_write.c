@@ -23,12 +23,15 @@ typedef struct save_writer {
     size_t room;  // elements in each buffer
     char *given;  // [room] as they lie in a shard
     float *row_major, *turned;
+    save_copy *copy; // that takes what this rank writes; NULL: files do
 } save_writer;
 
 // A tensor in an open file.
 typedef struct save_target {
     int fd; // -1: this rank writes nothing
     const char *path;
+    save_copy *copy; // NULL: rows are written at once
+    int copy_file;
     uint64_t begin;
     dtype type;
     int64_t first_row, rows, cols; // the rows of the parameter that the tensor has
@@ -49,6 +52,13 @@ typedef struct save_shard {
 
 // ---- A block of rows
 
+static status put_bytes(const save_target *to, const char *from, size_t bytes, uint64_t offset,
+                        err *e)
+{
+    if (to->copy) return save_copy_put(to->copy, to->copy_file, from, bytes, offset, e);
+    return file_write_at(to->fd, to->path, from, bytes, offset, e);
+}
+
 // Writes [rows, cols] elements of the tensor's type, from its row and column on.
 static status put_rows(const save_target *to, const char *from, int64_t row, int64_t rows,
                        int64_t col, int64_t cols, int64_t width, err *e)
@@ -58,9 +68,8 @@ static status put_rows(const save_target *to, const char *from, int64_t row, int
     const bool whole = cols == width;
     const int64_t pieces = whole ? 1 : rows, elements = whole ? rows * cols : cols;
     for (int64_t i = 0; i < pieces; i++)
-        TRY(file_write_at(to->fd, to->path, from + (size_t)(i * elements) * each,
-                          (size_t)elements * each,
-                          to->begin + (uint64_t)((row + i) * width + col) * each, e));
+        TRY(put_bytes(to, from + (size_t)(i * elements) * each, (size_t)elements * each,
+                      to->begin + (uint64_t)((row + i) * width + col) * each, e));
 done:
     return result;
 }
@@ -272,10 +281,18 @@ static status write_file(save_writer *w, const save_list *l, const ckpt_file *f,
             goto done;
         }
     }
+    int copy_file = -1;
+    const int opened = fd;
+    if (fd >= 0 && w->copy) {
+        fd = -1; // the copy closes it
+        TRY(save_copy_add_file(w->copy, opened, path, &copy_file, e));
+    }
     for (size_t k = 0; k < f->count; k++) {
         const size_t i = f->layout.order[k];
-        save_target to = {.fd = fd,
+        save_target to = {.fd = opened,
                           .path = path,
+                          .copy = w->copy,
+                          .copy_file = copy_file,
                           .begin = f->layout.begin[i],
                           .type = all->info[f->first + i].type};
         TRY(write_tensor(w, &to, f, &all->items[f->first + i], e));
@@ -338,10 +355,11 @@ done:
 }
 
 status save_write(trainer *t, const save_list *l, const model_folder *carried,
-                  const ckpt_files *files, const char *out, const char *folder, err *e)
+                  const ckpt_files *files, const char *out, const char *folder, save_copy *copy,
+                  err *e)
 {
     status result = OK;
-    save_writer w = {.t = t, .carried = carried};
+    save_writer w = {.t = t, .carried = carried, .copy = copy};
     TRY(open_buffers(&w, l, e));
     TRY(find_folder(&w, out, folder, e));
     for (size_t i = 0; i < files->count; i++) TRY(write_file(&w, l, &files->file[i], e));

@@ -15,7 +15,7 @@ enum { COUNT = 40 };
 // ---- update rules: three steps in double ----
 
 typedef struct state_d {
-    double w, m, v;
+    double w, m, v, average;
 } state_d;
 
 static void step_by_hand(const kernel_update_args *p, state_d *s, double g, int t)
@@ -39,14 +39,16 @@ static void step_by_hand(const kernel_update_args *p, state_d *s, double g, int 
         s->w -= lr * (c > 0 ? 1 : c < 0 ? -1 : 0);
         s->m = b2 * s->m + (1 - b2) * g;
     }
+    s->average = t == 1 ? s->w : 0.75 * s->average + 0.25 * s->w;
 }
 
 static void check_rule(kernel_update_rule rule)
 {
-    float *w = harness_random(COUNT, 1), *m = harness_zeros(COUNT), *v = harness_zeros(COUNT);
+    float *w = harness_random(COUNT, 1), *m = harness_zeros(COUNT), *v = harness_zeros(COUNT),
+          *average = harness_zeros(COUNT);
     uint16_t low[COUNT];
     state_d s[COUNT];
-    for (int i = 0; i < COUNT; i++) s[i] = (state_d){w[i], 0, 0};
+    for (int i = 0; i < COUNT; i++) s[i] = (state_d){.w = w[i]};
     for (int t = 1; t <= 3; t++) {
         float *g = harness_random(COUNT, 10 + (uint64_t)t);
         g[5] = 0;
@@ -55,12 +57,14 @@ static void check_rule(kernel_update_rule rule)
                                          .beta1 = 0.9f,
                                          .c1 = (float)(1 - pow(0.9, t)),
                                          .c2 = (float)(1 - pow(0.95, t)),
+                                         .average_rest = t == 1 ? 1 : 0.25f,
                                          .first = t == 1};
         kernel_update_args p = {.count = COUNT,
                                 .w = w,
                                 .m = m,
                                 .v = v,
                                 .g = g,
+                                .average = average,
                                 .low = low,
                                 .low_type = BF16,
                                 .rule = rule,
@@ -76,9 +80,10 @@ static void check_rule(kernel_update_rule rule)
     for (int i = 0; i < COUNT; i++) {
         assert_true(fabs(w[i] - s[i].w) <= 2e-6);
         assert_true(fabs(m[i] - s[i].m) <= 2e-6);
+        assert_true(fabs(average[i] - s[i].average) <= 2e-6);
         assert_int_equal(low[i], float_to_bf16(w[i]));
     }
-    free(w), free(m), free(v);
+    free(w), free(m), free(v), free(average);
 }
 
 static void update_rules_are_their_formulas(void **state)

@@ -130,21 +130,21 @@ static void a_table_may_have_more_segments_than_shared_memory_has_room_for(void 
 
 // The arrays of one update, and how it is run.
 typedef struct update_case {
-    float *w, *m, *v;
+    float *w, *m, *v, *average;
     uint16_t *low;
 } update_case;
 
 static update_case make_update(const float *g, dtype low)
 {
     update_case c = {harness_random(ROOM, 3), harness_random(ROOM, 4), harness_random(ROOM, 5),
-                     low == F32 ? NULL : harness_low(g, ROOM, low)};
+                     harness_random(ROOM, 6), low == F32 ? NULL : harness_low(g, ROOM, low)};
     for (int64_t i = 0; i < ROOM; i++) c.v[i] = fabsf(c.v[i]);
     return c;
 }
 
 static void free_update(update_case *c)
 {
-    free(c->w), free(c->m), free(c->v), free(c->low);
+    free(c->w), free(c->m), free(c->v), free(c->average), free(c->low);
 }
 
 static void check_update_rule(kernel_update_rule rule, dtype low, bool applies, const float *g)
@@ -153,7 +153,8 @@ static void check_update_rule(kernel_update_rule rule, dtype low, bool applies, 
     const int64_t total = make_table(s);
     update_case want = make_update(g, low), have = make_update(g, low);
     const kernel_step step = {.result = {.scale = 0.5, .applies = applies}};
-    const kernel_step_group numbers = {.lr = 0.01f, .beta1 = 0.9f, .c1 = 0.271f, .c2 = 0.142f};
+    const kernel_step_group numbers = {
+        .lr = 0.01f, .beta1 = 0.9f, .c1 = 0.271f, .c2 = 0.142f, .average_rest = 0.125f};
     kernel_update_args p = {.rule = rule,
                             .low_type = low,
                             .beta2 = 0.95f,
@@ -167,16 +168,19 @@ static void check_update_rule(kernel_update_rule rule, dtype low, bool applies, 
         one.g = g + s[i].src;
         one.w = want.w + (want.low ? s[i].state : s[i].dst);
         one.m = want.m + s[i].state, one.v = want.v + s[i].state;
+        one.average = want.average + s[i].state;
         if (want.low) one.low = want.low + s[i].dst;
         if (!s[i].decays) one.weight_decay = 0;
         run(K_UPDATE, &one);
     }
     p.count = total, p.segment = s, p.segments = SEGMENTS;
     p.w = have.w, p.m = have.m, p.v = have.v, p.low = have.low, p.g = g;
+    p.average = have.average;
     run(K_UPDATE, &p);
     assert_memory_equal(want.w, have.w, ROOM * sizeof(float));
     assert_memory_equal(want.m, have.m, ROOM * sizeof(float));
     assert_memory_equal(want.v, have.v, ROOM * sizeof(float));
+    assert_memory_equal(want.average, have.average, ROOM * sizeof(float));
     if (want.low) assert_memory_equal(want.low, have.low, ROOM * sizeof(uint16_t));
     free_update(&want), free_update(&have);
 }

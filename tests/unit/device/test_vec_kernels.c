@@ -331,7 +331,7 @@ static kernel_call describe_update(space *s, const void *args)
     static const kernel_step step[] = {{.result = {.scale = 0.5, .applies = true}},
                                        {.result = {.scale = NAN}}};
     static const kernel_step_group group[] = {
-        {.lr = 0.01f, .beta1 = 0.9f, .c1 = 0.271f, .c2 = 0.142f},
+        {.lr = 0.01f, .beta1 = 0.9f, .c1 = 0.271f, .c2 = 0.142f, .average_rest = 0.125f},
         {.lr = 0.01f, .beta1 = 0.9f, .c1 = 0.271f, .c2 = 0.142f, .first = true}};
     bool first = h->variant / 4 == 1, plain = first && rule == UPDATE_SGD && h->other == F64;
     float *v = space_random(s, count, F32, 1, "v");
@@ -343,6 +343,7 @@ static kernel_call describe_update(space *s, const void *args)
                      .v = v,
                      .m = plain ? NULL : space_random(s, count, F32, 1, "m"),
                      .g = space_random(s, count, F32, 1, NULL),
+                     .average = first ? NULL : space_random(s, count, F32, 1, "average"),
                      .rule = rule,
                      .low = h->other == F64 ? NULL : space_random(s, count, h->other, 1, "low"),
                      .low_type = h->other,

@@ -78,6 +78,7 @@ static inline ref_update_call ref_update_segment(const ref_update_call *all,
     p->w += p->low ? s->state : s->dst;
     p->m = (float *)kernel_element(p->m, s->state, F32);
     p->v = (float *)kernel_element(p->v, s->state, F32);
+    p->average = (float *)kernel_element(p->average, s->state, F32);
     p->low = kernel_element(p->low, s->dst, p->low_type);
     if (!s->decays) p->weight_decay = 0;
     return one;

@@ -93,11 +93,18 @@ static void update_element(const ref_update_call *c, int64_t i)
     }
 }
 
+static void update_average(const ref_update_call *c, int64_t i)
+{
+    const ref_real rest = c->group.average_rest;
+    c->p.average[i] = (float)((1 - rest) * c->p.average[i] + rest * c->p.w[i]);
+}
+
 static void update_segment(const ref_update_call *c)
 {
     const kernel_update_args *p = &c->p;
     for (int64_t i = 0; i < p->count; i++) {
         if (c->applies) update_element(c, i);
+        if (c->applies && p->average) update_average(c, i);
         if (p->low) ref_store(p->low, i, p->low_type, p->w[i]);
     }
 }

@@ -1,0 +1,173 @@
+// generator.c -- see generator.h.
+#include "infer/generator.h"
+
+#include "base/alloc.h"
+#include "base/file.h"
+#include "base/json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const GENERATOR_REASON_NAMES[GENERATOR_REASONS] = {
+    [GENERATOR_END_OF_TEXT] = "end_of_text",   [GENERATOR_STOP_STRING] = "stop_string",
+    [GENERATOR_MODEL_LENGTH] = "model_length", [GENERATOR_TOKENS] = "tokens",
+    [GENERATOR_STOPPED] = "interrupted",
+};
+
+// ---- End tokens
+
+// Adds a token, once.
+static void add_end(generator *g, int64_t id)
+{
+    if (id < 0 || id >= g->config.vocab || generator_is_end(g, (int32_t)id)) return;
+    g->end[g->ends++] = (int32_t)id;
+}
+
+static status add_json_end(generator *g, const char *path, const json_t *id, err *e)
+{
+    if (!json_is_integer(id))
+        return err_set(e, E_USAGE, "%s: eos_token_id: valid: a token id or a list of token ids",
+                       path);
+    add_end(g, json_integer_value(id));
+    return OK;
+}
+
+// generation_config.json, which transformers' generate obeys before config.json.
+static status read_generation_config(const char *folder, char **path, json_t **out, err *e)
+{
+    status result = OK;
+    char *chars = NULL;
+    size_t bytes;
+    json_error_t problem;
+    enum { MOST = 1 << 20 };
+    TRY(file_join(folder, "generation_config.json", path, e));
+    if (!file_exists(*path)) goto done;
+    TRY(file_read_small(*path, MOST, &chars, &bytes, e));
+    *out = json_load_python(chars, bytes, 0, &problem);
+    if (!*out) FAIL(E_USAGE, "%s:%d: %s", *path, problem.line, problem.text);
+done:
+    free(chars);
+    return result;
+}
+
+static status find_ends(generator *g, err *e)
+{
+    status result = OK;
+    char *path = NULL;
+    json_t *settings = NULL;
+    const model_config *c = &g->config;
+    TRY(read_generation_config(g->o.folder, &path, &settings, e));
+    const json_t *eos = json_object_get(settings, "eos_token_id");
+    const size_t listed = json_is_array(eos) ? json_array_size(eos) : 1;
+    TRY(alloc_array(&g->end, listed + (size_t)c->more_eos_count + 2, sizeof *g->end,
+                    "the end tokens", e));
+    for (size_t i = 0; json_is_array(eos) && i < listed; i++)
+        TRY(add_json_end(g, path, json_array_get(eos, i), e));
+    if (eos && !json_is_null(eos) && !json_is_array(eos)) TRY(add_json_end(g, path, eos, e));
+    add_end(g, c->eos);
+    for (int i = 0; i < c->more_eos_count; i++) add_end(g, c->more_eos[i]);
+    add_end(g, tokenizer_end_of_text(g->tokenizer));
+done:
+    json_decref(settings);
+    free(path);
+    return result;
+}
+
+bool generator_is_end(const generator *g, int32_t id)
+{
+    for (int i = 0; i < g->ends; i++)
+        if (g->end[i] == id) return true;
+    return false;
+}
+
+// ---- The folder
+
+status generator_open(const generator_options *o, generator *g, err *e)
+{
+    status result = OK;
+    char *path = NULL;
+    *g = (generator){.o = *o};
+    TRY(file_join(o->folder, "tokenizer.json", &path, e));
+    TRY(model_config_read(o->folder, &g->config, e));
+    TRY(tokenizer_load(path, &g->tokenizer, e));
+    TRY(find_ends(g, e));
+done:
+    free(path);
+    return result;
+}
+
+status generator_load(generator *g, int64_t room, err *e)
+{
+    status result = OK;
+    const device_options options = {.threads = g->o.threads};
+    g->room = room;
+    TRY(safetensors_open_folder(g->o.folder, &g->weights, e));
+    TRY(device_open("auto", &options, &g->device, e));
+    TRY(decoder_open(g->device, g->config.family, &g->config, g->o.type, g->weights, room,
+                     &g->decoder, e));
+done:
+    return result;
+}
+
+void generator_close(generator *g)
+{
+    decoder_close(g->decoder);
+    device_close(g->device);
+    safetensors_close(g->weights);
+    tokenizer_close(g->tokenizer);
+    free(g->end);
+    *g = (generator){.ends = 0};
+}
+
+// ---- The text
+
+// Gives a token, and what may be shown after it.
+static status give(const generator *g, const generator_draw_options *o, completion *c, int32_t id,
+                   bool *stop, err *e)
+{
+    status result = OK;
+    text token = {0}, shown = {0};
+    if (id >= 0) {
+        tokenizer_decode_next(g->tokenizer, id, true, &token);
+        TRY(text_check(&token, e));
+        completion_add(c, token.chars, token.bytes, &shown);
+    } else {
+        completion_end(c, &shown);
+    }
+    TRY(text_check(&shown, e));
+    TRY(o->take(o->arg, id, &shown, stop, e));
+done:
+    text_clear(&token);
+    text_clear(&shown);
+    return result;
+}
+
+status generator_draw(generator *g, const float *logits, const generator_draw_options *o,
+                      completion *c, generator_reason *why, int32_t *last, err *e)
+{
+    status result = OK;
+    bool stop = false;
+    *why = GENERATOR_TOKENS;
+    *last = -1;
+    for (int64_t i = 0; i < o->tokens; i++) {
+        int32_t id;
+        TRY(sample_token(logits, decoder_vocab(g->decoder), &o->sample,
+                         (uint64_t)decoder_position(g->decoder), &id, e));
+        *why = GENERATOR_END_OF_TEXT;
+        if (generator_is_end(g, id)) {
+            *last = id;
+            break;
+        }
+        TRY(give(g, o, c, id, &stop, e));
+        *why = c->found ? GENERATOR_STOP_STRING : stop ? GENERATOR_STOPPED : GENERATOR_TOKENS;
+        if (c->found || stop || i + 1 == o->tokens) break;
+        *why = GENERATOR_MODEL_LENGTH;
+        if (decoder_position(g->decoder) == g->room) break;
+        TRY(decoder_feed(g->decoder, &id, 1, &logits, e));
+        *why = GENERATOR_TOKENS;
+    }
+    TRY(give(g, o, c, -1, &stop, e));
+done:
+    return result;
+}
