@@ -15,7 +15,7 @@ typedef struct jinja_parser {
     int lists, pairs, callers;    // uses of varargs, kwargs and caller so far
 } jinja_parser;
 
-enum { PARSE_DEPTH_MOST = 100 };
+enum { PARSE_DEPTH_MOST = 400 };
 
 // Makes the tree of t->memory. *line is the line of an error.
 status jinja_parse(struct jinja *t, const char *source, size_t bytes, int *line, err *e);

@@ -219,3 +219,55 @@ put("store", "good-remove", GREETED + request(ADD, b"calls", number=-1) + reques
 put("store", "good-wills", GREETED + request(WILL, b"w", b"x", number=1) + request(WILL, b"w") + request(WILL, b"a", b"x"))
 put("store", "long", GREETED + request(SET, b"k" * 63, b"v" * 1024) + request(SET, b"k", b"v" * 1025))
 put("store", "unknown", GREETED + request(7, b"k") + request(SET, b""))
+
+# ---- Chat templates
+put("jinja", "good-chatml", """{%- for message in messages %}
+    {%- if loop.first and message['role'] != 'system' %}{{ bos_token }}{% endif -%}
+    {{- '<|im_start|>' + message.role + '\\n' }}
+    {%- generation %}{{ message.content | string | trim }}<|im_end|>{% endgeneration %}
+{% endfor %}
+{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}
+""")
+put("jinja", "good-tools", """{# tools, macros and namespaces #}
+{%- set ns = namespace(last=-1, text='', seen=[]) -%}
+{%- macro write(value, indent=2, name=none) -%}
+    {%- if value is mapping -%}{% for k, v in value | dictsort %}{{ k }}={{ write(v, indent + 2) }};{% endfor %}
+    {%- elif value is string or value is number -%}{{ value | tojson }}
+    {%- elif value is iterable -%}[{% for v in value %}{{ write(v) }}{{ ', ' if not loop.last }}{% endfor %}]
+    {%- else -%}{{ value | default('none', true) | string | upper }}{%- endif -%}
+{%- endmacro -%}
+{%- for tool in tools or [] %}{{ tool | tojson(indent=4) | indent(2) }}{{ write(value=tool.function.parameters) }}{% endfor %}
+{%- for message in messages[::-1] if message.role in ('user', "assistant") and not message.tool_calls %}
+    {%- set index = (messages | length - 1) - loop.index0 %}
+    {%- if ns.last < 0 and message.content is string %}{% set ns.last = index %}{% endif %}
+    {%- set ns.text = ns.text ~ index ~ loop.revindex ~ '%03d|%s' % (index, message.role[:2]) %}
+{%- else %}nobody{%- endfor %}
+{%- for message in messages -%}
+    {%- if message.tool_calls %}{%- for call in message.tool_calls -%}
+        {{ call.function.name }}({{ call['function']['arguments'].items() | map('join', '=') | join(', ') }})
+    {%- endfor %}{%- endif %}
+    {%- if loop.previtem is defined and loop.previtem.role == message.role %}{% continue %}{% endif %}
+    {%- set content = message.content.split('</think>')[-1].lstrip('\\n') if message.content is string else 'x' %}
+    {%- if loop.index > 100 %}{% break %}{% endif %}{{ content.replace('a', 'bb', 1)[1:-1].title() }}
+{%- endfor -%}
+{{ ns.text }}
+""")
+put("jinja", "good-values", """{% set a, b = (1, 2.5) %}{{ a + b * 2 ** 3 // 2 - 7 % 3 }}{{ -a }}{{ 10 / 4 }}{{ 7 // -2 }}{{ -7 % 3 }}
+{{ [1, 'two', none, true, {'k': (1,)}] }}{{ range(2, 9, 3) | list }}{{ "a" 'b' "\\u00e9\\x41\\n" | length }}
+{% set text | trim | upper %}  block {{ a }} {% endset %}{{ text }}{% filter lower %}LOUD{% endfilter %}
+{% macro wrap(tag) %}<{{ tag }}{{ kwargs }}{{ varargs }}>{{ caller(1) if caller else '' }}{% endmacro %}{% call(x) wrap('p', class='c') %}{{ x }}{% endcall %}
+{% raw %}{{ not }}{% endraw %}{{ wrap('b', 2) }}{% with q = 3, r = 4 %}{{ q < r <= 4 }}{% endwith %}
+{{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | list }}{{ messages | rejectattr('tool_calls') | first }}
+{{ [3, 1, 2] | sort(reverse=true) | join('-') }}{{ ['b', 'A', 'b'] | unique | list }}{{ 'x' in 'xyz' and 'q' not in {'q': 1}.values() }}
+{{ '{} and {name}'.format(1, name='n') }}{{ 'a,b,,c'.split(',', 2) }}{{ 'abc'[::-1] }}{{ 3.14159 | round(2) }}{{ '12' | int + '1e3' | float }}
+{% set c = cycler('odd', 'even') %}{{ c.next() }}{{ c.current }}{% set j = joiner() %}{{ j() }}{{ j() }}{{ dict(a=1, b=2) | items | list }}
+{{ strftime_now('%Y-%m-%d') }}{{ undefined_name }}{{ undefined_name is defined }}{{ [1, 2, 3, 4, 5] | batch(2, 0) | list }}{{ [1, 2] | sum }}
+{{ "quoted 'both' \\"ways\\"" | tojson }}{{ ("<" ~ 'x' | e) }}{{ 'a' | safe + '<' }}{{ [[1, 2], [3]] | tojson(indent=1, sort_keys=true) }}
+""")
+put("jinja", "good-deep", "{{ " + "(" * 40 + "1" + ")" * 40 + " }}" + "{% if a %}" * 40 + "x" + "{% endif %}" * 40 +
+    "{% for a in range(9) %}{% for b in range(9) %}{{ a * b ~ 'x' * b }}{% endfor %}{% endfor %}\n")
+put("jinja", "wrong-filter", "{{ messages | tojsn }}\n")
+put("jinja", "wrong-recursion", "{% macro f(x) %}{{ f(x + 1) }}{% endmacro %}{{ f(0) }}\n")
+put("jinja", "wrong-memory", "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}\n")
+put("jinja", "wrong-steps", "{% for a in range(9999) %}{% for b in range(9999) %}{{ loop.index }}{% endfor %}{% endfor %}\n")
+put("jinja", "wrong-refused", "{{ raise_exception('roles must alternate') }}{% include 'x' %}\n")

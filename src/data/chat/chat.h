@@ -4,8 +4,9 @@
 //
 // Two rules find what is trained on. Where the template has {% generation %}, these blocks are it. Where it has none, and
 // most have none, the conversation is rendered up to each assistant message (with the generation prompt) and through it,
-// and the message is the difference. Where both can be had they must agree. Text of the user that spells a control token
-// is encoded as text.
+// and the message is the difference. Where both can be had they must agree. What the generation prompt supplies is not
+// trained, also where a block holds it; what ends the turn is. Strings of the messages, the tools and the extra variables
+// that spell a special token are encoded as text.
 #ifndef TRIREME_DATA_CHAT_CHAT_H
 #define TRIREME_DATA_CHAT_CHAT_H
 
@@ -33,6 +34,7 @@ typedef struct chat_conversation {
     const json_t
         *extra; // object of other variables of the template (chat_template_kwargs); NULL: none
     bool generation_prompt; // the text ends where an assistant begins to speak
+    int64_t now;            // the time of the template's strftime_now; 0: the current one
 } chat_conversation;
 
 // The tokens of a conversation. They belong to the workspace until its next use.
@@ -46,8 +48,9 @@ typedef struct chat_tokens {
 } chat_tokens;
 
 // Opens the template of a tokenizer: chat_template.jinja beside tokenizer.json, else chat_template of
-// tokenizer_config.json (a string, or the entry "default" of a list). `name` of the files is for messages. `t` is
-// borrowed. *out is NULL where the tokenizer has no template. The owner calls chat_template_close.
+// tokenizer_config.json (a string, or the entry "default" of a list, whose entry "tool_use" is for conversations with
+// tools). `name` of the folder is for messages. `t` is borrowed. *out is NULL where the tokenizer has no template. The
+// owner calls chat_template_close.
 status chat_template_open(const tokenizer *t, const char *name, chat_template **out, err *e);
 // Opens a template that the caller gives.
 status chat_template_open_text(const tokenizer *t, const char *name, const char *source,
