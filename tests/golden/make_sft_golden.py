@@ -4,6 +4,10 @@ labels that TRL's trainers make of them; packings by TRL's pack_dataset.
     python tests/golden/make_sft_golden.py      (trl 1.16, transformers 5.24, tokenizers 0.23)
     python tests/golden/make_sft_golden.py --check FOLDER INSPECT...
         makes 200 conversations, compares what TRL's tokenizer of FOLDER and the command INSPECT print for each
+    python tests/golden/make_sft_golden.py --losses FOLDER FILE.jsonl BATCH SEQ_LEN PACKED
+        prints the losses of ten steps of TRL from the weights of FOLDER, with the samples in their order. They are those
+        of `trireme train` with data.order sequential, optimizer.lr 1e-2, weight_decay 0, a constant schedule, and
+        data.packing bfd (PACKED 1) or none (0), where the samples of an epoch fill its batches
 """
 import json
 import pathlib
@@ -166,8 +170,31 @@ def check(folder, command):
     print(f"{len(expected)} conversations are equal")
 
 
+def losses(folder, file, batch, seq_len, packed):
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    class InOrder(SFTTrainer):
+        def _get_train_sampler(self, *_):
+            return torch.utils.data.SequentialSampler(self.train_dataset)
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    rows = [json.loads(line) for line in open(file)]
+    with tempfile.TemporaryDirectory() as out:
+        args = SFTConfig(output_dir=out, per_device_train_batch_size=batch, max_steps=10, learning_rate=1e-2,
+                         lr_scheduler_type="constant", adam_beta2=0.95, weight_decay=0, max_grad_norm=1, bf16=False,
+                         use_cpu=True, report_to=[], logging_steps=1, save_strategy="no", max_length=seq_len,
+                         packing=packed, assistant_only_loss="messages" in rows[0], gradient_checkpointing=False)
+        t = InOrder(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), args,
+                    train_dataset=Dataset.from_list(rows), processing_class=tokenizer)
+        t.train()
+        print(json.dumps([entry["loss"] for entry in t.state.log_history if "loss" in entry]))
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 3 and sys.argv[1] == "--check":
+    if len(sys.argv) == 7 and sys.argv[1] == "--losses":
+        losses(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]), sys.argv[6] == "1")
+    elif len(sys.argv) > 3 and sys.argv[1] == "--check":
         check(sys.argv[2], sys.argv[3:])
     else:
         make()

@@ -17,22 +17,31 @@ static bool begins_with(const text *whole, const text *part)
     return part->bytes <= whole->bytes && memcmp(whole->chars, part->chars, part->bytes) == 0;
 }
 
-// The first byte from `from` on that a string or a key of the conversation has given.
-static size_t first_given(const chat_text *t, size_t from)
+// The first byte from `from` on that a string or a key of the conversation has given. A template may take the word of the
+// turn's header from the message: a run that is `role` does not count. NULL: every run counts.
+static size_t first_given(const chat_text *t, size_t from, const char *role)
 {
+    const size_t role_bytes = role ? strlen(role) : 0;
     size_t begin = 0;
     for (size_t i = 0; i < t->output.runs; begin += t->output.run[i++].bytes) {
         const jinja_run *run = &t->output.run[i];
         if (run->string < 0 || run->string >= t->strings || begin + run->bytes <= from) continue;
+        if (role && run->bytes == role_bytes &&
+            memcmp(t->output.chars.chars + begin, role, role_bytes) == 0)
+            continue;
         return begin > from ? begin : from;
     }
     return t->output.chars.bytes;
 }
 
+static const char *role_of(const chat_workspace *w, size_t message)
+{
+    return json_string_value(json_object_get(json_array_get(w->messages, message), "role"));
+}
+
 static bool is_assistant(const chat_workspace *w, size_t message)
 {
-    const char *role =
-        json_string_value(json_object_get(json_array_get(w->messages, message), "role"));
+    const char *role = role_of(w, message);
     return role && (strcmp(role, "assistant") == 0 || strcmp(role, "model") == 0);
 }
 
@@ -65,7 +74,7 @@ static status find_turn(chat_workspace *w, const chat_conversation *c, size_t me
              "more messages follow (it rewrites history, as those do that drop earlier thinking); "
              "data.train_on: completion trains the last message alone",
              message);
-    const size_t given = first_given(&w->whole, out->header);
+    const size_t given = first_given(&w->whole, out->header, role_of(w, message));
     size_t first = out->header;
     while (first < prompt->bytes && first < out->end && first < given &&
            prompt->chars[first] == whole->chars[first])
@@ -79,7 +88,7 @@ done:
 
 static bool is_blank(const chat_text *t, size_t from, size_t to)
 {
-    bool blank = from < to && first_given(t, from) >= to;
+    bool blank = from < to && first_given(t, from, NULL) >= to;
     for (size_t i = from; i < to && blank; i++)
         blank = isspace((unsigned char)t->output.chars.chars[i]);
     return blank;
