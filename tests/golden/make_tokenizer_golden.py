@@ -412,6 +412,52 @@ def unigram_cases(documents, bases):
     return out
 
 
+# ---- tokenizer.model
+
+def model_of_sentencepiece(documents, name, **options):
+    import sentencepiece
+
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        rules = pathlib.Path(folder) / "rules.tsv"
+        rules.write_text("\n".join(RULES) + "\n")
+        if options.pop("maps", False):
+            options["normalization_rule_tsv"] = str(rules)
+        else:
+            options["normalization_rule_name"] = "identity"
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(line for d in documents for line in d.split("\n")), model_prefix=f"{folder}/m", minloglevel=2, **options)
+        (OUT / f"{name}.model").write_bytes(pathlib.Path(f"{folder}/m.model").read_bytes())
+
+
+def convert_as_transformers(path):
+    from tokenizers import AddedToken
+    from transformers.convert_slow_tokenizer import SentencePieceExtractor, SpmConverter
+
+    extractor = SentencePieceExtractor(str(path))
+    proto = extractor.proto
+    tokenizer = SpmConverter.build_tokenizer_from_spm_proto(proto, extractor.extract(None)["vocab"])
+    tokenizer.add_special_tokens([AddedToken(p.piece, normalized=False, special=True) for p in proto.pieces if p.type in (2, 3)])
+    tokenizer.add_tokens([AddedToken(p.piece, normalized=False, special=False) for p in proto.pieces if p.type == 4])
+    return tokenizer
+
+
+def sentencepiece_cases(documents):
+    model_of_sentencepiece(documents, "bpe", model_type="bpe", vocab_size=700, byte_fallback=True, split_digits=True,
+                           remove_extra_whitespaces=False, user_defined_symbols=["<turn>", "+-*"], character_coverage=0.99)
+    model_of_sentencepiece(documents, "unigram", model_type="unigram", vocab_size=400, maps=True, pad_id=0, eos_id=1, unk_id=2,
+                           bos_id=-1, character_coverage=0.99)
+    rng = random.Random(17)
+    texts = UNIGRAM_TEXTS + MORE_TEXTS + ["a<turn>b +-*c", "  two  spaces  "] + hard_texts(documents, rng, 20)
+    out = []
+    for name in ("bpe", "unigram"):
+        tokenizer = convert_as_transformers(OUT / f"{name}.model")
+        encoded = [tokenizer.encode(t, add_special_tokens=False).ids for t in texts]
+        out.append({"name": name, "cases": [[t, ids, tokenizer.decode(ids, skip_special_tokens=False)] for t, ids in zip(texts, encoded)]})
+    return out
+
+
 def main():
     OUT.mkdir(exist_ok=True)
     documents = make_documents()
@@ -443,6 +489,7 @@ def main():
     pieces = train_unigram(documents)
     write("pieces.json", pieces)
     write("unigram.json", unigram_cases(documents, [llama3, pieces]))
+    write("sentencepiece.json", sentencepiece_cases(documents))
 
 
 def check(folder):
