@@ -7,6 +7,9 @@
 #include "model/model.h"
 #include "optim/param_group.h"
 
+// Copies the groups, each frozen one as two: its weights of linear layers are packed as NF4, as transformers packs them,
+// and the others are not. The caller frees the items of *out.
+status param_groups_split(const param_groups *groups, param_groups *out, err *e);
 // Writes the index of each parameter's group to out[m->params]. The last group must match every
 // name. E_USAGE names two pieces of one parameter that are in different groups.
 status param_groups_assign(const model *m, const param_groups *groups, int *out, err *e);
