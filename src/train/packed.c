@@ -159,3 +159,34 @@ void packed_to_rows(const trainer *t, const plan_row *r, plan_shard s, const voi
         round_to(g->o.compute, row, r->cols, row);
     }
 }
+
+status packed_compare(trainer *t, int p, const float *full, bool *same, err *e)
+{
+    status result = OK;
+    const plan_row *r = &t->plan->row[p];
+    const state_shards x = state_shards_of(&t->plan->group[r->group], STATE_WEIGHT);
+    float *shard = NULL, *own = NULL;
+    char *packed = NULL;
+    plan_shard s;
+    char *from;
+    TRY(state_shards_find(t, &x, r, false, &from, &s, e));
+    TRY(alloc_array(&shard, (size_t)r->count, sizeof *shard, r->name, e));
+    TRY(alloc_array(&own, (size_t)r->count, sizeof *own, r->name, e));
+    TRY(alloc_array(&packed, (size_t)s.count, sizeof(float), r->name, e));
+    TRY(device_download(trainer_stream(t, STREAM_COMPUTE), packed, from,
+                        (size_t)s.count * sizeof(float), e));
+    if (t->model->param[p].sharded)
+        model_param_take_shard(t->model, p, t->plan->coord, full, shard);
+    else
+        memcpy(shard, full, (size_t)r->count * sizeof *shard);
+    packed_to_rows(t, r, s, packed, own);
+    const int64_t width = plan_row_width(t->plan, r, x.shards);
+    const size_t first = (size_t)(s.first / width * r->cols);
+    *same = memcmp(shard + first, own + first,
+                   (size_t)(s.count / width * r->cols) * sizeof *own) == 0;
+done:
+    free(shard);
+    free(own);
+    free(packed);
+    return result;
+}
