@@ -47,7 +47,8 @@ static unsigned char scale_code(float x)
     enum { STEPS = 65535 };
     const int step = (int)(product_of(x + 1, STEPS * 0.5f) + 0.5f);
     const float rounded = product_of((float)step, 2.0f / STEPS) - 1;
-    int low = 0, high = NF4_SCALE_CODES - 1; // the values of low and of those below it are not above x
+    int low = 0,
+        high = NF4_SCALE_CODES - 1; // the values of low and of those below it are not above x
     while (high - low > 1) {
         const int middle = (low + high) / 2;
         if (scale_of(middle) <= rounded)

@@ -379,7 +379,8 @@ static void cost_unpack_nf4(const kernel_call *c, kernel_cost *k)
 {
     const kernel_unpack_nf4_args *p = &c->u.unpack_nf4;
     set_elements(k, p->type, p->rows * p->cols);
-    k->bytes = bytes_of(p->rows * nf4_row_words(p->cols), F32) + bytes_of(p->rows * p->cols, p->type);
+    k->bytes =
+        bytes_of(p->rows * nf4_row_words(p->cols), F32) + bytes_of(p->rows * p->cols, p->type);
 }
 
 static void cost_fill(const kernel_call *c, kernel_cost *k)

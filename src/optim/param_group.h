@@ -23,8 +23,8 @@ typedef struct param_group {
     // STORAGE_NF4: the group has only weights of linear layers. The others that match are in the next group, which has the
     // same pattern.
     storage_type storage;
-    optim_config optimizer;        // rule and settings; lr is the job's
-    double lr_scale;               // factor of the learning rate
+    optim_config optimizer; // rule and settings; lr is the job's
+    double lr_scale;        // factor of the learning rate
 } param_group;
 
 // Groups in the order in which they are tried. The last one has match NULL.

@@ -212,7 +212,8 @@ static status fill_row(plan *p, int i, const plan_param *q, plan_users u, err *e
                     .tied = u.first_stage != u.last_stage};
     if (p->group[q->group].o.storage == STORAGE_NF4 && q->cols % NF4_BLOCK != 0)
         return err_set(e, E_USAGE,
-                       "model.storage: nf4 keeps blocks of %d elements together, but a rank has rows of %lld of %s; "
+                       "model.storage: nf4 keeps blocks of %d elements together, but a rank has "
+                       "rows of %lld of %s; "
                        "valid: auto, or a parallel.tp that divides the rows into blocks",
                        NF4_BLOCK, (long long)q->cols, q->name);
     if (q->sharded & group)

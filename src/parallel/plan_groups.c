@@ -158,7 +158,8 @@ static bool same_options(const plan_group_options *a, const plan_group_options *
     return memcmp(&a->over, &b->over, sizeof a->over) == 0 &&
            same_policy(&a->dp.outer, &b->dp.outer) && same_policy(&a->dp.inner, &b->dp.inner) &&
            memcmp(a->tier, b->tier, sizeof a->tier) == 0 && a->compute == b->compute &&
-           a->storage == b->storage && a->frozen == b->frozen && (a->frozen || (a->has_m == b->has_m && a->has_v == b->has_v));
+           a->storage == b->storage && a->frozen == b->frozen &&
+           (a->frozen || (a->has_m == b->has_m && a->has_v == b->has_v));
 }
 
 static int representative_of(const plan *p, int group)

@@ -55,7 +55,10 @@ static void print_group_numbers(const plan *p, int group, text *out)
     text_add(out, "plan");
     for (int i = 0; i < p->groups && count_printed(p) > 1; i++) {
         if (p->group[i].representative != group) continue;
-        text_addf(out, "%s%d", printed++ ? ", " : count > 1 ? ", groups " : ", group ",
+        text_addf(out, "%s%d",
+                  printed++   ? ", "
+                  : count > 1 ? ", groups "
+                              : ", group ",
                   plan_group_entry(p, i));
     }
     text_add(out, ": ");

@@ -168,7 +168,7 @@ static status make_of_group(const plan *p, plan_group *g, err *e)
                     optimizer[POLICY_LEVELS] = {inner->optimizer, outer->optimizer},
                     weight[POLICY_LEVELS] = {inner->weight, outer->weight};
     r->unshard.layout = g->o.storage == STORAGE_NF4 ? LAYOUT_PACKED : LAYOUT_FULL; // a slot
-    r->reduce_micro_batch.layout = LAYOUT_FULL; // a slot
+    r->reduce_micro_batch.layout = LAYOUT_FULL;                                    // a slot
     r->reduce_step.layout = g->gradient;
     r->all_gather_updated.layout = g->weight;
     TRY(add_gathers(p, g, &r->unshard, g->weight, weight, replicate, e));

@@ -10,9 +10,9 @@
 
 // What double quantisation needs of all tensors of a parameter.
 typedef struct packed_scales {
-    nf4_scales *piece; // [pieces]
-    float *absmax;     // [blocks] of all pieces, in the order of the tensors
-    float *maxima;     // of all pieces
+    nf4_scales *piece;   // [pieces]
+    float *absmax;       // [blocks] of all pieces, in the order of the tensors
+    float *maxima;       // of all pieces
     unsigned char *code; // [blocks]
     float *row;          // [cols] a row in the compute type
 } packed_scales;
@@ -182,8 +182,8 @@ status packed_compare(trainer *t, int p, const float *full, bool *same, err *e)
     packed_to_rows(t, r, s, packed, own);
     const int64_t width = plan_row_width(t->plan, r, x.shards);
     const size_t first = (size_t)(s.first / width * r->cols);
-    *same = memcmp(shard + first, own + first,
-                   (size_t)(s.count / width * r->cols) * sizeof *own) == 0;
+    *same =
+        memcmp(shard + first, own + first, (size_t)(s.count / width * r->cols) * sizeof *own) == 0;
 done:
     free(shard);
     free(own);

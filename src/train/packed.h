@@ -11,7 +11,8 @@
 status packed_write(trainer *t, int p, const float *full, err *e);
 // Unpacks shard s of row r, which is of packed rows, into the shard that a rank computes with, `to`: the values that its
 // blocks compute with.
-void packed_to_rows(const trainer *t, const plan_row *r, plan_shard s, const void *packed, float *to);
+void packed_to_rows(const trainer *t, const plan_row *r, plan_shard s, const void *packed,
+                    float *to);
 // Sets *same to whether this rank's shard unpacks to the values of `full`.
 status packed_compare(trainer *t, int p, const float *full, bool *same, err *e);
 

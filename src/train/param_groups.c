@@ -18,10 +18,12 @@ dtype param_groups_type_of(const void *groups, const char *tensor)
 
 void param_groups_describe(const param_groups *groups, int index, text *out)
 {
-    if (index == groups->count - 1)
+    int entry = index;
+    for (int i = 0; i < index; i++) entry -= groups->items[i].storage == STORAGE_NF4;
+    if (!groups->items[index].match)
         text_add(out, "no group");
     else
-        text_addf(out, "groups[%d] (%s)", index, groups->items[index].match);
+        text_addf(out, "groups[%d] (%s)", entry, groups->items[index].match);
 }
 
 static status refuse(const model_param *q, const param_groups *groups, const char *const tensor[2],
@@ -44,8 +46,8 @@ status param_groups_split(const param_groups *groups, param_groups *out, err *e)
 {
     param_group *items;
     int count = 0;
-    const status result = alloc_array(&items, 2 * (size_t)groups->count, sizeof *items,
-                                      "the parameter groups", e);
+    const status result =
+        alloc_array(&items, 2 * (size_t)groups->count, sizeof *items, "the parameter groups", e);
     if (result != OK) return result;
     for (int i = 0; i < groups->count; i++) {
         items[count] = groups->items[i];

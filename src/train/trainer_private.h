@@ -63,8 +63,9 @@ typedef struct trainer_hooks {
 } trainer_hooks;
 
 struct trainer {
-    trainer_options o; // o.groups is `group` where the options have none, and `packed` where weights are packed
-    param_group group; // all parameters, by the job's own settings
+    trainer_options
+        o; // o.groups is `group` where the options have none, and `packed` where weights are packed
+    param_group group;   // all parameters, by the job's own settings
     param_groups packed; // the groups, with those of packed weights apart; its items are owned
     plan *plan;
     schedule schedule; // of a training step

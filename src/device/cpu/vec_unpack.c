@@ -46,8 +46,7 @@ VEC_INLINE void unpack_row(const kernel_unpack_nf4_args *p, int64_t row, const n
         const vf absmax = v_set(nf4_absmax(&r, b));
         spread(r.codes + b * (NF4_BLOCK / 2), codes);
         for (int i = 0; i < NF4_BLOCK; i += VL)
-            v_store(p->y, row * p->cols + b * NF4_BLOCK + i, type,
-                    look_up(t, codes + i) * absmax);
+            v_store(p->y, row * p->cols + b * NF4_BLOCK + i, type, look_up(t, codes + i) * absmax);
     }
 }
 

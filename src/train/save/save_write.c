@@ -46,7 +46,7 @@ typedef struct save_shard {
     int param;                 // -1: the rows are those of the tensor
     const int *coord;          // [AXES] of the rank; borrowed
     int64_t first, rows, cols; // rows of the shard that the rank computes with
-    int64_t width;             // elements in which a row lies there: cols, or the words of a packed row
+    int64_t width; // elements in which a row lies there: cols, or the words of a packed row
 } save_shard;
 
 // ---- A block of rows
@@ -177,7 +177,12 @@ static bool takes_part(const save_writer *w, int rank)
 static status write_powersgd(save_writer *w, const save_target *to, const powersgd_tensor *x,
                              err *e)
 {
-    save_shard s = {.rank = x->rank, .type = F32, .param = -1, .rows = x->rows, .cols = x->cols, .width = x->cols};
+    save_shard s = {.rank = x->rank,
+                    .type = F32,
+                    .param = -1,
+                    .rows = x->rows,
+                    .cols = x->cols,
+                    .width = x->cols};
     if (!takes_part(w, x->rank)) return OK;
     if (x->rank == w->t->o.comm->rank)
         s.own =

@@ -160,7 +160,8 @@ static void test_a_row_takes_about_half_a_byte_an_element(void **state)
     static const int64_t cols[] = {576, 896, 1536, 2048, 4096, 8192, 28672};
     for (int i = 0; i < 7; i++)
         assert_true((double)nf4_row_words(cols[i]) * 4 / (double)cols[i] < 0.545);
-    for (int64_t blocks = 1; blocks < 2000; blocks++) // the last block of the row that begins last in its group
+    for (int64_t blocks = 1; blocks < 2000;
+         blocks++) // the last block of the row that begins last in its group
         assert_true((NF4_GROUP - 1 + blocks - 1) / NF4_GROUP < nf4_row_maxima(blocks));
 }
 

@@ -23,9 +23,10 @@ static kernel_call describe(space *s, const void *args)
     return c;
 }
 
-static const shape SHAPES[] = {{0, 64, F32},    {1, 64, F32},   {3, 64, BF16}, {2, 128, F16},
-                               {5, 576, BF16},  {70, 896, F32}, {2, 16448, F32}, // more maxima than one
-                               {300, 192, BF16}};
+static const shape SHAPES[] = {
+    {0, 64, F32},    {1, 64, F32},   {3, 64, BF16},   {2, 128, F16},
+    {5, 576, BF16},  {70, 896, F32}, {2, 16448, F32}, // more maxima than one
+    {300, 192, BF16}};
 
 static void vector_forms_equal_the_reference(void **state)
 {
