@@ -35,6 +35,31 @@ VEC_INLINE vf look_up(const nf4_table t, const unsigned char *codes)
 }
 #endif
 
+// NF4_BLOCK elements in F32.
+VEC_INLINE void unpack_block(const nf4_table t, vf absmax, const unsigned char *codes, float *y)
+{
+    for (int i = 0; i < NF4_BLOCK; i += VL) v_store(y, i, F32, look_up(t, codes + i) * absmax);
+}
+
+// NF4_BLOCK elements in a 16-bit type. A block has 16 values at most: they are rounded once, and then looked up byte by byte.
+VEC_INLINE void unpack_narrow(const nf4_table t, vf absmax, const unsigned char *codes, uint16_t *y,
+                              dtype type)
+{
+    uint16_t value[NF4_CODES];
+    for (int i = 0; i < NF4_CODES / VL; i++) v_store(value, i * VL, type, t[i] * absmax);
+    const __m128i a = _mm_loadu_si128((const __m128i *)(const void *)value),
+                  b = _mm_loadu_si128((const __m128i *)(const void *)(value + 8)),
+                  byte = _mm_set1_epi16(255),
+                  low = _mm_packus_epi16(_mm_and_si128(a, byte), _mm_and_si128(b, byte)),
+                  high = _mm_packus_epi16(_mm_srli_epi16(a, 8), _mm_srli_epi16(b, 8));
+    for (int i = 0; i < NF4_BLOCK; i += 16) {
+        const __m128i code = _mm_loadu_si128((const __m128i *)(const void *)(codes + i)),
+                      l = _mm_shuffle_epi8(low, code), h = _mm_shuffle_epi8(high, code);
+        _mm_storeu_si128((__m128i *)(void *)(y + i), _mm_unpacklo_epi8(l, h));
+        _mm_storeu_si128((__m128i *)(void *)(y + i + 8), _mm_unpackhi_epi8(l, h));
+    }
+}
+
 VEC_INLINE void unpack_row(const kernel_unpack_nf4_args *p, int64_t row, const nf4_table t,
                            dtype type)
 {
@@ -44,9 +69,12 @@ VEC_INLINE void unpack_row(const kernel_unpack_nf4_args *p, int64_t row, const n
     for (int64_t b = 0; b < blocks; b++) {
         unsigned char codes[NF4_BLOCK];
         const vf absmax = v_set(nf4_absmax(&r, b));
+        void *y = vec_at(p->y, row * p->cols + b * NF4_BLOCK, type);
         spread(r.codes + b * (NF4_BLOCK / 2), codes);
-        for (int i = 0; i < NF4_BLOCK; i += VL)
-            v_store(p->y, row * p->cols + b * NF4_BLOCK + i, type, look_up(t, codes + i) * absmax);
+        if (type == F32)
+            unpack_block(t, absmax, codes, y);
+        else
+            unpack_narrow(t, absmax, codes, y, type);
     }
 }
 

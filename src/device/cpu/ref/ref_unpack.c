@@ -6,9 +6,11 @@ static void unpack_row(const kernel_unpack_nf4_args *p, int64_t row)
 {
     const uint32_t *packed = (const uint32_t *)p->packed + row * nf4_row_words(p->cols);
     const nf4_row r = nf4_row_of(packed, p->cols / NF4_BLOCK);
+    float absmax = 0;
     for (int64_t c = 0; c < p->cols; c++) {
         const int byte = r.codes[c / 2], code = c % 2 ? byte & 15 : byte >> 4;
-        const float value = NF4_VALUE[code] * nf4_absmax(&r, c / NF4_BLOCK);
+        if (c % NF4_BLOCK == 0) absmax = nf4_absmax(&r, c / NF4_BLOCK);
+        const float value = NF4_VALUE[code] * absmax;
         ref_store(p->y, row * p->cols + c, p->type, value);
     }
 }
