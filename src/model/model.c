@@ -410,24 +410,12 @@ int model_unused_params(const model *m, text *names)
     return count;
 }
 
-// Does the node use parameter i of its graph other than as the weight of a linear layer?
-static bool uses_otherwise(const graph_node *n, int i)
-{
-    const bool linear = n->op == OP_LINEAR || n->op == OP_LINEAR_ACTIVATION;
-    for (int k = 0; k < NODE_INPUTS; k++)
-        if (n->in[k] && n->in[k]->param == i && !(linear && k == 1)) return true;
-    return false;
-}
-
 bool model_param_is_linear(const model *m, int p)
 {
     if (m->param[p].decl->dims != 2 || m->param[p].decl->constant) return false;
-    for (int b = m->param[p].block; b <= m->param[p].last_block; b++) {
-        const graph_node_list *l = &m->block[b].g->forward;
+    for (int b = m->param[p].block; b <= m->param[p].last_block; b++)
         for (int i = 0; i < m->block[b].g->params; i++)
-            for (int n = 0; n < l->count && m->block[b].param[i] == p; n++)
-                if (uses_otherwise(l->node[n], i)) return false;
-    }
+            if (m->block[b].param[i] == p && !graph_param_is_linear(m->block[b].g, i)) return false;
     return true;
 }
 
