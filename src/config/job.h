@@ -93,13 +93,14 @@ typedef struct job_own {
 typedef struct job {
     job_own own; // all false: the job names everything
     struct {
-        char *path;          // NULL when a family is given
-        char *init;          // auto | random | checkpoint
-        int family;          // index of MODEL_FAMILIES; read where path is NULL
-        model_config config; // from path/config.json or the family's keys; a program's own model
-                             // leaves it unused
-        bool eos_of_data;    // config.eos is the token that ends the documents of data.train
-        bool has_weights;    // initial weights are read from path
+        char *path;           // NULL when a family is given
+        char *init;           // auto | random | checkpoint
+        int family;           // index of MODEL_FAMILIES; read where path is NULL
+        storage_type storage; // of the frozen weights of linear layers
+        model_config config;  // from path/config.json or the family's keys; a program's own model
+                              // leaves it unused
+        bool eos_of_data;     // config.eos is the token that ends the documents of data.train
+        bool has_weights;     // initial weights are read from path
     } model;
     struct {
         dataset_source *train, *valid;

@@ -333,6 +333,19 @@ done:
     return result;
 }
 
+// Only frozen weights are packed: an update needs all bits of a weight.
+static status check_storage(const job *j, err *e)
+{
+    status result = OK;
+    bool frozen = false;
+    for (int i = 0; i < j->groups; i++) frozen = frozen || j->group[i].value.frozen;
+    if (j->model.storage == STORAGE_NF4 && !frozen)
+        KEY_ERROR("model.storage", "found nf4, which keeps frozen weights, but all weights train; "
+                                   "valid: auto, or an entry of groups with trainable: false");
+done:
+    return result;
+}
+
 status job_check(job *j, err *e)
 {
     status result = OK;
@@ -342,6 +355,7 @@ status job_check(job *j, err *e)
     TRY(check_data(j, e));
     TRY(job_check_parallel(j, e));
     TRY(job_check_groups(j, e));
+    TRY(check_storage(j, e));
     TRY(resolve_launch(j, e));
 done:
     return result;

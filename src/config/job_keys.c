@@ -91,6 +91,7 @@ const job_key JOB_KEYS[] = {
     {"model.path", "Names the HuggingFace folder that holds the model (config.json, *.safetensors, tokenizer.json).", KEY_PATH, AT(model.path), .flags = KEY_OPTIONAL},
     {"model.init", "Chooses the initial weights: random draws them from train.seed, checkpoint reads them from model.path, auto reads them where model.path holds weights and draws them otherwise.", KEY_WORD, AT(model.init), .fallback = "auto", WORDS("auto", "random", "checkpoint")},
     {"model.family", "Chooses the model family, in place of model.path; model.layers, model.hidden and the other fields set its sizes.", KEY_ENUM, AT(model.family), .words = MODEL_FAMILY_NAMES, .planned = PLANNED_FAMILIES},
+    {"model.storage", "Chooses how frozen weights are kept: auto keeps them in train.precision; nf4 packs those of linear layers as bitsandbytes does, in NF4 with double quantisation, and a block's weights are unpacked while it runs.", KEY_ENUM, AT(model.storage), .fallback = "auto", WORDS([STORAGE_COMPUTE] = "auto", [STORAGE_NF4] = "nf4")},
 
     {"data.train", "Names the training data: token shards PREFIX.bin and PREFIX.idx, a *.safetensors file (mlp), mock for random tokens, FILE.jsonl with samples, or a list of {path, weight, documents, format}, where documents: [0, 0.95] takes the first 95 % of a shard's documents.", KEY_PARTS, PARTS(data.train, data.trains), .flags = KEY_OPTIONAL},
     {"data.valid", "Names the validation data, in the same forms as data.train.", KEY_PARTS, PARTS(data.valid, data.valids), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE},

@@ -60,9 +60,9 @@ void device_release(device *d, device_memory_kind kind, void *p, size_t bytes)
 bool kernel_takes_workspace(kernel_kind k)
 {
     static const bool small[KERNELS] = {
-        [K_ADD] = true,    [K_DROPOUT] = true, [K_INIT] = true,      [K_UPDATE] = true,
-        [K_CLIP] = true,   [K_CONVERT] = true, [K_COPY_ROWS] = true, [K_FILL] = true,
-        [K_DIGEST] = true, [K_REDUCE] = true,
+        [K_ADD] = true,    [K_DROPOUT] = true, [K_INIT] = true,       [K_UPDATE] = true,
+        [K_CLIP] = true,   [K_CONVERT] = true, [K_COPY_ROWS] = true,  [K_FILL] = true,
+        [K_DIGEST] = true, [K_REDUCE] = true,  [K_UNPACK_NF4] = true,
     };
     return !small[k];
 }
@@ -113,6 +113,7 @@ const char *kernel_name(kernel_kind k)
         [K_CLIP] = "clip",
         [K_UPDATE] = "update",
         [K_CONVERT] = "convert",
+        [K_UNPACK_NF4] = "unpack_nf4",
         [K_COPY_ROWS] = "copy_rows",
         [K_FILL] = "fill",
         [K_DIGEST] = "digest",

@@ -1,6 +1,8 @@
 // kernel_cost.c -- see kernel_cost.h. A row of the table is a kernel; its function reads the sizes of the call.
 #include "device/kernel_cost.h"
 
+#include "base/nf4.h"
+
 #include <math.h>
 
 // Elements of `type` that a call reads or writes.
@@ -374,6 +376,14 @@ static void cost_convert(const kernel_call *c, kernel_cost *k)
         bytes_of(p->count, p->src_type) + bytes_of(p->count, p->dst_type) * (1 + p->accumulate);
 }
 
+static void cost_unpack_nf4(const kernel_call *c, kernel_cost *k)
+{
+    const kernel_unpack_nf4_args *p = &c->u.unpack_nf4;
+    set_elements(k, p->type, p->rows * p->cols);
+    k->bytes =
+        bytes_of(p->rows * nf4_row_words(p->cols), F32) + bytes_of(p->rows * p->cols, p->type);
+}
+
 static void cost_fill(const kernel_call *c, kernel_cost *k)
 {
     set_elements(k, F32, c->u.fill.bytes / (int64_t)sizeof(float));
@@ -433,6 +443,7 @@ static void (*const COST[KERNELS])(const kernel_call *c, kernel_cost *k) = {
     [K_CLIP] = cost_clip,
     [K_UPDATE] = cost_update,
     [K_CONVERT] = cost_convert,
+    [K_UNPACK_NF4] = cost_unpack_nf4,
     [K_COPY_ROWS] = cost_copy_rows,
     [K_FILL] = cost_fill,
     [K_DIGEST] = cost_digest,

@@ -6,7 +6,7 @@
 // One specification, many forms:
 //   this file                  what each kernel computes; products are in kernel_matmul.h, norms in
 //                              kernel_norm.h, attention in kernel_attention.h, convolutions in kernel_conv.h, the gated
-//                              delta rule in kernel_delta.h, gates in kernel_gate.h, the end of a step in kernel_update.h
+//                              delta rule in kernel_delta.h, packed weights in kernel_nf4.h, gates in kernel_gate.h, the end of a step in kernel_update.h
 //   device/cpu/ref_*.c         the same in plain C, one function a kernel. The set is complete,
 //                              and every other form is tested against it.
 //   device/cpu/vec_*.c, cpu_*  faster forms, which override the reference kernel by kernel
@@ -43,6 +43,7 @@
 #include "device/kernel_delta.h"
 #include "device/kernel_gate.h"
 #include "device/kernel_matmul.h"
+#include "device/kernel_nf4.h"
 #include "device/kernel_norm.h"
 #include "device/kernel_segment.h"
 #include "device/kernel_tokens.h"
@@ -92,6 +93,7 @@ typedef enum kernel_kind {
     K_CLIP,
     K_UPDATE,
     K_CONVERT,
+    K_UNPACK_NF4,
     K_COPY_ROWS,
     K_FILL,
     K_DIGEST,
@@ -401,6 +403,7 @@ typedef struct kernel_call {
         kernel_clip_args clip;
         kernel_update_args update;
         kernel_convert_args convert;
+        kernel_unpack_nf4_args unpack_nf4;
         kernel_copy_rows_args copy_rows;
         kernel_orthogonalize_args orthogonalize;
         union { // of arrays, whatever they hold

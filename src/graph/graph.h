@@ -432,6 +432,8 @@ bool graph_loss_shape(const graph *g, graph_loss_dims *out);
 
 // Does parameter p get a gradient? False where it is frozen. The graph is a finished GRAPH_TRAIN graph.
 bool graph_gives_gradient(const graph *g, int p);
+// Returns whether the forward list uses parameter p as the weight of linear layers, and for nothing else.
+bool graph_param_is_linear(const graph *g, int p);
 // Has the backward list any node? A loss that is the block's only op computes all in its forward.
 bool graph_has_backward(const graph *g);
 

@@ -50,6 +50,7 @@ typedef struct graph_op_info {
     // Input 1 is the weight, in whose type the op computes, and input 2 a bias or a table of that type. A norm may have
     // no weight.
     bool has_weight;
+    bool is_linear;      // with a weight: it is the matrix of a linear layer
     bool reads_residual; // with a weight: input 0 may be the F32 residual
     bool gives_residual; // with a weight: output 0 is the F32 residual, input 0 has no type
     bool sets_sections; // the builder says how its input is sharded, and output 0 has other columns

@@ -211,11 +211,13 @@ static double linear_grad_flops(const graph *g, const graph_node *n)
 const graph_op_info op_linear = {.derive = linear_derive,
                                  .launch = linear_launch,
                                  .has_weight = true,
+                                 .is_linear = true,
                                  .flops = linear_flops,
                                  .recompute = 3};
 const graph_op_info op_linear_activation = {.derive = linear_activation_derive,
                                             .launch = linear_activation_launch,
                                             .again = linear_activation_again,
+                                            .is_linear = true,
                                             .flops = linear_flops,
                                             .recompute = 3};
 const graph_op_info op_linear_grad_input = {

@@ -410,6 +410,15 @@ int model_unused_params(const model *m, text *names)
     return count;
 }
 
+bool model_param_is_linear(const model *m, int p)
+{
+    if (m->param[p].decl->dims != 2 || m->param[p].decl->constant) return false;
+    for (int b = m->param[p].block; b <= m->param[p].last_block; b++)
+        for (int i = 0; i < m->block[b].g->params; i++)
+            if (m->block[b].param[i] == p && !graph_param_is_linear(m->block[b].g, i)) return false;
+    return true;
+}
+
 double model_flops(const model *m)
 {
     double sum = 0;

@@ -129,6 +129,9 @@ uint64_t model_param_count(const model *m); // elements of all full parameters
 // to a message:
 // "a, b and 7 more" where they would not fit on a line.
 int model_unused_params(const model *m, text *names);
+// Returns whether parameter p is the weight of a linear layer, and nothing else. The tables of an embedding and the last
+// layer, which the loss reads, are none.
+bool model_param_is_linear(const model *m, int p);
 // FLOPs of forward and backward of one micro-batch, on this rank.
 double model_flops(const model *m);
 double model_block_flops(const model *m, int block);

@@ -20,8 +20,11 @@ typedef struct param_group {
     policy_axes over;              // the process groups that they are for
     memory_tier tier[PLAN_STATES]; // where its weights, gradients and optimizer state lie
     dtype precision;               // the compute type of its weights
-    optim_config optimizer;        // rule and settings; lr is the job's
-    double lr_scale;               // factor of the learning rate
+    // STORAGE_NF4: the group has only weights of linear layers. The others that match are in the next group, which has the
+    // same pattern.
+    storage_type storage;
+    optim_config optimizer; // rule and settings; lr is the job's
+    double lr_scale;        // factor of the learning rate
 } param_group;
 
 // Groups in the order in which they are tried. The last one has match NULL.

@@ -185,7 +185,8 @@ static void list_input(calls_builder *b, schedule_instr *x)
 static void add_gather(calls_builder *b, const schedule_instr *x, const plan_redistribution *m,
                        bool apart)
 {
-    const calls_use use = {plan_group_of(b->p, x->index)->o.compute, apart, IN_BUCKET};
+    const dtype type = plan_array_type(plan_group_of(b->p, x->index), ARRAY_WEIGHTS);
+    const calls_use use = {type, apart, IN_BUCKET};
     schedule_call c[CALLS_MOST];
     add(b, c, calls_redistribute(b->p, m, x->index, use, c));
 }

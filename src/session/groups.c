@@ -139,8 +139,14 @@ static void add_shape(const safetensors_tensor *t, text *out)
     text_add(out, "]");
 }
 
-static void print_json(const model_param_files *f, const param_groups *groups, const int *of,
-                       text *out)
+// Is a parameter kept as NF4?
+static bool is_packed(const job *j, const model *m, const param_group *of, int param)
+{
+    return j->model.storage == STORAGE_NF4 && of->frozen && model_param_is_linear(m, param);
+}
+
+static void print_json(const job *j, const model *m, const model_param_files *f,
+                       const param_groups *groups, const int *of, text *out)
 {
     json_t *all = json_array();
     for (int i = 0; i < f->count; i++) {
@@ -152,6 +158,9 @@ static void print_json(const model_param_files *f, const param_groups *groups, c
         json_t *one = json_pack("{s:s, s:o, s:o, s:s?, s:b}", "name", f->file[i].name, "shape",
                                 shape, "group", number, "match", groups->items[g].match,
                                 "trainable", !groups->items[g].frozen);
+        if (is_packed(j, m, &groups->items[g], f->file[i].param) &&
+            json_object_set_new(one, "storage", json_string("nf4")) != 0)
+            text_fail(out);
         if (json_array_append_new(all, one) != 0) text_fail(out);
     }
     char *s = json_dumps(all, JSON_COMPACT | JSON_PRESERVE_ORDER);
@@ -176,8 +185,8 @@ static void add_cell(text *cell, int width, text *out)
     text_clear(cell);
 }
 
-static void print_table(const model_param_files *f, const param_groups *groups, const int *of,
-                        text *out)
+static void print_table(const job *j, const model *m, const model_param_files *f,
+                        const param_groups *groups, const int *of, text *out)
 {
     text cell = {0};
     int name = 0, shape = 0, group = 0;
@@ -199,7 +208,8 @@ static void print_table(const model_param_files *f, const param_groups *groups, 
         add_cell(&cell, shape, out);
         param_groups_describe(groups, g, &cell);
         add_cell(&cell, group, out);
-        text_addf(out, "%s\n", groups->items[g].frozen ? "frozen" : "trainable");
+        text_addf(out, "%s%s\n", groups->items[g].frozen ? "frozen" : "trainable",
+                  is_packed(j, m, &groups->items[g], f->file[i].param) ? ", NF4" : "");
     }
 }
 
@@ -212,7 +222,7 @@ status session_print_groups(const job *j, const model *m, bool json, text *out, 
     TRY(model_param_files_make(m, F32, &f, e));
     TRY(find(j, m, &items, &of, e));
     const param_groups groups = {.items = items, .count = j->groups + 1};
-    (json ? print_json : print_table)(&f, &groups, of, out);
+    (json ? print_json : print_table)(j, m, &f, &groups, of, out);
 done:
     model_param_files_clear(&f);
     free(items);

@@ -28,6 +28,8 @@ status session_use_model(job *j, const char *folder, err *e)
     j->model.path = found;
     found = NULL;
     j->model.has_weights = true;
+    // The folder has the weights of a run unpacked. Packing them again would change them.
+    j->model.storage = STORAGE_COMPUTE;
 done:
     free(found);
     return result;

@@ -38,6 +38,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .place = {.needs = in->needs},
                              .strategy = j->strategy,
                              .precision = job_dtype(j),
+                             .storage = j->model.storage,
                              .numerics = {.tf32 = j->train.precision == PRECISION_TF32,
                                           .any_order = !j->train.deterministic},
                              .scaler = j->train.fp16,

@@ -56,6 +56,7 @@ static plan_group_options group_options_of(const param_group *g)
     plan_group_options o = {.dp = g->dp,
                             .over = g->over,
                             .compute = g->precision,
+                            .storage = g->storage,
                             .frozen = g->frozen,
                             .has_m = optim_has_m(&g->optimizer),
                             .has_v = optim_rule_of(&g->optimizer)->has_v,
@@ -233,17 +234,22 @@ done:
 }
 
 // Without groups, all parameters are in one group with the job's own settings.
-static void take_groups(trainer *t)
+static status take_groups(trainer *t, err *e)
 {
+    status result = OK;
     const trainer_options *o = &t->o;
-    if (o->groups.count > 0) return;
     t->group = (param_group){.dp = o->strategy.dp,
                              .over = POLICY_AXES,
                              .precision = o->precision,
                              .optimizer = o->optimizer,
                              .lr_scale = 1};
     memcpy(t->group.tier, o->strategy.offload.tier, sizeof t->group.tier);
-    t->o.groups = (param_groups){.items = &t->group, .count = 1};
+    if (o->groups.count == 0) t->o.groups = (param_groups){.items = &t->group, .count = 1};
+    if (o->storage != STORAGE_NF4) return OK;
+    TRY(param_groups_split(&t->o.groups, &t->packed, e));
+    t->o.groups = t->packed;
+done:
+    return result;
 }
 
 size_t trainer_weight_bytes(const trainer *t)
@@ -263,7 +269,7 @@ static status prepare(trainer *t, const trainer_options *o, err *e)
     const batch_split split = trainer_split(o);
     t->o = *o;
     t->o.micro_batch = batch_split_of(&split, mesh_data_rank(&o->mesh, o->place.rank));
-    take_groups(t);
+    TRY(take_groups(t, e));
     o = &t->o;
     TRY(open_model(o, GRAPH_TRAIN, &t->model, e));
     if (o->valid || o->predicts) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
@@ -301,6 +307,7 @@ void trainer_close(trainer *t)
     trainer_spans_close(t);
     memory_close(t->memory);
     schedule_clear(&t->schedule);
+    free((param_group *)t->packed.items);
     schedule_clear(&t->forward);
     plan_free(t->plan);
     model_close(t->model);

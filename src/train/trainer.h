@@ -59,6 +59,7 @@ typedef struct trainer_options {
     uint64_t seed;
     optim_config optimizer; // lr already scaled
     param_groups groups;    // the last one has match NULL; none: one group with the settings above
+    storage_type storage;   // of the frozen weights of linear layers
     lr_config lr;
     double clip_grad_norm;
     trainer_checks checks;

@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "train/calls.h"
 #include "train/launch.h"
+#include "train/packed.h"
 #include "train/state_shards.h"
 #include "train/trainer_private.h"
 
@@ -112,6 +113,37 @@ static plan_shard row_elements(const trainer *t, const state_shards *x, const pl
     return (plan_shard){s.first + from - begin, size_max(to - from, 0)};
 }
 
+// Draws the full parameter, because the scales of packed rows depend on all of it.
+static status draw_packed(trainer *t, const drawing *d, int p, err *e)
+{
+    status result = OK;
+    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
+    const int64_t all = t->model->param[p].count;
+    float *full = NULL;
+    TRY(alloc_array(&full, (size_t)all, sizeof *full, t->model->param[p].name, e));
+    for (int64_t done = 0, count; done < all; done += count) {
+        count = size_min(all - done, d->count);
+        model_param_init(t->model, p, t->o.seed, done, count, on, d->space);
+        TRY(device_download(on, full + done, d->space, (size_t)count * sizeof *full, e));
+    }
+    TRY(packed_write(t, p, full, e));
+done:
+    free(full);
+    return result;
+}
+
+static status draw_packed_group(trainer *t, const plan_group *g, const drawing *d, err *e)
+{
+    status result = OK;
+    for (int k = g->first_bucket; k < g->first_bucket + g->buckets; k++) {
+        const plan_bucket *b = &t->plan->bucket[k];
+        for (int i = b->first_row; i < b->first_row + b->rows; i++)
+            TRY(draw_packed(t, d, t->plan->order[i], e));
+    }
+done:
+    return result;
+}
+
 static status draw_group(trainer *t, const plan_group *g, const drawing *d, err *e)
 {
     status result = OK;
@@ -142,6 +174,7 @@ static int64_t most_converted(const trainer *t)
     for (int r = 0; r < t->model->params; r++) {
         if (p->row[r].bucket < 0) continue;
         const state_shards x = state_shards_of(plan_group_of(p, p->row[r].bucket), STATE_WEIGHT);
+        if (x.packed) most = size_max(most, t->model->param[r].count);
         if (x.type != F32)
             most = size_max(most, plan_local_shard(p, &p->row[r], x.shards, p->coord).count);
     }
@@ -155,7 +188,9 @@ static status draw_weights(trainer *t, err *e)
     const size_t bytes = (size_t)d.count * sizeof *d.space;
     if (bytes > 0) TRY(device_alloc(t->o.device, MEMORY_DEVICE, bytes, (void **)&d.space, e));
     for (int i = 0; i < t->plan->groups; i++)
-        if (t->plan->group[i].buckets > 0) TRY(draw_group(t, &t->plan->group[i], &d, e));
+        if (t->plan->group[i].buckets > 0)
+            TRY((t->plan->group[i].o.storage == STORAGE_NF4 ? draw_packed_group : draw_group)(
+                t, &t->plan->group[i], &d, e));
     if (d.space) TRY(trainer_ops(t)->sync(trainer_stream(t, STREAM_COMPUTE), e));
 done:
     if (d.space) device_release(t->o.device, MEMORY_DEVICE, d.space, bytes);

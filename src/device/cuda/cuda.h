@@ -89,6 +89,7 @@ void cuda_sum_squares(const cuda_context *x, const void *args);
 void cuda_clip(const cuda_context *x, const void *args);
 void cuda_update(const cuda_context *x, const void *args);
 void cuda_convert(const cuda_context *x, const void *args);
+void cuda_unpack_nf4(const cuda_context *x, const void *args);
 void cuda_copy_rows(const cuda_context *x, const void *args);
 void cuda_fill(const cuda_context *x, const void *args);
 void cuda_digest(const cuda_context *x, const void *args);

@@ -41,6 +41,7 @@ const cuda_kernel CUDA_KERNELS[KERNELS] = {
     [K_CLIP] = cuda_clip,
     [K_UPDATE] = cuda_update,
     [K_CONVERT] = cuda_convert,
+    [K_UNPACK_NF4] = cuda_unpack_nf4,
     [K_COPY_ROWS] = cuda_copy_rows,
     [K_FILL] = cuda_fill,
     [K_DIGEST] = cuda_digest,

@@ -150,6 +150,7 @@ void ref_sum_squares(const cpu_context *x, const void *args);
 void ref_clip(const cpu_context *x, const void *args);
 void ref_update(const cpu_context *x, const void *args);
 void ref_convert(const cpu_context *x, const void *args);
+void ref_unpack_nf4(const cpu_context *x, const void *args);
 void ref_copy_rows(const cpu_context *x, const void *args);
 void ref_fill(const cpu_context *x, const void *args);
 void ref_digest(const cpu_context *x, const void *args);

@@ -44,6 +44,7 @@ void ref_kernels_fill(cpu_kernels *k)
                            [K_CLIP] = ref_clip,
                            [K_UPDATE] = ref_update,
                            [K_CONVERT] = ref_convert,
+                           [K_UNPACK_NF4] = ref_unpack_nf4,
                            [K_COPY_ROWS] = ref_copy_rows,
                            [K_FILL] = ref_fill,
                            [K_DIGEST] = ref_digest,
