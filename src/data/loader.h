@@ -27,7 +27,7 @@ typedef struct loader_options {
 
 typedef struct loader_batch {
     const void *inputs; // [micro_batch, shape.inputs]
-    const void *labels; // [micro_batch, shape.labels]
+    const void *labels; // [micro_batch, dataset_label_elements]
     // Samples in the batch. Fewer than micro_batch where read_own has ended; then the other rows are
     // padding rows: inputs and regression targets are 0, label ids are -100.
     int64_t samples;

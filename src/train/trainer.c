@@ -14,6 +14,7 @@ static status open_model(const trainer_options *o, graph_mode mode, model **out,
                        .batch = o->micro_batch,
                        .seq = o->seq_len,
                        .documents = o->documents,
+                       .loss = o->loss,
                        .needs = o->place.needs,
                        .numerics = o->numerics,
                        .is_frozen = param_groups_is_frozen,
@@ -155,6 +156,7 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
                                   .first_backward = m->first_backward,
                                   .micros = micros_of(o),
                                   .batches_everywhere = o->documents,
+                                  .preferences = o->loss.preference.kind != PREFERENCE_NONE,
                                   .input_grad_in_place = in.in_place,
                                   .cost = in.cost,
                                   .blocks = m->blocks,
@@ -183,6 +185,9 @@ static status check_shapes(const model *m, const dataset *d, const char *which, 
             "%s: a sample has %lld inputs and %lld labels, the model takes %lld and %lld", which,
             (long long)d->shape.inputs, (long long)d->shape.labels, (long long)takes.inputs,
             (long long)takes.labels);
+    if (d->shape.extras != takes.extras)
+        return err_set(e, E_USAGE, "%s: a token has %d numbers behind its label, the loss takes %d",
+                       which, d->shape.extras, takes.extras);
     if (d->shape.label_type != takes.label_type)
         return err_set(e, E_USAGE, "%s: labels are %s, the loss takes %s", which,
                        dtype_name(d->shape.label_type), dtype_name(takes.label_type));
