@@ -282,6 +282,16 @@ done:
     return result;
 }
 
+void loader_forget(loader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->ready = 0;
+    l->failed = false;
+    l->seeks++;
+    pthread_cond_signal(&l->wake_thread);
+    pthread_mutex_unlock(&l->lock);
+}
+
 void loader_release(loader *l)
 {
     pthread_mutex_lock(&l->lock);

@@ -42,7 +42,7 @@ ON_DEVICE static inline bool kernel_preference_refers(const kernel_preference *f
     return f->kind != PREFERENCE_NONE && f->kind != PREFERENCE_ORPO;
 }
 
-// Over the pairs, the sums of: the rewards beta * (p - r) of the chosen and of the rejected documents (of ORPO
+// Over the pairs of which both documents have rows, the sums of: the rewards beta * (p - r) of the chosen and of the rejected documents (of ORPO
 // beta * p / n), and 1 where the chosen one's is larger.
 typedef enum kernel_preference_sum {
     PREFERENCE_CHOSEN,

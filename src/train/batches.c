@@ -362,3 +362,8 @@ uint64_t batches_labelled_rows(const trainer *t)
         number = number * 0x9e3779b97f4a7c15u + (uint64_t)x->labelled[i].count;
     return number;
 }
+
+void batches_forget(trainer *t)
+{
+    if (t->batches->loader) loader_forget(t->batches->loader);
+}

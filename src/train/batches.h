@@ -45,6 +45,8 @@ void batches_upload(trainer *t, device_stream_kind on, int micro, const void *in
 // Appends " (samples 12, 40)": the numbers, in the data set, of this rank's samples of a micro-batch of the step that
 // runs. Appends nothing where the data set determines their order itself.
 status batches_name_samples(const trainer *t, int micro, text *out, err *e);
+// Reads again the batches that were read ahead. No step has begun.
+void batches_forget(trainer *t);
 // A number of how many rows each micro-batch computes in the loss.
 uint64_t batches_labelled_rows(const trainer *t);
 // A micro-batch of the step; NULLs on a rank that reads no batches.

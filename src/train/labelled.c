@@ -52,8 +52,7 @@ static void add_sequence(labelled_fill *f, const kernel_tokens *tokens, const la
     for (int64_t i = 0; i < length; i++) {
         const int64_t token = kernel_token_at(tokens, i);
         const bool begins = i == 0 || (starts && starts[i] == i);
-        // A sequence has no more documents than `each`; who made the data has checked it.
-        if (pairs && begins && document + 1 < (s + 1) * f->a.each)
+        if (pairs && begins)
             begin_document(f, from, ++document, labels, i);
         if (token < 0) continue;
         add_row(f, s * tokens->seq + token, labels[i], weighted ? &labels[length + i] : NULL);

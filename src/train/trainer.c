@@ -269,7 +269,8 @@ static status prepare(trainer *t, const trainer_options *o, err *e)
     take_groups(t);
     o = &t->o;
     TRY(open_model(o, GRAPH_TRAIN, &t->model, e));
-    if (o->valid || o->predicts) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
+    if (o->valid || o->predicts || kernel_preference_refers(&o->loss.preference))
+        TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
     TRY(check_shapes(t->model, o->train, "data.train", e));
     TRY(check_shapes(t->model, o->valid, "data.valid", e));
     TRY(make_plan(o, t->model, &t->plan, e));

@@ -38,10 +38,11 @@ static __global__ __launch_bounds__(GPU_WARP) void preference_kernel(kernel_pref
              r += GPU_WARP)
             p.weights[r] = (float)-l.slope[k];
     if (threadIdx.x != 0) return;
-    terms[PREFERENCE_CHOSEN * pairs + i] = l.reward[0];
-    terms[PREFERENCE_REJECTED * pairs + i] = l.reward[1];
-    terms[PREFERENCE_ACCURATE * pairs + i] = l.reward[0] > l.reward[1] ? 1 : 0;
-    terms[PREFERENCE_PAIRS * pairs + i] = has_rows ? 1 : 0;
+    const double whole = pair[0].rows > 0 && pair[1].rows > 0 ? 1 : 0;
+    terms[PREFERENCE_CHOSEN * pairs + i] = whole * l.reward[0];
+    terms[PREFERENCE_REJECTED * pairs + i] = whole * l.reward[1];
+    terms[PREFERENCE_ACCURATE * pairs + i] = l.reward[0] > l.reward[1] ? whole : 0;
+    terms[PREFERENCE_PAIRS * pairs + i] = whole;
     terms[PREFERENCE_SUMS * pairs + i] = l.loss;
     terms[(PREFERENCE_SUMS + 1) * pairs + i] = l.count;
 }

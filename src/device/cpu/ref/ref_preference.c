@@ -31,10 +31,11 @@ void ref_preference(const cpu_context *x, const void *args)
         if (pair[0].rows + pair[1].rows == 0) continue;
         const kernel_pair_loss l = kernel_pair_loss_of(&p->form, pair);
         loss += l.loss, count += l.count;
-        sum[PREFERENCE_CHOSEN] += l.reward[0];
-        sum[PREFERENCE_REJECTED] += l.reward[1];
-        sum[PREFERENCE_ACCURATE] += l.reward[0] > l.reward[1];
-        sum[PREFERENCE_PAIRS] += 1;
+        const double whole = pair[0].rows > 0 && pair[1].rows > 0 ? 1 : 0;
+        sum[PREFERENCE_CHOSEN] += whole * l.reward[0];
+        sum[PREFERENCE_REJECTED] += whole * l.reward[1];
+        sum[PREFERENCE_ACCURATE] += whole * (l.reward[0] > l.reward[1]);
+        sum[PREFERENCE_PAIRS] += whole;
         for (int k = 0; k < 2; k++) put_weights(p, 2 * i + k, l.slope[k]);
     }
     if (p->loss_sum) *p->loss_sum += loss;
