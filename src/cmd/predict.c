@@ -129,7 +129,7 @@ static status open_buffers(const trainer *t, const dataset *d, const infer_predi
     const size_t samples = (size_t)infer_predict_batch(t),
                  output = samples * (size_t)(shape->positions * shape->cols) * 4;
     TRY(alloc_array(&b->inputs, samples, (size_t)d->shape.inputs * 4, "a batch", e));
-    TRY(alloc_array(&b->labels, samples, (size_t)d->shape.labels * 4, "a batch", e));
+    TRY(alloc_array(&b->labels, samples, (size_t)dataset_label_elements(&d->shape) * 4, "a batch", e));
     if (writes) {
         result = alloc_array(&b->outputs, output, 1, "the outputs of a batch", e);
         if (result != OK)
@@ -170,7 +170,7 @@ static status rank_predict(session_rank *r, void *arg, err *e)
         if (stop) FAIL(E_INTERRUPTED, "interrupted after %lld samples", (long long)first);
         for (int64_t i = 0; i < count; i++)
             TRY(d->read(d, (uint64_t)(first + i), b.inputs + i * d->shape.inputs * 4,
-                        b.labels + i * d->shape.labels * 4, e));
+                        b.labels + i * dataset_label_elements(&d->shape) * 4, e));
         TRY(infer_predict(t, &o, b.inputs, count, b.outputs, e));
         if (writes) TRY(predict_write(out, &d->shape, b.labels, b.outputs, count, e));
     }

@@ -46,6 +46,8 @@ static status set_default_out(job *j, err *e)
     text_add(&out, "runs/");
     text_add_bytes(&out, name, bytes);
     free(j->train.out);
+    free(j->dpo.reference);
+    free(j->kto.reference);
     j->train.out = NULL;
     TRY(text_check(&out, e));
     TRY(value_absolute(out.chars, &j->train.out, e));

@@ -90,6 +90,23 @@ typedef struct job_own {
     const job_planned *planned; // borrowed while the job is open; NULL: this machine
 } job_own;
 
+typedef enum job_loss {
+    LOSS_AUTO,
+    LOSS_CROSS_ENTROPY,
+    LOSS_MSE,
+    LOSS_DPO,
+    LOSS_ORPO,
+    LOSS_KTO,
+    JOB_LOSSES
+} job_loss;
+
+// The keys of a preference loss; each loss has some of them.
+typedef struct job_preference {
+    double beta, smoothing, desirable, undesirable;
+    int kind;        // of dpo: 0 sigmoid, 1 hinge, 2 ipo
+    char *reference; // a folder; NULL: the weights at the start
+} job_preference;
+
 typedef struct job {
     job_own own; // all false: the job names everything
     struct {
@@ -134,7 +151,9 @@ typedef struct job {
             double threshold; // of loss
         } early_stopping;
         char *out;
+        job_loss loss;
     } train;
+    job_preference dpo, orpo, kto; // each is read where train.loss names it
     optim_config optimizer;
     lr_scaling scaling;
     lr_config lr;

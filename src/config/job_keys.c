@@ -29,11 +29,19 @@
 #define ADAMS         1u << UPDATE_ADAMW | 1u << UPDATE_ADAM
 #define POWERSGD      .hooks = 1u << HOOK_POWERSGD
 #define FP16          .precisions = 1u << PRECISION_FP16
+#define OF_LOSS(loss) .losses = 1u << (loss)
 #define RANKS         .low = 1, .high = MESH_RANKS
 
 static const char *const OFF_ON[] = {"off", "on", NULL};
 static const char *const FALSE_TRUE[] = {"false", "true", NULL};
 static const char *const PRECISIONS[] = {[F32] = "fp32", [BF16] = "bf16", [F16] = "fp16", NULL};
+const char *const TRAIN_LOSSES[] = {[LOSS_AUTO] = "auto",
+                                    [LOSS_CROSS_ENTROPY] = "cross_entropy",
+                                    [LOSS_MSE] = "mse",
+                                    [LOSS_DPO] = "dpo",
+                                    [LOSS_ORPO] = "orpo",
+                                    [LOSS_KTO] = "kto",
+                                    [JOB_LOSSES] = NULL};
 const char *const TRAIN_PRECISIONS[] = {[PRECISION_FP32] = "fp32",
                                         [PRECISION_BF16] = "bf16",
                                         [PRECISION_FP16] = "fp16",
@@ -129,6 +137,17 @@ const job_key JOB_KEYS[] = {
     {"train.early_stopping.patience", "Ends the run after this many evaluations in a row without a new lowest loss; 0 never does.", KEY_COUNT, .unit = "evaluations", AT(train.early_stopping.patience), .flags = KEY_MAY_CHANGE, .fallback = "0", FROM(0)},
     {"train.early_stopping.threshold", "Sets by how much a loss must be lower than the lowest so far to count as a new one.", KEY_NUMBER, AT(train.early_stopping.threshold), .flags = KEY_MAY_CHANGE, .fallback = "0", FROM(0)},
     {"train.out", "Names the folder that the run writes to; the default is runs/ and the name of the job file.", KEY_PATH, AT(train.out), .flags = KEY_MAY_CHANGE},
+    {"train.loss", "Chooses the loss: auto takes the model's, which is cross_entropy for ids and mse for targets; dpo, orpo and kto compare chosen and rejected answers.", KEY_ENUM, AT(train.loss), .fallback = "auto", .words = TRAIN_LOSSES},
+
+    {"dpo.beta", "Sets how strongly the policy is kept near the reference; a smaller number lets it go further.", KEY_NUMBER, AT(dpo.beta), .fallback = "0.1", .flags = KEY_POSITIVE, FROM(0), OF_LOSS(LOSS_DPO)},
+    {"dpo.loss_type", "Chooses the loss of a pair's margin: sigmoid is DPO's, hinge SLiC's, ipo squares the distance of the margin per token from 1 / (2 beta).", KEY_ENUM, AT(dpo.kind), .fallback = "sigmoid", WORDS("sigmoid", "hinge", "ipo"), OF_LOSS(LOSS_DPO)},
+    {"dpo.label_smoothing", "Sets the share of pairs whose answers are assumed to be swapped; sigmoid only.", KEY_NUMBER, AT(dpo.smoothing), .fallback = "0", .low = 0, .high = 0.5, OF_LOSS(LOSS_DPO)},
+    {"dpo.reference", "Names the folder of the reference model; auto takes the weights at the start of the run.", KEY_PATH, AT(dpo.reference), .fallback = "auto", .special = "auto", OF_LOSS(LOSS_DPO)},
+    {"orpo.beta", "Sets the weight of the odds ratio beside the loss of the chosen answer.", KEY_NUMBER, AT(orpo.beta), .fallback = "0.1", .flags = KEY_POSITIVE, FROM(0), OF_LOSS(LOSS_ORPO)},
+    {"kto.beta", "Sets how strongly the policy is kept near the reference; a smaller number lets it go further.", KEY_NUMBER, AT(kto.beta), .fallback = "0.1", .flags = KEY_POSITIVE, FROM(0), OF_LOSS(LOSS_KTO)},
+    {"kto.desirable_weight", "Sets the weight of the losses of chosen answers.", KEY_NUMBER, AT(kto.desirable), .fallback = "1", FROM(0), OF_LOSS(LOSS_KTO)},
+    {"kto.undesirable_weight", "Sets the weight of the losses of rejected answers.", KEY_NUMBER, AT(kto.undesirable), .fallback = "1", FROM(0), OF_LOSS(LOSS_KTO)},
+    {"kto.reference", "Names the folder of the reference model; auto takes the weights at the start of the run.", KEY_PATH, AT(kto.reference), .fallback = "auto", .special = "auto", OF_LOSS(LOSS_KTO)},
 
     {"optimizer.name", "Chooses the optimizer.", KEY_ENUM, AT(optimizer.rule), .fallback = "adamw", .words = OPTIM_NAMES, .planned = PLANNED_OPTIMIZERS},
     {"optimizer.lr", "Sets the peak learning rate of the schedule.", KEY_NUMBER, AT(optimizer.lr), .fallback = "3e-4", FROM(0)},

@@ -86,6 +86,7 @@ bool key_applies(const job_key *k, const job *j)
     if (k->rules && !(k->rules >> j->optimizer.rule & 1u)) return false;
     if (k->hooks && !(k->hooks >> j->strategy.hook.kind & 1u)) return false;
     if (k->precisions && !(k->precisions >> j->train.precision & 1u)) return false;
+    if (k->losses && !(k->losses >> j->train.loss & 1u)) return false;
     if (strncmp(k->path, "model.", 6) == 0 && j->own.model) return false;
     if (strcmp(k->path, "model.family") == 0) return !j->model.path;
     if (strcmp(k->path, "train.steps") == 0) return j->train.epochs == 0 && j->train.tokens == 0;

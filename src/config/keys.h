@@ -59,11 +59,13 @@ typedef struct job_key {
     unsigned rules;      // bits of the kernel_update_rules of optimizer.name
     unsigned hooks;      // bits of the strategy_hook_kinds of parallel.hook.name
     unsigned precisions; // bits of the train_precisions of train.precision
+    unsigned losses;     // bits of the job_losses of train.loss
     // GROUP_KEYS: the job's key whose value holds where an entry gives none; NULL: the default does.
     const char *inherits;
 } job_key;
 
 extern const char *const TRAIN_PRECISIONS[]; // of train_precision
+extern const char *const TRAIN_LOSSES[];     // of job_loss
 extern const job_key JOB_KEYS[];
 extern const int JOB_KEY_COUNT;
 // The keys of an entry of the list `groups`; their paths begin with "groups.". At most 32.

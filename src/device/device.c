@@ -108,6 +108,8 @@ const char *kernel_name(kernel_kind k)
         [K_INIT] = "init",
         [K_CROSS_ENTROPY] = "cross_entropy",
         [K_CROSS_ENTROPY_STATS] = "cross_entropy_stats",
+        [K_DOCUMENT_SUMS] = "document_sums",
+        [K_PREFERENCE] = "preference",
         [K_SQUARE_ERROR] = "square_error",
         [K_SUM_SQUARES] = "sum_squares",
         [K_CLIP] = "clip",

@@ -288,6 +288,19 @@ static void cost_cross_entropy_stats(const kernel_call *c, kernel_cost *k)
     k->bytes = bytes_of(p->rows * p->cols, p->type);
 }
 
+static void cost_document_sums(const kernel_call *c, kernel_cost *k)
+{
+    set_elements(k, F64, c->u.document_sums.documents);
+    k->bytes = bytes_of(2 * c->u.document_sums.documents, F64);
+}
+
+static void cost_preference(const kernel_call *c, kernel_cost *k)
+{
+    set_elements(k, F64, c->u.preference.documents);
+    k->form = c->u.preference.weights != NULL;
+    k->bytes = bytes_of(2 * c->u.preference.documents, F64);
+}
+
 static void cost_copy_rows(const kernel_call *c, kernel_cost *k)
 {
     const kernel_copy_rows_args *p = &c->u.copy_rows;
@@ -438,6 +451,8 @@ static void (*const COST[KERNELS])(const kernel_call *c, kernel_cost *k) = {
     [K_INIT] = cost_init,
     [K_CROSS_ENTROPY] = cost_cross_entropy,
     [K_CROSS_ENTROPY_STATS] = cost_cross_entropy_stats,
+    [K_DOCUMENT_SUMS] = cost_document_sums,
+    [K_PREFERENCE] = cost_preference,
     [K_SQUARE_ERROR] = cost_square_error,
     [K_SUM_SQUARES] = cost_sum_squares,
     [K_CLIP] = cost_clip,

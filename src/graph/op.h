@@ -176,6 +176,10 @@ graph_value *graph_gather_from_cp(graph *g, graph_value *x, int64_t first_col, i
 graph_value *graph_scatter_to_cp(graph *g, const graph_node *gather, graph_value *gathered,
                                  graph_value *dx);
 
+// The loss (op_loss_run.c).
+status graph_run_loss(const graph_run *run, const graph_node *n, err *e);
+bool graph_loss_gives_gradient(const graph_node *n);
+
 // ---- The passes of graph_finish, in this order
 
 // Settles the sections of sharded parameters, and checks that the ranks divide them.

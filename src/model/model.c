@@ -256,6 +256,7 @@ static status trace_block(model_opening *o, const void *config, int block, const
                                    .numerics = o->options->numerics,
                                    .cache_rows = o->options->cache_rows,
                                    .documents = o->options->documents,
+                                   .loss = o->options->loss,
                                    .input_needs_no_grad = x->input_needs_no_grad};
     TRY(graph_open(&options, &m->graph[m->graphs], e));
     graph *g = m->graph[m->graphs];

@@ -101,7 +101,8 @@ typedef struct model_options {
     const kernel_needs *needs; // as in graph_options, like the next two
     kernel_numerics numerics;
     int64_t cache_rows;
-    bool documents; // as in graph_options
+    bool documents; // as in graph_options, like the next one
+    graph_loss_options loss;
     // Two functions of a tensor of model.safetensors. The pieces of one parameter must agree.
     // Returns whether the tensor is frozen. NULL: none is. Ignored unless GRAPH_TRAIN.
     bool (*is_frozen)(const void *arg, const char *tensor);

@@ -264,7 +264,8 @@ static void list_tied_gradients(calls_builder *b, schedule_instr *x)
 static void list_sums(calls_builder *b, schedule_instr *x)
 {
     (void)x;
-    if (b->p->o.mesh.ranks > 1) add_all_reduce(b, GROUP_WORLD, F64, STEP_SUMS, IN_SUMS, 0);
+    const int64_t sums = kernel_step_sums(b->p->o.preferences);
+    if (b->p->o.mesh.ranks > 1) add_all_reduce(b, GROUP_WORLD, F64, sums, IN_SUMS, 0);
 }
 
 static void (*const LIST[PAYLOADS])(calls_builder *b, schedule_instr *x) = {

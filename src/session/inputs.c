@@ -5,6 +5,7 @@
 #include "session/checked.h"
 #include "session/groups.h"
 #include "session/plan/fit.h"
+#include "session/reference.h"
 #include "session/samples.h"
 #include "session/session.h"
 #include "session/tokenizers.h"
@@ -92,6 +93,7 @@ static status open_all_data(const job *j, const session_own_inputs *own, session
     if (valid && !in->valid)
         TRY(open_data(j, j->data.valid, j->data.valids, "data.valid", own->valid, limits,
                       &in->valid, e));
+    TRY(session_preference_open(j, in, e));
     bool sequences = own->train || in->train->shape.input_type == I32;
     in->seq_len = sequences ? j->data.seq_len : 1;
 done:

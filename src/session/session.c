@@ -2,6 +2,7 @@
 #include "session/session.h"
 
 #include "session/plan/measure_split.h"
+#include "session/reference.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,15 @@ status session_describe_communicator(const job *j, int ranks, comm_description *
                          !j->strategy.offload.host_is_apart, out, e);
 }
 
+static graph_loss_options session_loss(const job *j, const dataset *train)
+{
+    graph_loss_options o = {.preference = session_preference(j)};
+    if (!train || train->shape.label_type != I32) return o;
+    o.packs = train->shape.documents || train->shape.unlabelled;
+    o.weighted = train->shape.extras == 1;
+    return o;
+}
+
 status session_options(const job *j, const session_inputs *in, int ranks, trainer_options *out,
                        err *e)
 {
@@ -46,6 +56,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .global_batch = j->train.global_batch,
                              .seq_len = in->seq_len,
                              .documents = shown && shown->shape.documents,
+                             .loss = session_loss(j, shown),
                              .seed = j->train.seed,
                              .optimizer = j->optimizer,
                              .lr = j->lr,

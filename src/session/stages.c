@@ -75,6 +75,7 @@ status session_open_model(const trainer_options *o, model **out, err *e)
                              .batch = o->micro_batch,
                              .seq = o->seq_len,
                              .documents = o->documents,
+                             .loss = o->loss,
                              .is_frozen = param_groups_is_frozen,
                              .type_of = o->groups.count > 0 ? param_groups_type_of : NULL,
                              .tensor_arg = &o->groups,

@@ -14,6 +14,7 @@ static status open_model(const trainer_options *o, graph_mode mode, model **out,
                        .batch = o->micro_batch,
                        .seq = o->seq_len,
                        .documents = o->documents,
+                       .loss = o->loss,
                        .needs = o->place.needs,
                        .numerics = o->numerics,
                        .is_frozen = param_groups_is_frozen,
@@ -157,6 +158,7 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
                                   .first_backward = m->first_backward,
                                   .micros = micros_of(o),
                                   .batches_everywhere = o->documents,
+                                  .preferences = o->loss.preference.kind != PREFERENCE_NONE,
                                   .input_grad_in_place = in.in_place,
                                   .cost = in.cost,
                                   .blocks = m->blocks,
@@ -185,6 +187,9 @@ static status check_shapes(const model *m, const dataset *d, const char *which, 
             "%s: a sample has %lld inputs and %lld labels, the model takes %lld and %lld", which,
             (long long)d->shape.inputs, (long long)d->shape.labels, (long long)takes.inputs,
             (long long)takes.labels);
+    if (d->shape.extras != takes.extras)
+        return err_set(e, E_USAGE, "%s: a token has %d numbers behind its label, the loss takes %d",
+                       which, d->shape.extras, takes.extras);
     if (d->shape.label_type != takes.label_type)
         return err_set(e, E_USAGE, "%s: labels are %s, the loss takes %s", which,
                        dtype_name(d->shape.label_type), dtype_name(takes.label_type));
@@ -272,7 +277,8 @@ static status prepare(trainer *t, const trainer_options *o, err *e)
     TRY(take_groups(t, e));
     o = &t->o;
     TRY(open_model(o, GRAPH_TRAIN, &t->model, e));
-    if (o->valid || o->predicts) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
+    if (o->valid || o->predicts || kernel_preference_refers(&o->loss.preference))
+        TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
     TRY(check_shapes(t->model, o->train, "data.train", e));
     TRY(check_shapes(t->model, o->valid, "data.valid", e));
     TRY(make_plan(o, t->model, &t->plan, e));

@@ -56,6 +56,7 @@ typedef struct trainer_options {
         batch_split; // [data-parallel ranks] the micro-batch of each rank; NULL: micro_batch everywhere
     int64_t seq_len; // 1 for samples that are not sequences
     bool documents;  // samples are packed documents (dataset.h)
+    graph_loss_options loss; // of cross-entropy
     uint64_t seed;
     optim_config optimizer; // lr already scaled
     param_groups groups;    // the last one has match NULL; none: one group with the settings above
@@ -87,12 +88,19 @@ status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *p
 status trainer_open(const trainer_options *o, trainer **out, err *e);
 void trainer_close(trainer *t); // NULL allowed. Not collective
 
+// The pairs of a step whose loss is of preferences, and means over them: the rewards (kernel_preference.h), and how often
+// the chosen one's is larger.
+typedef struct trainer_preferences {
+    double pairs, chosen, rejected, accuracy;
+} trainer_preferences;
+
 typedef struct trainer_step_result {
     uint64_t step; // finished optimizer steps, this one included
     double loss, grad_norm, lr;
     double tokens; // positions of the global batch; fewer when ranks ran out of data
     double seconds;
     double loss_scale; // of fp16; 0 with other types
+    trainer_preferences preferences; // zeros with other losses
     bool skipped, stop;
     bool exhausted; // no rank had data: there was no step, and `step` is the last one before
 } trainer_step_result;

@@ -84,6 +84,8 @@ void cuda_dropout(const cuda_context *x, const void *args);
 void cuda_init(const cuda_context *x, const void *args);
 void cuda_cross_entropy(const cuda_context *x, const void *args);
 void cuda_cross_entropy_stats(const cuda_context *x, const void *args);
+void cuda_document_sums(const cuda_context *x, const void *args);
+void cuda_preference(const cuda_context *x, const void *args);
 void cuda_square_error(const cuda_context *x, const void *args);
 void cuda_sum_squares(const cuda_context *x, const void *args);
 void cuda_clip(const cuda_context *x, const void *args);

@@ -145,6 +145,8 @@ void ref_dropout(const cpu_context *x, const void *args);
 void ref_init(const cpu_context *x, const void *args);
 void ref_cross_entropy(const cpu_context *x, const void *args);
 void ref_cross_entropy_stats(const cpu_context *x, const void *args);
+void ref_document_sums(const cpu_context *x, const void *args);
+void ref_preference(const cpu_context *x, const void *args);
 void ref_square_error(const cpu_context *x, const void *args);
 void ref_sum_squares(const cpu_context *x, const void *args);
 void ref_clip(const cpu_context *x, const void *args);

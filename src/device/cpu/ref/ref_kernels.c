@@ -39,6 +39,8 @@ void ref_kernels_fill(cpu_kernels *k)
                            [K_INIT] = ref_init,
                            [K_CROSS_ENTROPY] = ref_cross_entropy,
                            [K_CROSS_ENTROPY_STATS] = ref_cross_entropy_stats,
+                           [K_DOCUMENT_SUMS] = ref_document_sums,
+                           [K_PREFERENCE] = ref_preference,
                            [K_SQUARE_ERROR] = ref_square_error,
                            [K_SUM_SQUARES] = ref_sum_squares,
                            [K_CLIP] = ref_clip,
