@@ -95,32 +95,35 @@ done:
 
 // ---- Rotary positions
 
-// llama3's numbers are not in the file, only the divisors that they make. Those that Meta published make nearly all files.
+// llama3's numbers are not in the file, only the divisors that they make. Nearly all files have those of the numbers that
+// Meta published. Others become longrope's, which are a list of divisors.
 static status take_llama3(const convert_family *f, const gguf *from, model_config *c, err *e)
 {
-    float have[MODEL_ROPE_FACTORS], made[MODEL_ROPE_FACTORS];
+    float made[MODEL_ROPE_FACTORS];
     const gguf_tensor *t = gguf_tensor_find(from, "rope_freqs.weight");
     const int64_t pairs = c->head_dim / 2;
-    if (t->dim[0] != pairs || pairs < 1 || pairs > MODEL_ROPE_FACTORS)
+    model_numbers have = {.count = (int)pairs};
+    if (t->dims != 1 || t->dim[0] != pairs || pairs < 1 || pairs > MODEL_ROPE_FACTORS)
         return err_set(e, E_USAGE,
-                       "%s: rope_freqs.weight has %" PRId64 " elements, a head has %" PRId64
-                       " pairs",
+                       "%s: rope_freqs.weight has %" PRId64 " elements; valid: %" PRId64
+                       ", one for each pair of a head",
                        gguf_path(from), t->dim[0], pairs);
-    gguf_dequantize(t->kind, t->data, 0, pairs, have);
+    gguf_dequantize(t->kind, t->data, 0, pairs, have.number);
     c->rope.kind = ROPE_LLAMA3;
-    c->rope.factor = have[pairs - 1];
+    c->rope.factor = have.number[pairs - 1];
     c->rope.low = 1;
     c->rope.high = 4;
     c->rope.original = 8192;
     const int n = convert_rope_factors(f, c, made);
     bool same = n == pairs;
-    for (int i = 0; same && i < n; i++) same = fabsf(have[i] - made[i]) <= 1e-5f * fabsf(have[i]);
+    for (int i = 0; same && i < n; i++)
+        same = fabsf(have.number[i] - made[i]) <= 1e-5f * fabsf(have.number[i]);
     if (same) return OK;
-    return err_set(
-        e, E_USAGE,
-        "%s: rope_freqs.weight: found other divisors than those of llama3's scaling with "
-        "low_freq_factor 1, high_freq_factor 4 and 8192 positions; valid: those",
-        gguf_path(from));
+    c->rope.kind = ROPE_LONGROPE;
+    c->rope.shorter = c->rope.longer = have;
+    c->rope.original = c->max_seq;
+    c->rope.attention = c->rope.factor = 1;
+    return OK;
 }
 
 static status take_factors(const gguf *from, const char *name, model_numbers *out, err *e)
@@ -134,44 +137,50 @@ static status take_factors(const gguf *from, const char *name, model_numbers *ou
     return OK;
 }
 
+static bool is_word(const gguf_string *s, const char *word)
+{
+    return s->bytes == strlen(word) && memcmp(s->chars, word, s->bytes) == 0;
+}
+
+static status take_yarn(const convert_family *f, const gguf *from, model_config *c, err *e)
+{
+    status result = OK;
+    c->rope.kind = ROPE_YARN;
+    TRY(take_real(f, from, "rope.scaling.yarn_attn_factor", &c->rope.attention, e));
+    TRY(take_real(f, from, "rope.scaling.yarn_beta_fast", &c->rope.fast, e));
+    TRY(take_real(f, from, "rope.scaling.yarn_beta_slow", &c->rope.slow, e));
+    c->rope.attention = shortest(c->rope.attention);
+    c->rope.fast = shortest(c->rope.fast);
+    c->rope.slow = shortest(c->rope.slow);
+done:
+    return result;
+}
+
 static status take_stretched(const convert_family *f, const gguf *from, model_config *c, err *e)
 {
     status result = OK;
     const gguf_value *v = find(f, from, "rope.scaling.type");
-    const gguf_string kind =
-        v && v->type == GGUF_STRING && !v->is_array ? v->strings[0] : (gguf_string){"none", 4};
+    const gguf_string none = {"none", 4},
+                      *kind = v && v->type == GGUF_STRING && !v->is_array ? v->strings : &none;
     TRY(take_int(f, from, "rope.scaling.original_context_length", 1, &c->rope.original, e));
     TRY(take_real(f, from, "rope.scaling.factor", &c->rope.factor, e));
-    if (kind.bytes == 4 && memcmp(kind.chars, "none", 4) == 0) {
-        if (has(from, "rope_factors_long.weight")) {
-            c->rope.kind = ROPE_LONGROPE;
-        } else if (has(from, "rope_freqs.weight")) {
-            TRY(take_llama3(f, from, c, e));
-        }
-    } else if (kind.bytes == 6 && memcmp(kind.chars, "linear", 6) == 0) {
+    c->rope.factor = shortest(c->rope.factor);
+    if (is_word(kind, "linear"))
         c->rope.kind = ROPE_LINEAR;
-    } else if (kind.bytes == 4 && memcmp(kind.chars, "yarn", 4) == 0) {
-        c->rope.kind = ROPE_YARN;
-        TRY(take_real(f, from, "rope.scaling.yarn_attn_factor", &c->rope.attention, e));
-        TRY(take_real(f, from, "rope.scaling.yarn_beta_fast", &c->rope.fast, e));
-        TRY(take_real(f, from, "rope.scaling.yarn_beta_slow", &c->rope.slow, e));
-    } else if (kind.bytes == 8 && memcmp(kind.chars, "longrope", 8) == 0) {
+    else if (is_word(kind, "yarn"))
+        TRY(take_yarn(f, from, c, e));
+    else if (is_word(kind, "longrope") || has(from, "rope_factors_long.weight"))
         c->rope.kind = ROPE_LONGROPE;
-    } else {
+    else if (!is_word(kind, "none"))
         FAIL(E_USAGE,
-             "%s: %s.rope.scaling.type: found \"%.*s\"; valid: none, linear, yarn, longrope",
-             gguf_path(from), f->arch,
-             TEXT_CUT(v->strings[0].bytes < 40 ? kind.chars : "?",
-                      kind.bytes < 40 ? kind.bytes : 1));
-    }
-    if (c->rope.kind == ROPE_LONGROPE) {
+             "%s: %s.rope.scaling.type: found another word; valid: none, linear, yarn, longrope",
+             gguf_path(from), f->arch);
+    else if (has(from, "rope_freqs.weight"))
+        TRY(take_llama3(f, from, c, e));
+    if (c->rope.kind == ROPE_LONGROPE && !c->rope.longer.count) {
         TRY(take_factors(from, "rope_factors_short.weight", &c->rope.shorter, e));
         TRY(take_factors(from, "rope_factors_long.weight", &c->rope.longer, e));
     }
-    for (double *x = &c->rope.factor; x; x = x == &c->rope.factor ? &c->rope.fast
-                                             : x == &c->rope.fast ? &c->rope.slow
-                                                                  : NULL)
-        *x = shortest(*x);
 done:
     return result;
 }

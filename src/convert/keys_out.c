@@ -124,11 +124,14 @@ static status add_rope(const convert_family *f, const model_config *c, const jso
                    word, f->family);
 }
 
-static void add_long_rope(const convert_family *f, const model_config *c, gguf_keys *out)
+static void add_long_rope(const convert_family *f, const model_config *c, const json_t *root,
+                          gguf_keys *out)
 {
+    enum { USUAL = 4096 }; // of transformers' class
+    const json_t *given = json_object_get(root, "original_max_position_embeddings");
     const double scale = (double)c->max_seq / (double)c->rope.original;
     add_int(f, "rope.scaling.original_context_length",
-            c->rope.original ? c->rope.original : c->max_seq, out);
+            json_is_integer(given) ? json_integer_value(given) : USUAL, out);
     if (c->rope.kind != ROPE_LONGROPE) return;
     add_real(f, "rope.scaling.attn_factor",
              scale > 1 ? sqrt(1 + log(scale) / log((double)c->rope.original)) : 1, out);
@@ -185,6 +188,22 @@ done:
     return result;
 }
 
+// Returns whether the layers with a window are those of the family's published models.
+static bool has_usual_windows(const model_config *c)
+{
+    model_config usual;
+    model_config_defaults(c->family, &usual);
+    const int64_t pattern = usual.window_pattern, first = usual.window_from;
+    usual = *c;
+    usual.window_pattern = pattern;
+    usual.window_from = first;
+    usual.sliding.count = 0;
+    if (model_layers_finish(&usual, NULL) != OK) return false;
+    for (int64_t i = 0; i < c->layers; i++)
+        if (model_layer_has(&usual.sliding, i) != model_layer_has(&c->sliding, i)) return false;
+    return true;
+}
+
 static void warn(const convert_family *f, const model_config *c, text *out)
 {
     if (has_window(c) && !(f->flags & WINDOW_KEY))
@@ -192,6 +211,13 @@ static void warn(const convert_family *f, const model_config *c, text *out)
                   "sliding_window: a GGUF file of a %s model cannot hold it, so llama.cpp "
                   "attends to more than the last %" PRId64 " tokens\n",
                   f->family, c->window);
+    if (f->flags & WINDOW_KEY && !(f->flags & PATTERN) && !has_usual_windows(c))
+        text_addf(out,
+                  "layer_types: llama.cpp gives a window to the layers of published %s models, the "
+                  "folder to others\n",
+                  f->family);
+    if (c->rope.kind == ROPE_YARN && c->rope.mscale != 0 && !(f->flags & TEMPERATURE))
+        text_addf(out, "mscale: a GGUF file of a %s model cannot hold it\n", f->family);
     const int64_t divisor = c->layers == f->big_layers ? c->hidden / c->heads : c->head_dim;
     if (f->flags & QUERY_RULE && c->query_scalar != divisor)
         text_addf(out,
@@ -242,7 +268,7 @@ static void add_rest(const convert_family *f, const model_config *c, const json_
                 (int64_t)(c->rope.partial * (double)c->hidden) / c->heads, out);
     else if (f->flags & ROPE_DIMS)
         add_int(f, "rope.dimension_count", c->head_dim, out);
-    if (f->flags & LONG_FACTORS) add_long_rope(f, c, out);
+    if (f->flags & LONG_FACTORS) add_long_rope(f, c, root, out);
     if (f->flags & LONG_FACTORS && c->window == 0) add_int(f, "attention.sliding_window", 0, out);
     if (f->flags & PATTERN && c->window > 0) add_pattern(f, c, out);
     if (f->flags & SCALING_NONE) add_word(f, "rope.scaling.type", "none", out);

@@ -27,7 +27,8 @@ static int add_linear(part_name *p, int n, const decoder_tensor *t, const char *
 {
     if (t->piece[0]) {
         for (int i = 0; i < DECODER_PIECES && t->piece[i]; i++)
-            p[n++] = (part_name){.hf = t->piece[i], .gguf = names[i], .heads = heads ? heads[i] : 0};
+            p[n++] =
+                (part_name){.hf = t->piece[i], .gguf = names[i], .heads = heads ? heads[i] : 0};
         return n;
     }
     p[n++] = (part_name){.hf = t->name, .gguf = fused};

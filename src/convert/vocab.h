@@ -21,8 +21,8 @@ status vocab_export(const char *folder, const convert_family *f, const model_con
                     gguf_keys *out, text *warnings, err *e);
 // Adds the ids of special tokens, what is put around a text, and the chat template (vocab_special.c). `tokenizer` is
 // tokenizer.json; ids are below `vocab`.
-status vocab_export_special(const char *folder, const json_t *root, int64_t vocab,
-                            gguf_keys *out, err *e);
+status vocab_export_special(const char *folder, const json_t *root, const convert_family *f,
+                            int64_t vocab, gguf_keys *out, err *e);
 
 // Writes tokenizer.json, tokenizer_config.json, chat_template.jinja and generation_config.json. A file without a tokenizer
 // gets a warning.

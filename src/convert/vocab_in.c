@@ -275,10 +275,10 @@ static status write_file(reader *r, const convert_output *o, err *e)
                   "unk_token", unknown, "continuing_subword_prefix", "end_of_word_suffix",
                   "fuse_unk", r->of_characters, "byte_fallback", r->of_characters, "ignore_merges",
                   r->ignore_merges, "vocab", r->vocab, "merges", r->merges);
-    json_t *root = json_pack("{s:s, s:n, s:n, s:O, s:O, s:O, s:O, s:O, s:o}", "version", "1.0",
-                             "truncation", "padding", "added_tokens", r->added, "normalizer",
-                             r->normalizer, "pre_tokenizer", r->pre_tokenizer, "post_processor",
-                             r->post, "decoder", r->decoder, "model", bpe);
+    json_t *root =
+        json_pack("{s:s, s:n, s:n, s:O, s:O, s:O, s:O, s:O, s:o}", "version", "1.0", "truncation",
+                  "padding", "added_tokens", r->added, "normalizer", r->normalizer, "pre_tokenizer",
+                  r->pre_tokenizer, "post_processor", r->post, "decoder", r->decoder, "model", bpe);
     if (!root) FAIL(E_MEMORY, "no memory for tokenizer.json");
     TRY(convert_output_put_json(o, "tokenizer.json", root, e));
 done:

@@ -313,7 +313,7 @@ static status add_all(vocab *v, const convert_family *f, gguf_keys *out, err *e)
     if (v->of_characters) TRY(make_scores(v, e));
     add_tokens(v, out);
     if (!v->of_characters) TRY(add_merges(v, out, e));
-    TRY(vocab_export_special(v->folder, v->root, v->count, out, e));
+    TRY(vocab_export_special(v->folder, v->root, f, v->count, out, e));
 done:
     return result;
 }

@@ -15,7 +15,8 @@
 #include <string.h>
 
 static const char TEST_TEXT[] =
-    "\n \n\n \n\n\n \t \t\t \t\n  \n   \n    \n     \n🚀 (normal) 😶\xe2\x80\x8d🌫️ (multiple "
+    "\n \n\n \n\n\n \t \t\t \t\n  \n   \n    \n     \n🚀 (normal) 😶\xe2\x80\x8d🌫️ "
+    "(multiple "
     "emojis "
     "concatenated) ✅ 🦙🦙 3 33 333 3333 33333 333333 3333333 33333333 3.3 3..3 3...3 "
     "កាន់តែពិសេសអាច😁 ?我想在apple工作1314151天～ ------======= нещо на Български "

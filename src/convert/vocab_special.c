@@ -196,8 +196,8 @@ done:
     return result;
 }
 
-status vocab_export_special(const char *folder, const json_t *tokenizer, int64_t vocab,
-                            gguf_keys *out, err *e)
+status vocab_export_special(const char *folder, const json_t *root, const convert_family *f,
+                            int64_t vocab, gguf_keys *out, err *e)
 {
     status result = OK;
     json_t *settings = NULL, *config = NULL;
@@ -212,13 +212,15 @@ status vocab_export_special(const char *folder, const json_t *tokenizer, int64_t
     }
     if (!s.token[BOS_]) s.token[BOS_] = s.token[CLS_];
     if (!s.token[EOS_]) s.token[EOS_] = s.token[SEP_];
-    read_processors(&s, json_object_get(tokenizer, "post_processor"));
+    read_processors(&s, json_object_get(root, "post_processor"));
     for (int i = 0; i < SPECIALS; i++) {
         (void)snprintf(key, sizeof key, "add_%s_token", SPECIAL[i].word);
         const json_t *flag = json_object_get(settings, key);
         if (json_is_boolean(flag) && s.add[i] < 0) s.add[i] = json_is_true(flag);
     }
-    find_ids(&s, json_object_get(tokenizer, "added_tokens"), config, vocab);
+    // The converter's rule for Llama models with the vocabulary of StarCoder: their files never add a token.
+    if (f->flags & PERMUTES && vocab == 49152) s.add[BOS_] = 0;
+    find_ids(&s, json_object_get(root, "added_tokens"), config, vocab);
     add_keys(&s, out);
     TRY(add_chat(folder, settings, out, e));
 done:
