@@ -36,6 +36,7 @@ extern const command command_accelerate_launch, command_accelerate_config, comma
     command_accelerate_estimate, command_accelerate_merge, command_accelerate_test,
     command_accelerate_to_fsdp2;
 extern const command command_data_prepare, command_data_inspect;
+extern const command command_checkpoint_export, command_checkpoint_import;
 extern const command command_bench_train, command_bench_all_reduce, command_bench_reduce_scatter,
     command_bench_all_gather, command_bench_broadcast, command_bench_sendrecv, command_bench_reduce,
     command_bench_alltoall, command_bench_scatter, command_bench_gather, command_bench_hypercube,
