@@ -4,7 +4,7 @@
 #include <string.h>
 
 extern const dialect dialect_deepspeed, dialect_accelerate, dialect_megatron, dialect_instructlab,
-    dialect_torch, dialect_tensorflow;
+    dialect_torch, dialect_tensorflow, dialect_trainer;
 
 const dialect *const DIALECTS[] = {
     &dialect_deepspeed,
@@ -13,6 +13,7 @@ const dialect *const DIALECTS[] = {
     &dialect_instructlab,
     &dialect_torch,
     &dialect_tensorflow,
+    &dialect_trainer,
     NULL, // the end
 };
 
