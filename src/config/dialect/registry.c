@@ -4,7 +4,7 @@
 #include <string.h>
 
 extern const dialect dialect_deepspeed, dialect_accelerate, dialect_megatron, dialect_instructlab,
-    dialect_torch, dialect_tensorflow, dialect_trainer;
+    dialect_torch, dialect_tensorflow, dialect_trainer, dialect_trl;
 
 const dialect *const DIALECTS[] = {
     &dialect_deepspeed,
@@ -14,6 +14,7 @@ const dialect *const DIALECTS[] = {
     &dialect_torch,
     &dialect_tensorflow,
     &dialect_trainer,
+    &dialect_trl,
     NULL, // the end
 };
 

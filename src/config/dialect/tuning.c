@@ -14,87 +14,9 @@ const char TUNING_ENCODED[] = "samples are read and encoded when the run starts"
 const char TUNING_READERS[] = "data are read ahead in the background";
 const char TUNING_NO_CODE[] = "no Python of a model's folder is executed";
 
-// Ours NULL: another optimizer. Those in 8 bits follow the same rule.
-const char *const TUNING_OPTIMIZERS[][2] = {{"adamw_torch", "adamw"},
-                                            {"adamw_torch_fused", "adamw"},
-                                            {"adamw_torch_xla", "adamw"},
-                                            {"adamw_torch_npu_fused", "adamw"},
-                                            {"adamw_hf", "adamw"},
-                                            {"adamw_apex_fused", "adamw"},
-                                            {"adamw_anyprecision", "adamw"},
-                                            {"adamw_bnb_8bit", "adamw"},
-                                            {"adamw_8bit", "adamw"},
-                                            {"adamw_torch_8bit", "adamw"},
-                                            {"adamw_torch_4bit", "adamw"},
-                                            {"paged_adamw_32bit", "adamw"},
-                                            {"paged_adamw", "adamw"},
-                                            {"paged_adamw_8bit", "adamw"},
-                                            {"sgd", "sgd"},
-                                            {"lion_32bit", "lion"},
-                                            {"lion_8bit", "lion"},
-                                            {"paged_lion_32bit", "lion"},
-                                            {"paged_lion_8bit", "lion"},
-                                            {"adafactor", NULL},
-                                            {"adagrad", NULL},
-                                            {"ademamix", NULL},
-                                            {"ademamix_8bit", NULL},
-                                            {"paged_ademamix_32bit", NULL},
-                                            {"paged_ademamix_8bit", NULL},
-                                            {"rmsprop", NULL},
-                                            {"rmsprop_bnb", NULL},
-                                            {"rmsprop_bnb_8bit", NULL},
-                                            {"rmsprop_bnb_32bit", NULL},
-                                            {"galore_adamw", NULL},
-                                            {"galore_adamw_8bit", NULL},
-                                            {"galore_adafactor", NULL},
-                                            {"galore_adamw_layerwise", NULL},
-                                            {"galore_adamw_8bit_layerwise", NULL},
-                                            {"galore_adafactor_layerwise", NULL},
-                                            {"lomo", NULL},
-                                            {"adalomo", NULL},
-                                            {"grokadamw", NULL},
-                                            {"schedule_free_radam", NULL},
-                                            {"schedule_free_adamw", NULL},
-                                            {"schedule_free_sgd", NULL},
-                                            {"apollo_adamw", NULL},
-                                            {"apollo_adamw_layerwise", NULL},
-                                            {"stable_adamw", NULL},
-                                            // Of axolotl.
-                                            {"optimi_adamw", "adamw"},
-                                            {"flash_adamw", "adamw"},
-                                            {"ao_adamw_8bit", "adamw"},
-                                            {"ao_adamw_4bit", "adamw"},
-                                            {"ao_adamw_fp8", "adamw"},
-                                            {"flash_lion", "lion"},
-                                            {"muon", NULL},
-                                            {"dion", NULL},
-                                            {"sinkgd", NULL},
-                                            {"adopt_adamw", NULL},
-                                            {"came_pytorch", NULL},
-                                            {"flash_adam", NULL},
-                                            {"flash_sgd", NULL},
-                                            {"flash_sgdw", NULL},
-                                            {"q_galore_adamw8bit", NULL},
-                                            {"lion_pytorch", "lion"},
-                                            {NULL, NULL}};
+const char *const TUNING_OPTIMIZERS[][2] = {TUNING_OPTIMIZER_WORDS, {NULL, NULL}};
 
-// Ours are the words of lr_schedule.lr_decay_style.
-const char *const TUNING_SCHEDULES[][2] = {{"linear", "linear"},
-                                           {"cosine", "cosine"},
-                                           {"constant", "constant"},
-                                           {"constant_with_warmup", "constant"},
-                                           {"inverse_sqrt", "inverse-square-root"},
-                                           {"polynomial", "linear"},
-                                           {"cosine_with_min_lr", "cosine"},
-                                           {"cosine_with_restarts", "cosine"},
-                                           {"warmup_stable_decay", "WSD"},
-                                           {"cosine_warmup_with_min_lr", NULL},
-                                           {"reduce_lr_on_plateau", NULL},
-                                           {"greedy", NULL},
-                                           {"rex", NULL},
-                                           {"one_cycle", NULL},
-                                           {"log_sweep", NULL},
-                                           {NULL, NULL}};
+const char *const TUNING_SCHEDULES[][2] = {TUNING_SCHEDULE_WORDS, {NULL, NULL}};
 
 double tuning_number(const dialect_reader *r, const char *theirs, double otherwise)
 {
@@ -279,13 +201,9 @@ status tuning_schedule_set(const dialect_reader *r, const tuning_schedule *s, er
 {
     status result = OK;
     const double rate = tuning_number(r, s->rate, 0);
-    const char *style = NULL;
+    const char *style = dialect_our_word(r, s->name_key);
     double low = 0;
-    for (int i = 0; TUNING_SCHEDULES[i][0] && !style; i++)
-        if (strcasecmp(TUNING_SCHEDULES[i][0], s->name) == 0) style = TUNING_SCHEDULES[i][1];
-    if (!style)
-        return dialect_refuse(r, s->name_key, e, "found %.*s, which has no equal here",
-                              TEXT_CUT(s->name, 100));
+    if (!style) return OK; // The row refuses it.
     TRY(dialect_set(r, "lr_schedule.name", "OptimizerParamScheduler", s->name_key,
                     "its rates are those of transformers, whose first step of a warm-up has 0", e));
     TRY(dialect_set(r, "lr_schedule.lr_decay_style", style, s->name_key, NULL, e));

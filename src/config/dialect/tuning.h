@@ -11,6 +11,70 @@
 extern const char TUNING_NO_MONITOR[], TUNING_NO_UPLOAD[], TUNING_ATTENTION[], TUNING_KERNELS[],
     TUNING_ENCODED[], TUNING_READERS[], TUNING_NO_CODE[];
 
+// The words of transformers' key optim, and ours. NULL: another optimizer. Those in 8 bits follow the same rule.
+// clang-format off
+#define TUNING_OPTIMIZER_WORDS \
+    {"adamw_torch", "adamw"}, \
+    {"adamw_torch_fused", "adamw"}, \
+    {"adamw_torch_xla", "adamw"}, \
+    {"adamw_torch_npu_fused", "adamw"}, \
+    {"adamw_hf", "adamw"}, \
+    {"adamw_apex_fused", "adamw"}, \
+    {"adamw_anyprecision", "adamw"}, \
+    {"adamw_bnb_8bit", "adamw"}, \
+    {"adamw_8bit", "adamw"}, \
+    {"adamw_torch_8bit", "adamw"}, \
+    {"adamw_torch_4bit", "adamw"}, \
+    {"paged_adamw_32bit", "adamw"}, \
+    {"paged_adamw", "adamw"}, \
+    {"paged_adamw_8bit", "adamw"}, \
+    {"sgd", "sgd"}, \
+    {"lion_32bit", "lion"}, \
+    {"lion_8bit", "lion"}, \
+    {"paged_lion_32bit", "lion"}, \
+    {"paged_lion_8bit", "lion"}, \
+    {"adafactor", NULL}, \
+    {"adagrad", NULL}, \
+    {"ademamix", NULL}, \
+    {"ademamix_8bit", NULL}, \
+    {"paged_ademamix_32bit", NULL}, \
+    {"paged_ademamix_8bit", NULL}, \
+    {"rmsprop", NULL}, \
+    {"rmsprop_bnb", NULL}, \
+    {"rmsprop_bnb_8bit", NULL}, \
+    {"rmsprop_bnb_32bit", NULL}, \
+    {"galore_adamw", NULL}, \
+    {"galore_adamw_8bit", NULL}, \
+    {"galore_adafactor", NULL}, \
+    {"galore_adamw_layerwise", NULL}, \
+    {"galore_adamw_8bit_layerwise", NULL}, \
+    {"galore_adafactor_layerwise", NULL}, \
+    {"lomo", NULL}, \
+    {"adalomo", NULL}, \
+    {"grokadamw", NULL}, \
+    {"schedule_free_radam", NULL}, \
+    {"schedule_free_adamw", NULL}, \
+    {"schedule_free_sgd", NULL}, \
+    {"apollo_adamw", NULL}, \
+    {"apollo_adamw_layerwise", NULL}, \
+    {"stable_adamw", NULL}
+// The words of transformers' lr_scheduler_type, and ours of lr_schedule.lr_decay_style.
+#define TUNING_SCHEDULE_WORDS \
+    {"linear", "linear"}, \
+    {"cosine", "cosine"}, \
+    {"constant", "constant"}, \
+    {"constant_with_warmup", "constant"}, \
+    {"inverse_sqrt", "inverse-square-root"}, \
+    {"polynomial", "linear"}, \
+    {"cosine_with_min_lr", "cosine"}, \
+    {"cosine_with_restarts", "cosine"}, \
+    {"warmup_stable_decay", "WSD"}, \
+    {"cosine_warmup_with_min_lr", NULL}, \
+    {"reduce_lr_on_plateau", NULL}, \
+    {"greedy", NULL}
+// clang-format on
+extern const char *const TUNING_OPTIMIZERS[][2], *const TUNING_SCHEDULES[][2]; // of these words
+
 // ---- values
 
 double tuning_number(const dialect_reader *r, const char *theirs, double otherwise);
@@ -81,12 +145,10 @@ status tuning_schedule_set(const dialect_reader *r, const tuning_schedule *s, er
 // Sets the warm-up: a number of steps from 1, or a share of the run below 1.
 status tuning_warmup_set(const dialect_reader *r, double warmup, const char *theirs,
                          const char *note, err *e);
-// Sets optimizer.name and what belongs to it from a word of transformers. Betas and eps are keys.
 typedef struct tuning_optimizer {
     const char *name, *beta1, *beta2, *eps; // keys
 } tuning_optimizer;
-extern const char *const TUNING_OPTIMIZERS[][2];
-extern const char *const TUNING_SCHEDULES[][2];
+// Sets optimizer.name and what belongs to it from a word of transformers.
 status tuning_optimizer_set(const dialect_reader *r, const tuning_optimizer *k, err *e);
 
 #endif
