@@ -4,7 +4,7 @@
 #include <string.h>
 
 extern const dialect dialect_deepspeed, dialect_accelerate, dialect_megatron, dialect_instructlab,
-    dialect_torch, dialect_tensorflow, dialect_trainer, dialect_trl;
+    dialect_torch, dialect_tensorflow, dialect_trainer, dialect_trl, dialect_axolotl;
 
 const dialect *const DIALECTS[] = {
     &dialect_deepspeed,
@@ -15,6 +15,7 @@ const dialect *const DIALECTS[] = {
     &dialect_tensorflow,
     &dialect_trainer,
     &dialect_trl,
+    &dialect_axolotl,
     NULL, // the end
 };
 

@@ -20,13 +20,9 @@ static const char OTHER_LOSS[] = "it is another loss, which Trireme does not hav
 static const char OTHER_RULE[] = "it is another optimizer, which Trireme does not have";
 static const char ALWAYS_MEAN[] =
     "the loss is always the mean over the labelled tokens of the global batch";
-static const char BLOCKS[] = "a block of the model is gathered as a whole";
-static const char AHEAD[] = "the next block is gathered while one computes";
-static const char OWN_PART[] = "ranks read what they own of a checkpoint";
 static const char NO_COMPILER[] = "kernels are compiled already: there is no Python to compile";
 static const char LOGS[] = "every step is logged";
 static const char RESUME[] = "valid: --resume DIR, or auto, which is the default";
-static const char XLA[] = "XLA is no device of Trireme";
 static const char ORDER[] =
     "the order of samples is that of a single sampler, seeded by train.seed";
 
@@ -130,30 +126,7 @@ static const dialect_row ROW[] = {
     SETS_WITH("ddp_find_unused_parameters", DIALECT_WORD, NULL, "parallel.unused_parameters", .words = UNUSED),
     SETS_WITH("ddp_bucket_cap_mb", DIALECT_NUMBER, NULL, "parallel.bucket_bytes", .note = "MiB", .low = 1e-3, .convert = convert_mib),
     SETS_WITH("ddp_timeout", DIALECT_WHOLE, "1800", "checks.watchdog", .low = 1, .convert = convert_seconds),
-    READ("fsdp", DIALECT_ANY, NULL),
-    SECTION("fsdp_config"),
-    READ_WITH("fsdp_config.fsdp_version", DIALECT_WHOLE, "2", .low = 1),
-    READ("fsdp_config.fsdp_reshard_after_forward", DIALECT_TEXT, "true"),
-    READ("fsdp_config.fsdp_cpu_offload", DIALECT_BOOL, "false"),
-    READ("fsdp_config.fsdp_offload_params", DIALECT_BOOL, "false"),
-    READ("fsdp_config.fsdp_activation_checkpointing", DIALECT_BOOL, "false"),
-    READ("fsdp_config.fsdp_sharding_strategy", DIALECT_TEXT, NULL),
-    FSDP("auto_wrap_policy", DIALECT_TEXT, NULL, BLOCKS),
-    FSDP("transformer_layer_cls_to_wrap", DIALECT_ANY, NULL, BLOCKS),
-    FSDP("min_num_params", DIALECT_WHOLE, "0", BLOCKS),
-    FSDP("backward_prefetch", DIALECT_TEXT, NULL, AHEAD),
-    FSDP("forward_prefetch", DIALECT_BOOL, "false", AHEAD),
-    FSDP("limit_all_gathers", DIALECT_BOOL, "true", AHEAD),
-    FSDP("use_orig_params", DIALECT_BOOL, "true", "parameters always keep their own names"),
-    FSDP("sync_module_states", DIALECT_BOOL, "true", OWN_PART),
-    FSDP("cpu_ram_efficient_loading", DIALECT_BOOL, "true", OWN_PART),
-    FSDP("state_dict_type", DIALECT_TEXT, NULL, "a checkpoint is always a HuggingFace folder"),
-    FSDP("mixed_precision_policy", DIALECT_ANY, NULL, "train.precision says it"),
-    FSDP("ignored_modules", DIALECT_ANY, NULL, NULL),
-    REFUSED("fsdp_config.fsdp_xla", DIALECT_BOOL, "false", XLA),
-    FSDP("xla_fsdp_v2", DIALECT_BOOL, "false", NULL),
-    FSDP("xla_fsdp_settings", DIALECT_ANY, NULL, NULL),
-    FSDP("xla_fsdp_grad_ckpt", DIALECT_BOOL, "false", NULL),
+    TUNING_FSDP_ROWS,
     READ("deepspeed", DIALECT_ANY, NULL),
     READ("report_to", DIALECT_ANY, "none"),
     LOST("resume_from_checkpoint", DIALECT_TEXT, NULL, RESUME),
