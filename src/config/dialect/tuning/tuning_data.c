@@ -1,6 +1,6 @@
 // tuning_data.c -- the model and the data that a fine-tuning system's file names: folders, snapshots in the hub's cache,
 // JSONL files, chat templates. The dialects of these systems call it. See tuning.h. It knows no system's keys.
-#include "config/dialect/tuning.h"
+#include "config/dialect/tuning/tuning.h"
 
 #include "base/file.h"
 

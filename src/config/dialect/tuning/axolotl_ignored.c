@@ -1,6 +1,6 @@
 // axolotl_ignored.c -- the keys of axolotl's files that have no row of their own in axolotl.c: keys that no result depends
 // on, or that another key turns on. dialect.c finds them by their names. See axolotl.h.
-#include "config/dialect/axolotl.h"
+#include "config/dialect/tuning/axolotl.h"
 
 // clang-format off
 static const char *const IGNORED[] = {

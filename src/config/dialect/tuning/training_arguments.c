@@ -1,7 +1,7 @@
 // training_arguments.c -- the keys of TrainingArguments (transformers 5.24, training_args.py), and those of versions before
 // 5. training_arguments_finish.c has what several keys decide together. The dialects trainer, trl and llamafactory are
 // based on it. See training_arguments.h.
-#include "config/dialect/training_arguments.h"
+#include "config/dialect/tuning/training_arguments.h"
 
 static const char *const STRATEGIES[][2] = {
     {"no", "no"}, {"steps", "steps"}, {"epoch", "epoch"}, {"best", "best"}, {NULL, NULL}};

@@ -1,7 +1,7 @@
 // training_arguments_finish.c -- what several keys of TrainingArguments decide together: length, optimizer, schedule,
 // precision, evaluations, checkpoints, order, strategy, reports. training_arguments.c has the rows. See
 // training_arguments.h.
-#include "config/dialect/training_arguments.h"
+#include "config/dialect/tuning/training_arguments.h"
 
 #include <math.h>
 #include <string.h>

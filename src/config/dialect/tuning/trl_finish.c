@@ -1,6 +1,6 @@
 // trl_finish.c -- what several keys of TRL decide together: the command, the loss, data, packing, the adapter. trl.c has
 // the rows. See trl.h.
-#include "config/dialect/trl.h"
+#include "config/dialect/tuning/trl.h"
 
 #include <string.h>
 #include <strings.h>

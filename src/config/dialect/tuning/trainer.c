@@ -1,6 +1,6 @@
 // trainer.c -- the dialect of files and options of scripts that use transformers' Trainer: TrainingArguments
 // (training_arguments.c), and the arguments of transformers' own run_clm.py. dialect.c reads it. See dialect.h.
-#include "config/dialect/training_arguments.h"
+#include "config/dialect/tuning/training_arguments.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 // axolotl.h -- functions that the files of axolotl's dialect share. Private to axolotl*.c.
-#ifndef TRIREME_CONFIG_DIALECT_AXOLOTL_H
-#define TRIREME_CONFIG_DIALECT_AXOLOTL_H
+#ifndef TRIREME_CONFIG_DIALECT_TUNING_AXOLOTL_H
+#define TRIREME_CONFIG_DIALECT_TUNING_AXOLOTL_H
 
-#include "config/dialect/training_arguments.h"
+#include "config/dialect/tuning/training_arguments.h"
 
 extern const dialect_names AXOLOTL_IGNORED[]; // keys without a row
 // Sets what several keys decide together.

@@ -2,7 +2,7 @@
 // 1.16): TrainingArguments (training_arguments.c) with SFTConfig, DPOConfig, KTOConfig, ModelConfig, ScriptArguments and
 // DatasetMixtureConfig, and the keys of the alignment handbook and of older versions. trl_finish.c has what several keys
 // decide together. dialect.c reads it. See dialect.h.
-#include "config/dialect/trl.h"
+#include "config/dialect/tuning/trl.h"
 
 static const char *const COMMANDS[][2] = {
     {"sft", "cross_entropy"}, {"dpo", "dpo"},         {"kto", "kto"},

@@ -1,7 +1,7 @@
 // tuning.h -- functions that the dialects of fine-tuning systems share: trainer, trl, axolotl, llamafactory. Private to
 // config/dialect/.
-#ifndef TRIREME_CONFIG_DIALECT_TUNING_H
-#define TRIREME_CONFIG_DIALECT_TUNING_H
+#ifndef TRIREME_CONFIG_DIALECT_TUNING_TUNING_H
+#define TRIREME_CONFIG_DIALECT_TUNING_TUNING_H
 
 #include "config/dialect/private.h"
 

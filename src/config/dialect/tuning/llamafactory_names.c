@@ -1,7 +1,7 @@
 // llamafactory_names.c -- the keys of LLaMA-Factory's files that have no row of their own in llamafactory.c: keys that no
 // result depends on or that another key turns on, keys of its other commands, which train reads and does not use, and
 // keys that are refused. dialect.c finds them by their names. See llamafactory.h.
-#include "config/dialect/llamafactory.h"
+#include "config/dialect/tuning/llamafactory.h"
 
 // clang-format off
 static const char *const IGNORED[] = {

@@ -1,6 +1,6 @@
 // axolotl_data.c -- the data sets of axolotl's files: which are JSONL files here, in which of our formats, and which of
 // their tokens have labels. See axolotl.h.
-#include "config/dialect/axolotl.h"
+#include "config/dialect/tuning/axolotl.h"
 
 #include <string.h>
 #include <strings.h>

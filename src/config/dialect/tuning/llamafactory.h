@@ -1,8 +1,8 @@
 // llamafactory.h -- functions that the files of LLaMA-Factory's dialect share. Private to llamafactory*.c.
-#ifndef TRIREME_CONFIG_DIALECT_LLAMAFACTORY_H
-#define TRIREME_CONFIG_DIALECT_LLAMAFACTORY_H
+#ifndef TRIREME_CONFIG_DIALECT_TUNING_LLAMAFACTORY_H
+#define TRIREME_CONFIG_DIALECT_TUNING_LLAMAFACTORY_H
 
-#include "config/dialect/training_arguments.h"
+#include "config/dialect/tuning/training_arguments.h"
 
 extern const dialect_names LLAMAFACTORY_NAMES[]; // keys without a row
 // Sets what several keys decide together.

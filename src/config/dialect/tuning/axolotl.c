@@ -1,7 +1,7 @@
 // axolotl.c -- the dialect of axolotl's YAML files (axolotl 0.17, src/axolotl/utils/schemas). axolotl_ignored.c has the
 // keys that no result depends on, and axolotl_finish.c and axolotl_data.c what several keys decide together. dialect.c
 // reads it. See dialect.h.
-#include "config/dialect/axolotl.h"
+#include "config/dialect/tuning/axolotl.h"
 
 static const char *const OPTIMIZERS[][2] = {TUNING_OPTIMIZER_WORDS,
                                             {"optimi_adamw", "adamw"},

@@ -1,6 +1,6 @@
 // llamafactory_data.c -- the data sets of LLaMA-Factory by their names: dataset_info.json in the folder dataset_dir says
 // which file each is, and in which form. See llamafactory.h.
-#include "config/dialect/llamafactory.h"
+#include "config/dialect/tuning/llamafactory.h"
 
 #include "base/file.h"
 
@@ -45,7 +45,7 @@ static bool renames(const json_t *entry, const char *section, const char *const 
 }
 
 // Our format of an entry; NULL: none.
-static const char *format_of(const json_t *entry, bool text)
+static const char *format_of(const json_t *entry, bool is_text)
 {
     static const char *const ALPACA[][2] = {{"prompt", "instruction"}, {"query", "input"},
                                             {"response", "output"},    {"system", "system"},
@@ -68,7 +68,7 @@ static const char *format_of(const json_t *entry, bool text)
     static const char *const TEXT[][2] = {{"prompt", "text"}, {NULL, NULL}};
     const char *form = text_at(entry, NULL, "formatting", "alpaca");
     if (json_is_true(json_object_get(entry, "ranking"))) return NULL;
-    if (text) return renames(entry, "columns", TEXT) ? NULL : "text";
+    if (is_text) return renames(entry, "columns", TEXT) ? NULL : "text";
     if (strcmp(form, "alpaca") == 0) return renames(entry, "columns", ALPACA) ? NULL : "alpaca";
     const bool openai = strcmp(form, "openai") == 0;
     if (!openai && !renames(entry, "columns", SHAREGPT) && !renames(entry, "tags", TAGS))

@@ -1,6 +1,6 @@
 // axolotl_finish.c -- what several keys of axolotl decide together: length, schedule, precision, adapter, loss, strategy,
 // evaluations, checkpoints, plugins. axolotl.c has the rows. See axolotl.h.
-#include "config/dialect/axolotl.h"
+#include "config/dialect/tuning/axolotl.h"
 
 #include <math.h>
 #include <string.h>

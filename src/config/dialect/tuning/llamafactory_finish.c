@@ -1,6 +1,6 @@
 // llamafactory_finish.c -- what several keys of LLaMA-Factory decide together: stage, adapter, quantization, packing.
 // llamafactory.c has the rows. See llamafactory.h.
-#include "config/dialect/llamafactory.h"
+#include "config/dialect/tuning/llamafactory.h"
 
 #include <string.h>
 #include <strings.h>

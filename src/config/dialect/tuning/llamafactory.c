@@ -2,7 +2,7 @@
 // (LLaMA-Factory 0.9.5, src/llamafactory/hparams): TrainingArguments (training_arguments.c) with its own keys. Keys
 // without a row are in llamafactory_names.c; llamafactory_finish.c and llamafactory_data.c have what several keys decide
 // together. dialect.c reads it. See dialect.h.
-#include "config/dialect/llamafactory.h"
+#include "config/dialect/tuning/llamafactory.h"
 
 static const char *const STAGES[][2] = {{"pt", "pt"},   {"sft", "sft"}, {"dpo", "dpo"},
                                         {"kto", "kto"}, {"rm", NULL},   {"ppo", NULL},

@@ -1,6 +1,6 @@
 // training_arguments_fsdp.c -- the strategy that TrainingArguments.fsdp and fsdp_config choose. See
 // training_arguments.h.
-#include "config/dialect/training_arguments.h"
+#include "config/dialect/tuning/training_arguments.h"
 
 #include <stdio.h>
 #include <string.h>

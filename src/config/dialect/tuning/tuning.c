@@ -1,6 +1,6 @@
 // tuning.c -- what the dialects of fine-tuning systems share: LoRA, the optimizers and schedules of transformers.
 // tuning_data.c has the model and the data. See tuning.h. It knows no system's own keys.
-#include "config/dialect/tuning.h"
+#include "config/dialect/tuning/tuning.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 // training_arguments.h -- TrainingArguments of transformers, which several systems' dialects are based on. Private to
 // config/dialect/.
-#ifndef TRIREME_CONFIG_DIALECT_TRAINING_ARGUMENTS_H
-#define TRIREME_CONFIG_DIALECT_TRAINING_ARGUMENTS_H
+#ifndef TRIREME_CONFIG_DIALECT_TUNING_TRAINING_ARGUMENTS_H
+#define TRIREME_CONFIG_DIALECT_TUNING_TRAINING_ARGUMENTS_H
 
-#include "config/dialect/tuning.h"
+#include "config/dialect/tuning/tuning.h"
 
 // Rows of fsdp and fsdp_config, for training_arguments_finish_fsdp. Keys of the section begin with fsdp_.
 // clang-format off
