@@ -59,7 +59,7 @@ static const char *find_word(const dialect_row *row, const char *theirs, bool *k
 static bool is_number(const dialect_row *row, const yaml_node *n, double *out)
 {
     if (n->kind != NODE_SCALAR || (row->unquoted && n->quoted)) return false;
-    return text_to_double(n->scalar, out) && *out >= row->low;
+    return dialect_to_number(n->scalar, out) && *out >= row->low;
 }
 
 static bool is_of_type(const dialect_row *row, const yaml_node *n)

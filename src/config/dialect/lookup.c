@@ -154,10 +154,19 @@ bool dialect_count(const dialect_reader *r, const char *theirs, int64_t *out)
     return s && text_to_count(s, out);
 }
 
+bool dialect_to_number(const char *s, double *out)
+{
+    int64_t whole;
+    if (text_to_double(s, out)) return true;
+    if (strspn(s, "0123456789_") != strlen(s) || !text_to_count(s, &whole)) return false;
+    *out = (double)whole;
+    return true;
+}
+
 bool dialect_number(const dialect_reader *r, const char *theirs, double *out)
 {
     const char *s = dialect_text(r, theirs);
-    return s && text_to_double(s, out);
+    return s && dialect_to_number(s, out);
 }
 
 const dialect_row *dialect_row_of_option(const dialect *d, const char *option)

@@ -77,6 +77,7 @@ const dialect_row *dialect_next_row(const dialect *d, const dialect_row *row);
 status dialect_suggest(const dialect *d, const char *section, const char *word, text *out, err *e);
 const yaml_node *dialect_node(const yaml_node *map,
                               const char *path); // at a dotted path; NULL: none
+bool dialect_to_number(const char *s, double *out); // also 500_000, as YAML 1.1 reads it
 bool dialect_node_is_auto(const yaml_node *n);
 // The line of a key, or of the section that it would stand in; 0: none.
 int dialect_line_of(const dialect_reader *r, const char *theirs);

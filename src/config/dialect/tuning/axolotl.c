@@ -73,7 +73,7 @@ static const dialect_row ROW[] = {
     REFUSED("model_quantization_config", DIALECT_TEXT, NULL, QUANTIZED),
     REFUSED("reinit_weights", DIALECT_BOOL, NULL, "valid: model.init: random"),
     LOST("trust_remote_code", DIALECT_BOOL, "false", TUNING_NO_CODE),
-    REFUSED("resize_token_embeddings_to_32x", DIALECT_BOOL, "false", NEW_TOKENS),
+    LOST("resize_token_embeddings_to_32x", DIALECT_BOOL, "false", "the vocabulary is that of the model's folder: there are no rows that no token has"),
     REFUSED("shrink_embeddings", DIALECT_BOOL, "false", NEW_TOKENS),
     OPEN_SECTION("special_tokens"),
     NOTHING("special_tokens.pad_token", DIALECT_TEXT, NULL, "rows are padded without a token that is trained"),
