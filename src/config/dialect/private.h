@@ -76,7 +76,7 @@ const dialect_row *dialect_next_row(const dialect *d, const dialect_row *row);
 // Appends "; did you mean stage?", or the keys of the section, which is "" at the top, where none is near.
 status dialect_suggest(const dialect *d, const char *section, const char *word, text *out, err *e);
 const yaml_node *dialect_node(const yaml_node *map,
-                              const char *path); // at a dotted path; NULL: none
+                              const char *path);    // at a dotted path; NULL: none
 bool dialect_to_number(const char *s, double *out); // also 500_000, as YAML 1.1 reads it
 bool dialect_node_is_auto(const yaml_node *n);
 // The line of a key, or of the section that it would stand in; 0: none.

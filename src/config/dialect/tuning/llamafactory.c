@@ -145,6 +145,7 @@ const dialect dialect_llamafactory = {
     .system = "LLaMA-Factory",
     .is_json = true,
     .has_options = true,
+    .command = "llamafactory-cli",
     .base = &dialect_training_arguments,
     .rows = ROW,
     .row_count = sizeof ROW / sizeof *ROW,

@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+static const char ADAPTER[] =
+    "it is a key of a script, not of the Trainer; valid: the section lora of the job, and "
+    "model.storage: nf4";
 static const char OTHER_SPLIT[] = "valid: data.valid, a file of its own";
 
 // clang-format off
@@ -13,7 +16,7 @@ static const dialect_row ROW[] = {
     REFUSED("config_name", DIALECT_TEXT, NULL, "config.json of the model's folder is used"),
     REFUSED("config_overrides", DIALECT_TEXT, NULL, "valid: a folder with the config.json that they make"),
     READ("tokenizer_name", DIALECT_TEXT, NULL),
-    REFUSED("model_type", DIALECT_TEXT, NULL, "a new model's sizes are transformers' defaults; valid: model.family, and model.layers and the like"),
+    READ("model_type", DIALECT_TEXT, NULL),
     NOTHING("use_fast_tokenizer", DIALECT_BOOL, "true", NULL),
     NOTHING("trust_remote_code", DIALECT_BOOL, "false", TUNING_NO_CODE),
     NOTHING("torch_dtype", DIALECT_TEXT, NULL, "train.precision sets the type of the weights that compute"),
@@ -35,6 +38,17 @@ static const dialect_row ROW[] = {
     NOTHING("cache_dir", DIALECT_TEXT, NULL, NULL),
     NOTHING("token", DIALECT_TEXT, NULL, NULL),
     NOTHING("use_auth_token", DIALECT_TEXT, NULL, NULL),
+
+    // Of scripts of users
+    SETS_WITH("model_max_length", DIALECT_WHOLE, NULL, "data.seq_len", .low = 1),
+    READ("data_path", DIALECT_TEXT, NULL),
+    REFUSED("use_peft", DIALECT_BOOL, "false", ADAPTER),
+    REFUSED("use_lora", DIALECT_BOOL, "false", ADAPTER),
+    REFUSED("q_lora", DIALECT_BOOL, "false", ADAPTER),
+    REFUSED("lora_r", DIALECT_WHOLE, NULL, ADAPTER),
+    REFUSED("lora_rank", DIALECT_WHOLE, NULL, ADAPTER),
+    REFUSED("load_in_8bit", DIALECT_BOOL, "false", ADAPTER),
+    REFUSED("load_in_4bit", DIALECT_BOOL, "false", ADAPTER),
 };
 // clang-format on
 
@@ -72,6 +86,13 @@ static status finish(const dialect_reader *r, err *e)
         return dialect_refuse(r, "tokenizer_name", e,
                               "found %.*s; valid: the tokenizer of the model's folder",
                               TEXT_CUT(tokenizer, 200));
+    if (dialect_text(r, "model_type") && !model)
+        return dialect_refuse(
+            r, "model_type", e,
+            "found %.*s without model_name_or_path: a new model of default sizes; "
+            "valid: model.family, and model.layers and the like, of the job",
+            TEXT_CUT(dialect_text(r, "model_type"), 100));
+    TRY(take_file(r, "data.train", "data_path", e));
     TRY(take_file(r, "data.train", "train_file", e));
     TRY(take_file(r, "data.valid", "validation_file", e));
     if (dialect_text(r, "dataset_name") && !dialect_text(r, "train_file"))

@@ -196,6 +196,7 @@ const dialect dialect_trl = {
     .name = "trl",
     .system = "TRL",
     .has_options = true,
+    .command = "trl",
     .base = &dialect_training_arguments,
     .rows = ROW,
     .row_count = sizeof ROW / sizeof *ROW,

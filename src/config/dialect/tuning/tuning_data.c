@@ -76,6 +76,10 @@ status tuning_model(const dialect_reader *r, const char *theirs, const char *rev
     TRY(find_model(r, name, version ? version : "main", &path, e));
     if (path.bytes)
         TRY(tuning_set_text(r, "model.path", path.chars, theirs, NULL, e));
+    else if (strchr("/.~", *name))
+        TRY(dialect_remark_on(r, theirs, true, e,
+                              "found %.*s, which is no folder here; valid: model.path",
+                              TEXT_CUT(name, 200)));
     else
         TRY(dialect_remark_on(r, theirs, true, e,
                               "found %.*s, which is no folder here and not in the hub's cache; "
