@@ -283,6 +283,7 @@ const dialect dialect_axolotl = {
     .name = "axolotl",
     .system = "axolotl",
     .ignores_other = true,
+    .has_options = true,
     .rows = ROW,
     .row_count = sizeof ROW / sizeof *ROW,
     .names = AXOLOTL_IGNORED,
