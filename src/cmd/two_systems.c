@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
