@@ -37,7 +37,7 @@ expect_same a b
 expect_lines 6 a
 # The first step of transformers' warm-up has the rate 0.
 sed -n 1p a >first
-expect_line '"lr":0,' first
+expect_line '"lr":0$' first
 
 # The rates follow from a share of the run, and explain says where each value comes from.
 ok "$trireme" explain job.yaml --trainer args.json --trainer.max_steps 20
@@ -59,7 +59,7 @@ expect_line '^  out: of_script +# run.sh:3: output_dir' stdout
 # ---- The commands of the systems
 refused 2 '^trireme: --learing-rate: unknown option of TRL; did you mean --learning-rate\?$' "$trireme" trl sft --learing_rate 1
 refused 2 '^trireme: --config: needs a value' "$trireme" trl sft --config
-refused 2 "there is no command 'grpo'" "$trireme" trl grpo
+refused 2 "there is no command 'trl grpo', did you mean 'orpo'" "$trireme" trl grpo
 refused 2 '^trireme: train: needs a file: llamafactory train FILE$' "$trireme" llamafactory-cli train
 refused 2 'missing.yml' "$trireme" axolotl train missing.yml
 printf 'base_model: m\nrl: grpo\n' >wrong.yml
