@@ -38,7 +38,7 @@ static const char OTHER_LOSS[] = "it is another loss, which Trireme does not hav
 static const char OTHER_RULE[] = "it is another optimizer, which Trireme does not have";
 static const char OTHER_SCHEDULE[] = "it is another schedule, which Trireme does not have";
 static const char OTHER_TRAINING[] = "it is another training, which Trireme does not have";
-static const char ADAPTER[] = "the adapter is plain LoRA or rsLoRA, of all layers";
+static const char ADAPTER[] = "the adapter is plain LoRA or rsLoRA";
 static const char OWN_TOKENS[] = "the special tokens of the model's folder are used";
 static const char NEW_TOKENS[] = "the vocabulary is that of the model's folder; valid: a folder "
                                  "with these tokens, and rows of the embedding for them";
@@ -190,12 +190,12 @@ static const dialect_row ROW[] = {
     REFUSED("lora_target_parameters", DIALECT_ANY, NULL, "adapters are of linear layers"),
     READ("lora_modules_to_save", DIALECT_ANY, NULL),
     READ("lora_model_dir", DIALECT_TEXT, NULL),
-    REFUSED("lora_rank_pattern", DIALECT_ANY, NULL, "all adapters have the rank lora.rank"),
-    REFUSED("lora_alpha_pattern", DIALECT_ANY, NULL, "all adapters have lora.alpha"),
+    SETS("lora_rank_pattern", DIALECT_ANY, NULL, "lora.rank_pattern"),
+    SETS("lora_alpha_pattern", DIALECT_ANY, NULL, "lora.alpha_pattern"),
     NOTHING("lora_fan_in_fan_out", DIALECT_BOOL, "false", "the model's family says it"),
     REFUSED("peft_use_dora", DIALECT_BOOL, "false", ADAPTER),
     READ("peft_use_rslora", DIALECT_BOOL, "false"),
-    REFUSED("peft_layers_to_transform", DIALECT_ANY, NULL, ADAPTER),
+    SETS("peft_layers_to_transform", DIALECT_LIST, NULL, "lora.layers_to_transform"),
     REFUSED("peft_layers_pattern", DIALECT_ANY, NULL, ADAPTER),
     REFUSED("peft_layer_replication", DIALECT_ANY, NULL, ADAPTER),
     REFUSED("peft_trainable_token_indices", DIALECT_ANY, NULL, ADAPTER),

@@ -83,10 +83,10 @@ static status finish_loss(const dialect_reader *r, const char *command, const ch
         TRY(dialect_set(r, "optimizer.lr", "1e-6", "learning_rate", NULL, e));
         TRY(dialect_effective(r, "learning_rate", json_real(1e-6), e));
     }
+    TRY(dialect_set(r, "data.format", "preference", theirs, NULL, e));
     if (strcasecmp(command, "kto") == 0) return finish_kto(r, e);
     TRY(tuning_set_number(r, strcasecmp(command, "orpo") == 0 ? "orpo.beta" : "dpo.beta",
                           tuning_number(r, "beta", 0.1), "beta", NULL, e));
-    TRY(dialect_set(r, "data.format", "preference", theirs, NULL, e));
     TRY(finish_reference(r, e));
 done:
     return result;
