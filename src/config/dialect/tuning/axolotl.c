@@ -30,6 +30,8 @@ static const char *const ADAPTERS[][2] = {
     {"lora", "lora"}, {"qlora", "qlora"}, {"llama-adapter", NULL}, {"mora", NULL}, {NULL, NULL}};
 static const char *const EXCESS[][2] = {
     {"drop", "drop"}, {"truncate", "keep_start"}, {"raise", "error"}, {NULL, NULL}};
+static const char *const INITIALS[][2] = {
+    {"true", "random"}, {"false", "checkpoint"}, {NULL, NULL}};
 static const char *const UNUSED[][2] = {{"true", "zero"}, {"false", "error"}, {NULL, NULL}};
 static const char *const STRATEGIES[][2] = {
     {"no", "no"}, {"steps", "steps"}, {"epoch", "epoch"}, {"best", "best"}, {NULL, NULL}};
@@ -71,7 +73,7 @@ static const dialect_row ROW[] = {
     NOTHING("overrides_of_model_kwargs", DIALECT_ANY, NULL, MODEL),
     REFUSED("rope_scaling", DIALECT_ANY, NULL, MODEL),
     REFUSED("model_quantization_config", DIALECT_TEXT, NULL, QUANTIZED),
-    REFUSED("reinit_weights", DIALECT_BOOL, NULL, "valid: model.init: random"),
+    SETS_WITH("reinit_weights", DIALECT_WORD, NULL, "model.init", .words = INITIALS),
     LOST("trust_remote_code", DIALECT_BOOL, "false", TUNING_NO_CODE),
     LOST("resize_token_embeddings_to_32x", DIALECT_BOOL, "false", "the vocabulary is that of the model's folder: there are no rows that no token has"),
     REFUSED("shrink_embeddings", DIALECT_BOOL, "false", NEW_TOKENS),
