@@ -25,12 +25,14 @@
 #define DS_ALL_WARMUP .schedules = 1u << LR_WARMUP | 1u << LR_WARMUP_DECAY | 1u << LR_WARMUP_COSINE
 #define DS_TOTAL      .schedules = 1u << LR_WARMUP_DECAY | 1u << LR_WARMUP_COSINE
 #define MEGATRON      .schedules = 1u << LR_MEGATRON
-#define OF_RATIO      .schedules = 1u << LR_CONSTANT | 1u << LR_LINEAR | 1u << LR_COSINE | 1u << LR_WSD | 1u << LR_MEGATRON
-#define TRIREME       .schedules = 1u << LR_CONSTANT | 1u << LR_LINEAR | 1u << LR_COSINE | 1u << LR_WSD
-#define ADAMS         1u << UPDATE_ADAMW | 1u << UPDATE_ADAM
-#define POWERSGD      .hooks = 1u << HOOK_POWERSGD
-#define FP16          .precisions = 1u << PRECISION_FP16
-#define RANKS         .low = 1, .high = MESH_RANKS
+#define OF_RATIO                                                                                   \
+    .schedules =                                                                                   \
+        1u << LR_CONSTANT | 1u << LR_LINEAR | 1u << LR_COSINE | 1u << LR_WSD | 1u << LR_MEGATRON
+#define TRIREME  .schedules = 1u << LR_CONSTANT | 1u << LR_LINEAR | 1u << LR_COSINE | 1u << LR_WSD
+#define ADAMS    1u << UPDATE_ADAMW | 1u << UPDATE_ADAM
+#define POWERSGD .hooks = 1u << HOOK_POWERSGD
+#define FP16     .precisions = 1u << PRECISION_FP16
+#define RANKS    .low = 1, .high = MESH_RANKS
 
 static const char *const OFF_ON[] = {"off", "on", NULL};
 static const char *const FALSE_TRUE[] = {"false", "true", NULL};

@@ -118,10 +118,11 @@ typedef struct lr_megatron {
 typedef struct lr_config {
     lr_name name;
     int64_t warmup_steps; // DeepSpeed's schedules do not use this one and the next two
-    double warmup_ratio;  // > 0: the warm-up is this share of total_steps, rounded up; config/ sets its length
-    double min_ratio;     // the last learning rate, as a fraction of the first
-    int64_t decay_steps;  // wsd: steps of the final, linear decay; 0: a tenth of the run
-    int64_t total_steps;  // of the run; config/ fills it from train.steps where it is 0
+    double
+        warmup_ratio; // > 0: the warm-up is this share of total_steps, rounded up; config/ sets its length
+    double min_ratio;    // the last learning rate, as a fraction of the first
+    int64_t decay_steps; // wsd: steps of the final, linear decay; 0: a tenth of the run
+    int64_t total_steps; // of the run; config/ fills it from train.steps where it is 0
     lr_warmup warmup;
     lr_range_test range_test;
     lr_one_cycle cycle;

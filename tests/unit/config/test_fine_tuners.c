@@ -122,6 +122,11 @@ static void arguments_of_the_trainer(void **state)
         {"{\"ddp_timeout\": 60}", "checks.watchdog", "60s"},
     };
     CHECK("trainer", "args.json", CASES);
+}
+
+static void forms_of_the_files_of_the_trainer(void **state)
+{
+    (void)state;
     static const tuner_case YAML[] = {
         {"learning_rate: 1e-4\nfp16: yes\n", "train.precision", "fp16"},
         {"learning_rate: 1e-4\nnum_train_epochs: 2\n", "optimizer.lr", "1e-4"},
@@ -487,6 +492,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arguments_of_the_trainer),
+        cmocka_unit_test(forms_of_the_files_of_the_trainer),
         cmocka_unit_test(arguments_of_the_trainer_that_are_refused),
         cmocka_unit_test(configurations_of_trl),
         cmocka_unit_test(configurations_of_trl_that_are_refused),
