@@ -24,7 +24,7 @@ static const char *const OPTIMIZERS[][2] = {TUNING_OPTIMIZER_WORDS,
 static const char *const SCHEDULES[][2] = {
     TUNING_SCHEDULE_WORDS, {"rex", NULL}, {"one_cycle", NULL}, {"log_sweep", NULL}, {NULL, NULL}};
 static const char *const LOSSES[][2] = {{"dpo", "dpo"}, {"kto", "kto"},  {"orpo", "orpo"},
-                                        {"ipo", NULL},  {"simpo", NULL}, {"grpo", NULL},
+                                        {"ipo", "dpo"}, {"simpo", NULL}, {"grpo", NULL},
                                         {"gdpo", NULL}, {"ebft", NULL},  {NULL, NULL}};
 static const char *const ADAPTERS[][2] = {
     {"lora", "lora"}, {"qlora", "qlora"}, {"llama-adapter", NULL}, {"mora", NULL}, {NULL, NULL}};
@@ -57,6 +57,21 @@ static status convert_seconds(const dialect_reader *r, const dialect_row *row, c
 {
     (void)r, (void)row;
     text_addf(out, "%ss", n->scalar);
+    return text_check(out, e);
+}
+
+// A list of one loss.
+static status convert_loss(const dialect_reader *r, const dialect_row *row, const yaml_node *n,
+                           text *out, err *e)
+{
+    static const char *const KNOWN[] = {"sigmoid", "hinge", "ipo"};
+    const yaml_node *one = n->first;
+    for (int i = 0; one && !one->next && one->kind == NODE_SCALAR && i < 3; i++)
+        if (strcmp(KNOWN[i], one->scalar) == 0) text_add(out, KNOWN[i]);
+    if (!out->bytes && !out->failed)
+        return dialect_refuse(r, row->theirs, e,
+                              "found other losses; valid: one of sigmoid, hinge, "
+                              "ipo");
     return text_check(out, e);
 }
 
@@ -217,8 +232,8 @@ static const dialect_row ROW[] = {
     READ("kto_desirable_weight", DIALECT_NUMBER, "1"),
     READ("kto_undesirable_weight", DIALECT_NUMBER, "1"),
     REFUSED("dpo_use_weighting", DIALECT_BOOL, "false", OTHER_LOSS),
-    REFUSED("dpo_label_smoothing", DIALECT_NUMBER, "0", OTHER_LOSS),
-    REFUSED("dpo_loss_type", DIALECT_ANY, NULL, OTHER_LOSS),
+    SETS("dpo_label_smoothing", DIALECT_NUMBER, NULL, "dpo.label_smoothing"),
+    SETS_WITH("dpo_loss_type", DIALECT_LIST, NULL, "dpo.loss_type", .convert = convert_loss),
     REFUSED("dpo_loss_weights", DIALECT_ANY, NULL, OTHER_LOSS),
     REFUSED("dpo_norm_loss", DIALECT_BOOL, "false", OTHER_LOSS),
     REFUSED("rpo_alpha", DIALECT_NUMBER, NULL, OTHER_LOSS),

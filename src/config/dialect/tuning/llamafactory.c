@@ -9,8 +9,8 @@ static const char *const STAGES[][2] = {{"pt", "pt"},   {"sft", "sft"}, {"dpo", 
                                         {NULL, NULL}};
 static const char *const TYPES[][2] = {
     {"lora", "lora"}, {"full", "full"}, {"freeze", "freeze"}, {"oft", NULL}, {NULL, NULL}};
-static const char *const LOSSES[][2] = {{"sigmoid", "dpo"}, {"orpo", "orpo"},   {"hinge", NULL},
-                                        {"ipo", NULL},      {"kto_pair", NULL}, {"simpo", NULL},
+static const char *const LOSSES[][2] = {{"sigmoid", "dpo"}, {"orpo", "orpo"},   {"hinge", "dpo"},
+                                        {"ipo", "dpo"},     {"kto_pair", NULL}, {"simpo", NULL},
                                         {NULL, NULL}};
 static const char *const QUANTIZED[][2] = {{"nf4", "nf4"}, {"fp4", NULL}, {NULL, NULL}};
 static const char *const METHODS[][2] = {
@@ -110,7 +110,7 @@ static const dialect_row ROW[] = {
     REFUSED("pref_ftx", DIALECT_NUMBER, "0.0", OTHER_LOSS),
     REFUSED("pref_bco_weight", DIALECT_NUMBER, "0.0", OTHER_LOSS),
     READ_WITH("pref_loss", DIALECT_WORD, "sigmoid", .words = LOSSES),
-    REFUSED("dpo_label_smoothing", DIALECT_NUMBER, "0.0", OTHER_LOSS),
+    READ_WITH("dpo_label_smoothing", DIALECT_NUMBER, "0.0", .low = 0),
     REFUSED("ld_alpha", DIALECT_NUMBER, NULL, OTHER_LOSS),
     READ("kto_chosen_weight", DIALECT_NUMBER, "1.0"),
     READ("kto_rejected_weight", DIALECT_NUMBER, "1.0"),

@@ -10,6 +10,18 @@ static bool stage_is(const dialect_reader *r, const char *stage)
     return strcasecmp(dialect_text(r, "stage"), stage) == 0;
 }
 
+static status finish_dpo(const dialect_reader *r, err *e)
+{
+    status result = OK;
+    const double smoothing = tuning_number(r, "dpo_label_smoothing", 0);
+    if (strcasecmp(dialect_text(r, "pref_loss"), "sigmoid") != 0)
+        TRY(dialect_set(r, "dpo.loss_type", dialect_text(r, "pref_loss"), "pref_loss", NULL, e));
+    if (smoothing > 0)
+        TRY(tuning_set_number(r, "dpo.label_smoothing", smoothing, "dpo_label_smoothing", NULL, e));
+done:
+    return result;
+}
+
 static status finish_preferences(const dialect_reader *r, err *e)
 {
     status result = OK;
@@ -29,9 +41,10 @@ static status finish_preferences(const dialect_reader *r, err *e)
                               tuning_number(r, "kto_rejected_weight", 1), "kto_rejected_weight",
                               NULL, e));
     }
-    if (dialect_value(r, "ref_model"))
-        TRY(tuning_set_text(r, "dpo.reference", dialect_text(r, "ref_model"), "ref_model", NULL,
-                            e));
+    if (strcmp(loss, "dpo") == 0) TRY(finish_dpo(r, e));
+    if (dialect_value(r, "ref_model") && strcmp(loss, "orpo") != 0)
+        TRY(tuning_set_text(r, kto ? "kto.reference" : "dpo.reference",
+                            dialect_text(r, "ref_model"), "ref_model", NULL, e));
 done:
     text_clear(&key);
     return result;

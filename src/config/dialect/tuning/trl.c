@@ -74,7 +74,7 @@ static const dialect_row ROW[] = {
     REFUSED("ld_alpha", DIALECT_NUMBER, NULL, OTHER_LOSS),
     READ_WITH("f_divergence_type", DIALECT_WORD, "reverse_kl", .words = DIVERGENCES),
     NOTHING("f_alpha_divergence_coef", DIALECT_NUMBER, "0.5", NULL),
-    REFUSED("label_smoothing", DIALECT_NUMBER, "0.0", OTHER_LOSS),
+    READ_WITH("label_smoothing", DIALECT_NUMBER, "0.0", .low = 0),
     READ("beta", DIALECT_NUMBER, "0.1"),
     REFUSED("use_weighting", DIALECT_BOOL, "false", OTHER_LOSS),
     NOTHING("discopop_tau", DIALECT_NUMBER, "0.05", NULL),

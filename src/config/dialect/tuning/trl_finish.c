@@ -28,22 +28,26 @@ static const char *command_of(const dialect_reader *r, const char **theirs)
 
 // ---- loss
 
-// Refuses a loss that is not the command's own.
-static status check_loss(const dialect_reader *r, const char *command, err *e)
+// Sets dpo.loss_type, and refuses a loss that is not the command's own.
+static status finish_type_of_loss(const dialect_reader *r, const char *command, err *e)
 {
-    static const char *const OWN[][2] = {
-        {"sft", "nll"}, {"sft", "chunked_nll"}, {"dpo", "sigmoid"}, {"kto", "kto"}, {NULL, NULL}};
+    static const char *const OWN[][3] = {
+        {"sft", "nll", NULL},      {"sft", "chunked_nll", NULL}, {"dpo", "sigmoid", "sigmoid"},
+        {"dpo", "hinge", "hinge"}, {"dpo", "ipo", "ipo"},        {"kto", "kto", NULL}};
     const yaml_node *n = dialect_value(r, "loss_type");
     if (!n) return OK;
     if (n->kind == NODE_LIST && n->first && !n->first->next) n = n->first;
-    for (int i = 0; n->kind == NODE_SCALAR && OWN[i][0]; i++)
-        if (strcasecmp(OWN[i][0], command) == 0 && strcasecmp(OWN[i][1], n->scalar) == 0) return OK;
+    for (size_t i = 0; n->kind == NODE_SCALAR && i < sizeof OWN / sizeof *OWN; i++)
+        if (strcasecmp(OWN[i][0], command) == 0 && strcasecmp(OWN[i][1], n->scalar) == 0)
+            return OWN[i][2] ? dialect_set(r, "dpo.loss_type", OWN[i][2], "loss_type", NULL, e)
+                             : OK;
     text found = {0};
     yaml_node_text(n, &found);
-    const status result = dialect_refuse(r, "loss_type", e,
-                                         "found %.*s; valid: nll of trl sft, sigmoid of trl dpo, "
-                                         "kto of trl kto",
-                                         TEXT_CUT(found.chars ? found.chars : "", 100));
+    const status result =
+        dialect_refuse(r, "loss_type", e,
+                       "found %.*s; valid: nll of trl sft; sigmoid, hinge, ipo of trl dpo; kto of "
+                       "trl kto",
+                       TEXT_CUT(found.chars ? found.chars : "", 100));
     text_clear(&found);
     return result;
 }
@@ -72,7 +76,7 @@ static status finish_reference(const dialect_reader *r, err *e)
 static status finish_loss(const dialect_reader *r, const char *command, const char *theirs, err *e)
 {
     status result = OK;
-    TRY(check_loss(r, command, e));
+    TRY(finish_type_of_loss(r, command, e));
     if (strcasecmp(command, "sft") == 0) return OK;
     TRY(dialect_set(r, "train.loss", command, theirs,
                     strcmp(theirs, "command") == 0
@@ -87,7 +91,10 @@ static status finish_loss(const dialect_reader *r, const char *command, const ch
     if (strcasecmp(command, "kto") == 0) return finish_kto(r, e);
     TRY(tuning_set_number(r, strcasecmp(command, "orpo") == 0 ? "orpo.beta" : "dpo.beta",
                           tuning_number(r, "beta", 0.1), "beta", NULL, e));
-    TRY(finish_reference(r, e));
+    if (strcasecmp(command, "dpo") == 0) TRY(finish_reference(r, e));
+    if (tuning_number(r, "label_smoothing", 0) > 0)
+        TRY(tuning_set_number(r, "dpo.label_smoothing", tuning_number(r, "label_smoothing", 0),
+                              "label_smoothing", NULL, e));
 done:
     return result;
 }
