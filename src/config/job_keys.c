@@ -25,6 +25,9 @@
 #define DS_ALL_WARMUP .schedules = 1u << LR_WARMUP | 1u << LR_WARMUP_DECAY | 1u << LR_WARMUP_COSINE
 #define DS_TOTAL      .schedules = 1u << LR_WARMUP_DECAY | 1u << LR_WARMUP_COSINE
 #define MEGATRON      .schedules = 1u << LR_MEGATRON
+#define OF_RATIO                                                                                   \
+    .schedules =                                                                                   \
+        1u << LR_CONSTANT | 1u << LR_LINEAR | 1u << LR_COSINE | 1u << LR_WSD | 1u << LR_MEGATRON
 #define TRIREME       .schedules = 1u << LR_CONSTANT | 1u << LR_LINEAR | 1u << LR_COSINE | 1u << LR_WSD
 #define ADAMS         1u << UPDATE_ADAMW | 1u << UPDATE_ADAM
 #define POWERSGD      .hooks = 1u << HOOK_POWERSGD
@@ -35,12 +38,9 @@
 static const char *const OFF_ON[] = {"off", "on", NULL};
 static const char *const FALSE_TRUE[] = {"false", "true", NULL};
 static const char *const PRECISIONS[] = {[F32] = "fp32", [BF16] = "bf16", [F16] = "fp16", NULL};
-const char *const TRAIN_LOSSES[] = {[LOSS_AUTO] = "auto",
-                                    [LOSS_CROSS_ENTROPY] = "cross_entropy",
-                                    [LOSS_MSE] = "mse",
-                                    [LOSS_DPO] = "dpo",
-                                    [LOSS_ORPO] = "orpo",
-                                    [LOSS_KTO] = "kto",
+const char *const TRAIN_LOSSES[] = {[LOSS_AUTO] = "auto", [LOSS_CROSS_ENTROPY] = "cross_entropy",
+                                    [LOSS_MSE] = "mse",   [LOSS_DPO] = "dpo",
+                                    [LOSS_ORPO] = "orpo", [LOSS_KTO] = "kto",
                                     [JOB_LOSSES] = NULL};
 const char *const TRAIN_PRECISIONS[] = {[PRECISION_FP32] = "fp32",
                                         [PRECISION_BF16] = "bf16",
@@ -161,6 +161,7 @@ const job_key JOB_KEYS[] = {
 
     {"lr_schedule.name", "Chooses the learning-rate schedule; schedules with DeepSpeed's names take DeepSpeed's parameters, and OptimizerParamScheduler Megatron-LM's.", KEY_ENUM, AT(lr.name), .fallback = "cosine", .words = LR_LABELS, .planned = PLANNED_SCHEDULES},
     {"lr_schedule.warmup_steps", "Raises the learning rate linearly over this many first steps; the default of constant is 0.", KEY_COUNT, .unit = "optimizer steps", AT(lr.warmup_steps), FROM(0), TRIREME},
+    {"lr_schedule.warmup_ratio", "Sets the length of the warm-up as a fraction of the run's steps, rounded up, in place of the key that counts steps; 0 leaves it to that key.", KEY_NUMBER, AT(lr.warmup_ratio), .flags = KEY_OPTIONAL, .low = 0, .high = 1, OF_RATIO},
     {"lr_schedule.min_ratio", "Sets the final learning rate, as a fraction of optimizer.lr.", KEY_NUMBER, AT(lr.min_ratio), .low = 0, .high = 1, TRIREME},
     {"lr_schedule.decay_steps", "Sets the length of wsd's final decay; 0 decays over the last tenth of the run.", KEY_COUNT, .unit = "optimizer steps", AT(lr.decay_steps), FROM(0), TRIREME},
     {"lr_schedule.warmup_min_lr", "Sets the learning rate at the start of DeepSpeed's warm-up.", KEY_NUMBER, AT(lr.warmup.min_lr), FROM(0), DS_WARMUP},
