@@ -138,6 +138,10 @@ typedef struct graph_node_attr {
             graph_logits logits;
             bool squared; // squared error; else cross-entropy
         } loss;
+        struct {
+            int64_t first_col, cols; // of the output: those of the piece
+            int param, piece;        // that the adapter updates
+        } low_rank;
         bool skip_bias; // linear: y is a summand, and another rank's summand has the bias
     } u;
 } graph_node_attr;
@@ -167,6 +171,9 @@ typedef struct graph_position {
     bool sequence_parallel;
 } graph_position;
 
+// Returns the adapter of a tensor of files, a piece of a linear layer's weight. Its name may have a "{}".
+typedef graph_adapter (*graph_find_adapter)(const void *arg, const char *tensor);
+
 typedef struct graph_options {
     graph_mode mode;
     dtype type;         // of activations, and of compute weights unless graph_param.type is set
@@ -178,6 +185,8 @@ typedef struct graph_options {
     int64_t cache_rows;       // GRAPH_DECODE: tokens of a sequence, at most
     bool input_needs_no_grad; // no earlier block has a parameter that trains
     bool documents;           // sequences are packed documents: a run brings graph_run.documents
+    graph_find_adapter find_adapter; // NULL: no tensor has one
+    const void *adapter_arg;         // borrowed while the build functions are called
 } graph_options;
 
 typedef struct graph_node_list {
@@ -249,6 +258,8 @@ typedef struct graph_flops {
 typedef struct graph_tracing {
     int next_number;    // of the next forward node
     bool not_divisible; // first_error says which size the ranks of an axis do not divide
+    graph_find_adapter find_adapter;
+    const void *adapter_arg;
     // What they return without memory. graph_finish then fails before either is read.
     graph_value no_value;
     graph_node no_node;
