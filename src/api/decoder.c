@@ -36,7 +36,7 @@ static status open_decoder(const char *folder, const trm_family *family, const v
     TRY(safetensors_open_folder(folder, &d->weights, e));
     TRY(device_open("auto", &options, &d->device, e));
     result = decoder_open(d->device, family ? &d->custom.ops : d->built_in.family,
-                          family ? (const void *)&d->custom : &d->built_in, F32, d->weights,
+                          family ? (const void *)&d->custom : &d->built_in, F32, d->weights, NULL,
                           max_tokens, &d->inner, e);
     if (result != OK) {
         err_prefix(e, "%s: ", folder);

@@ -230,7 +230,8 @@ static status put_everything(ckpt_save_job *s, err *e)
     TRY(make_folder(s->folder, e));
     TRY(ckpt_lock(s->folder, &s->lock, e));
     TRY(make_folder(inner, e));
-    TRY(put_file(s, "config.json", o->config_json, strlen(o->config_json), e));
+    TRY(put_file(s, o->is_adapter ? CKPT_ADAPTER_CONFIG : "config.json", o->config_json,
+                 strlen(o->config_json), e));
     TRY(copy_tokenizer(s, e));
     TRY(copy_model_files(s, e));
     TRY(put_tensors(s, e));

@@ -5,11 +5,11 @@
 #include "cmd/console.h"
 
 #include "base/file.h"
-#include "ckpt/ckpt.h"
 #include "cmd/command.h"
 #include "data/tokenizer/tokenizer.h"
 #include "infer/completion.h"
 #include "infer/decoder.h"
+#include "session/adapter.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 typedef struct generate_request {
-    const char *model, *prompt, *prompt_file, *precision;
+    const char *model, *adapter, *prompt, *prompt_file, *precision;
     int64_t tokens, top_k, seed, threads, samples;
     double temperature, top_p;
     flag_texts stop;
@@ -30,7 +30,10 @@ typedef struct generate_request {
 #define AT(field) offsetof(generate_request, field)
 static const flag flags[] = {
     {"--model", FLAG_TEXT, AT(model), "DIR",
-     "Names a HuggingFace folder with tokenizer.json, such as a checkpoint of a run."},
+     "Names a HuggingFace folder with tokenizer.json, such as a checkpoint of a run, or an "
+     "adapter, which names its base."},
+    {"--adapter", FLAG_TEXT, AT(adapter), "DIR",
+     "Names the folder of an adapter that is added to the model."},
     {"--prompt", FLAG_TEXT, AT(prompt), "TEXT",
      "Sets the prompt; - reads it from stdin, without its last line break."},
     {"--prompt-file", FLAG_TEXT, AT(prompt_file), "FILE",
@@ -288,41 +291,84 @@ done:
     return result;
 }
 
-static status generate_from(const generate_request *r, const char *folder, json_t *samples, err *e)
+// What a generation opens.
+typedef struct generate_model {
+    session_folders folders;
+    model_config config;
+    device *device;
+    tokenizer *tokenizer;
+    tokenizer_workspace *work;
+    safetensors *weights;
+    model_adapter *adapter; // NULL: none
+    decoder *decoder;
+} generate_model;
+
+static void model_clear(generate_model *m)
+{
+    decoder_close(m->decoder);
+    device_close(m->device);
+    model_adapter_close(m->adapter);
+    safetensors_close(m->weights);
+    tokenizer_workspace_close(m->work);
+    tokenizer_close(m->tokenizer);
+    session_folders_clear(&m->folders);
+}
+
+// The tokenizer of an adapter's folder is the one that it was trained with; PEFT's folders may lack it.
+static status open_tokenizer(generate_model *m, err *e)
 {
     status result = OK;
-    model_config c;
-    device *d = NULL;
-    tokenizer *t = NULL;
-    tokenizer_workspace *work = NULL;
-    safetensors *weights = NULL;
-    decoder *x = NULL;
+    char *path = NULL;
+    if (m->folders.adapter) TRY(file_join(m->folders.adapter, "tokenizer.json", &path, e));
+    if (!path || !file_exists(path)) {
+        free(path);
+        path = NULL;
+        TRY(file_join(m->folders.base, "tokenizer.json", &path, e));
+    }
+    TRY(tokenizer_load(path, &m->tokenizer, e));
+    TRY(tokenizer_workspace_open(m->tokenizer, &m->work, e));
+done:
+    free(path);
+    return result;
+}
+
+static status open_weights(generate_model *m, err *e)
+{
+    status result = OK;
+    uint64_t mark;
+    TRY(safetensors_open_folder(m->folders.base, &m->weights, e));
+    if (!m->folders.adapter) goto done;
+    TRY(model_adapter_open(m->folders.adapter, &m->adapter, e));
+    TRY(model_folder_mark(m->weights, &mark, e));
+    TRY(session_adapter_check_mark(m->folders.adapter, mark, e));
+done:
+    return result;
+}
+
+static status generate_from(const generate_request *r, generate_model *m, json_t *samples, err *e)
+{
+    status result = OK;
     const int32_t *ids;
     size_t count;
-    char *path = NULL;
-    TRY(file_join(folder, "tokenizer.json", &path, e));
-    device_options options = {.threads = (int)r->threads};
-    TRY(model_config_read(folder, &c, e));
-    TRY(tokenizer_load(path, &t, e));
-    TRY(tokenizer_workspace_open(t, &work, e));
-    TRY(tokenizer_encode_with_special_tokens(work, r->prompt, strlen(r->prompt), &ids, &count, e));
+    const model_config *c = &m->config;
+    const device_options options = {.threads = (int)r->threads};
+    TRY(model_config_read(m->folders.base, &m->config, e));
+    TRY(open_tokenizer(m, e));
+    TRY(tokenizer_encode_with_special_tokens(m->work, r->prompt, strlen(r->prompt), &ids, &count,
+                                             e));
     if (count == 0) FAIL(E_USAGE, "generate: --prompt: the prompt is empty");
-    if ((int64_t)count >= c.max_seq)
+    if ((int64_t)count >= c->max_seq)
         FAIL(E_USAGE, "generate: --prompt: %zu tokens, the model takes at most %lld", count,
-             (long long)c.max_seq);
-    TRY(safetensors_open_folder(folder, &weights, e));
-    TRY(device_open("auto", &options, &d, e));
-    int64_t room = r->tokens < c.max_seq - (int64_t)count ? (int64_t)count + r->tokens : c.max_seq;
-    TRY(decoder_open(d, c.family, &c, r->type, weights, room, &x, e));
-    const generate_writer w = {.r = r, .t = t, .d = x, .config = &c, .room = room, .json = samples};
+             (long long)c->max_seq);
+    TRY(open_weights(m, e));
+    TRY(device_open("auto", &options, &m->device, e));
+    const int64_t most = (int64_t)count + r->tokens, room = most < c->max_seq ? most : c->max_seq;
+    TRY(decoder_open(m->device, c->family, c, r->type, m->weights, m->adapter, room, &m->decoder,
+                     e));
+    const generate_writer w = {
+        .r = r, .t = m->tokenizer, .d = m->decoder, .config = c, .room = room, .json = samples};
     TRY(all_samples(&w, ids, (int64_t)count, e));
 done:
-    decoder_close(x);
-    device_close(d);
-    safetensors_close(weights);
-    tokenizer_workspace_close(work);
-    tokenizer_close(t);
-    free(path);
     return result;
 }
 
@@ -330,11 +376,11 @@ done:
 static status generate(const generate_request *r, json_t *samples, err *e)
 {
     status result = OK;
-    char *folder = NULL;
-    TRY(ckpt_locate(r->model, &folder, NULL, e));
-    TRY(generate_from(r, folder, samples, e));
+    generate_model m = {.decoder = NULL};
+    TRY(session_folders_find(&(session_model_names){r->model, r->adapter}, &m.folders, e));
+    TRY(generate_from(r, &m, samples, e));
 done:
-    free(folder);
+    model_clear(&m);
     return result;
 }
 

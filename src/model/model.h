@@ -231,6 +231,10 @@ typedef struct model_param_files {
 // Lists the tensors of all parameters. The caller frees the lists with model_param_files_clear.
 status model_param_files_make(const model *m, dtype type, model_param_files *out, err *e);
 void model_param_files_clear(model_param_files *f);
+// Finds the tensor of a file in `from` by the model's name or another folder's. E_USAGE where it is missing or has another
+// shape.
+status model_param_find_file(const model *m, const model_param_file *f, const safetensors *from,
+                             const safetensors_tensor **out, err *e);
 // Finds the row of the file's tensor that has row `row` of a piece of parameter d. *follow gets how many rows from
 // there on follow each other in both, this one included. The tensor is not transposed.
 int64_t model_param_file_row(const graph_param *d, int piece, int64_t row, int64_t *follow);

@@ -103,6 +103,12 @@ static status find_piece(const model *m, int p, int i, const safetensors *from,
     return check_shape(*out, q, i, e);
 }
 
+status model_param_find_file(const model *m, const model_param_file *f, const safetensors *from,
+                             const safetensors_tensor **out, err *e)
+{
+    return find_piece(m, f->param, f->piece, from, out, e);
+}
+
 void model_param_transpose(const float *in, int64_t rows, int64_t cols, float *out)
 {
     enum { TILE = 32 };

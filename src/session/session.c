@@ -31,6 +31,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
 {
     status result = OK;
     param_group *groups = NULL;
+    int count;
     comm_description described;
     *out = (trainer_options){.family = in->family,
                              .config = in->config,
@@ -54,6 +55,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .train = in->train,
                              .valid = in->valid,
                              .predicts = in->predicts,
+                             .lora = j->lora.how.rank > 0 ? &j->lora.how : NULL,
                              .order = j->data.order};
     TRY(session_describe_communicator(j, ranks, &described, e));
     trainer_take_capabilities(out, &described.can);
@@ -61,10 +63,10 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
     TRY(job_check_split(j, &out->mesh, e));
     out->batch_split = job_batch_split(j, &out->mesh).of;
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));
-    if (!j->groups) goto done;
-    TRY(job_solve_groups(j, &groups, e));
-    for (int i = 0; i <= j->groups; i++) groups[i].optimizer.lr = out->optimizer.lr;
-    out->groups = (param_groups){.items = groups, .count = j->groups + 1};
+    if (!j->groups && !out->lora) goto done;
+    TRY(job_solve_groups(j, &groups, &count, e));
+    for (int i = 0; i < count; i++) groups[i].optimizer.lr = out->optimizer.lr;
+    out->groups = (param_groups){.items = groups, .count = count};
 done:
     return result;
 }
@@ -104,11 +106,15 @@ static status open_trainer(const job *j, session *s, err *e)
 {
     status result = OK;
     safetensors *weights = NULL;
+    model_adapter *adapter = NULL;
     if (j->model.has_weights) TRY(safetensors_open_folder(j->model.path, &weights, e));
+    if (j->lora.start) TRY(model_adapter_open(j->lora.start, &adapter, e));
     s->options.weights = weights;
+    s->options.adapter = adapter ? adapter->weights : NULL;
     TRY(trainer_open(&s->options, &s->trainer, e));
 done:
-    s->options.weights = NULL;
+    s->options.weights = s->options.adapter = NULL;
+    model_adapter_close(adapter);
     safetensors_close(weights);
     return result;
 }
@@ -154,6 +160,8 @@ status session_save(const session *s, const job *j, const session_inputs *in,
     static const char *const torch_dtypes[] = {
         [F32] = "float32", [BF16] = "bfloat16", [F16] = "float16"};
     char *generated = NULL;
+    const session_adapter *adapter = in->adapter.config ? &in->adapter : NULL;
+    if (adapter) config_json = adapter->config;
     if (!config_json) {
         const char *type = torch_dtypes[job_dtype(j)];
         TRY(in->folder ? model_folder_config(in->folder, type, &generated, e)
@@ -165,7 +173,8 @@ status session_save(const session *s, const job *j, const session_inputs *in,
                               .keep = j->train.keep,
                               .config_json = config_json,
                               .tokenizer_folder = in->tokenizer_folder,
-                              .folder = in->folder};
+                              .folder = adapter ? NULL : in->folder,
+                              .base_mark = adapter && adapter->has_mark ? &adapter->mark : NULL};
     TRY(trainer_save(s->trainer, &o, folder, e));
 done:
     free(generated);

@@ -14,12 +14,20 @@ dtype param_groups_type_of(const void *groups, const char *tensor)
     return g->items[param_group_find(g->items, g->count, tensor)].precision;
 }
 
+int param_groups_entry(const param_groups *groups, int index)
+{
+    int own = 0;
+    while (groups->items[own].match) own++;
+    return index % (own + 1) < own ? index % (own + 1) : -1;
+}
+
 void param_groups_describe(const param_groups *groups, int index, text *out)
 {
-    if (index == groups->count - 1)
+    const int entry = param_groups_entry(groups, index);
+    if (entry < 0)
         text_add(out, "no group");
     else
-        text_addf(out, "groups[%d] (%s)", index, groups->items[index].match);
+        text_addf(out, "groups[%d] (%s)", entry, groups->items[index].match);
 }
 
 static status refuse(const model_param *q, const param_groups *groups, const char *const tensor[2],

@@ -11,6 +11,7 @@
 #include "data/batch_split.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
+#include "model/adapter.h"
 #include "model/folder.h"
 #include "optim/lr.h"
 #include "optim/optim.h"
@@ -66,6 +67,9 @@ typedef struct trainer_options {
     bool predicts;          // infer_predict will be called; it may always be with `valid`
     sampler_order order;
     const safetensors *weights; // initial weights, read by trainer_open only; NULL: drawn
+    const model_lora *lora;     // adapters; NULL: none
+    // What training changes where the model has adapters, read by trainer_open only; NULL: as without, and adapters are drawn.
+    const safetensors *adapter;
 } trainer_options;
 
 // How the sequences of a step are divided over the data-parallel ranks. It borrows o->batch_split.
@@ -206,10 +210,11 @@ typedef struct trainer_save_options {
     const char *out;         // the run's folder, which exists
     const ckpt_fence *fence; // NULL: none
     int64_t keep;
-    const char *config_json;      // of the model
+    const char *config_json;      // of the model, or of its adapters, which are then saved alone
     const char *tokenizer_folder; // NULL for none
     // Of the initial weights: the checkpoint has its names, its other tensors and its other files; NULL: none.
     const model_folder *folder;
+    const uint64_t *base_mark; // of the weights of the adapters' base; NULL: not known
 } trainer_save_options;
 
 // Writes a checkpoint: rank 0 makes the files, and every rank writes its shards into them. A rank that does

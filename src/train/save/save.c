@@ -32,7 +32,7 @@ static void add_groups(const param_groups *groups, text *json)
     text_add(json, "]");
 }
 
-static status facts_json(const trainer *t, char **out, err *e)
+static status facts_json(const trainer *t, const uint64_t *base, char **out, err *e)
 {
     text json = {0};
     const scaler *s = results_scaler(t);
@@ -48,6 +48,7 @@ static status facts_json(const trainer *t, char **out, err *e)
                   ",\"loss_scale\":%.17g,\"scaler_iteration\":%" PRId64
                   ",\"scaler_last_overflow\":%" PRId64 ",\"scaler_hysteresis\":%" PRId64,
                   s->scale, s->iteration, s->last_overflow, s->hysteresis);
+    if (base) text_addf(&json, ",\"base\":\"%016" PRIx64 "\"", *base);
     add_groups(&t->o.groups, &json);
     text_add(&json, "}");
     return text_take(&json, out, e);
@@ -75,7 +76,7 @@ static status save_here(save_run *s, char **folder, err *e)
 {
     status result = OK;
     char *facts = NULL;
-    TRY(facts_json(s->t, &facts, e));
+    TRY(facts_json(s->t, s->o->base_mark, &facts, e));
     const ckpt_save_options c = {.out = s->o->out,
                                  .fence = s->o->fence,
                                  .step = (int64_t)results_steps_done(s->t),
@@ -83,6 +84,7 @@ static status save_here(save_run *s, char **folder, err *e)
                                  .files = &s->files,
                                  .weights = tensors_of(&s->list.weights),
                                  .config_json = s->o->config_json,
+                                 .is_adapter = s->t->o.lora != NULL,
                                  .state_json = facts,
                                  .tokenizer_folder = s->o->tokenizer_folder,
                                  .model_folder = s->o->folder ? s->o->folder->path : NULL,
@@ -111,7 +113,7 @@ status trainer_save(trainer *t, const trainer_save_options *o, char **folder, er
     save_run s = {.t = t, .o = o};
     TRY(save_list_make(t, o->folder, &s.list, e));
     const ckpt_tensors weights = tensors_of(&s.list.weights), state = tensors_of(&s.list.state);
-    TRY(ckpt_files_make(&weights, &state, 0, &s.files, e));
+    TRY(ckpt_files_make(&weights, &state, t->o.lora ? CKPT_ADAPTER : 0, &s.files, e));
     TRY(t->o.comm->rank == 0 ? save_here(&s, folder, e) : save_there(&s, e));
     TRY(tiers_close_staging(t, e));
     TRY(comm_barrier(t->o.comm, e));

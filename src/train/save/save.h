@@ -8,7 +8,7 @@
 
 // What a tensor of a checkpoint holds.
 typedef struct save_tensor {
-    char name[PARAM_NAME_BYTES + 16]; // of a parameter's state
+    char name[PARAM_NAME_BYTES + 24]; // of a parameter's state, or of an adapter's tensor
     trainer_state_kind part;          // one kind of state of a parameter
     int param;                        // or
     const model_param_file *file;     // a piece of it, in HuggingFace's folder; NULL: all of it
@@ -34,7 +34,7 @@ typedef struct save_list {
 // after a failure.
 status save_list_make(const trainer *t, const model_folder *folder, save_list *out, err *e);
 void save_list_clear(save_list *l);
-// Whether parameter p has master weights with more bits than those of the HuggingFace folder.
+// Whether parameter p has master weights with more bits than those of the HuggingFace folder, or of the adapter's.
 bool save_has_master(const trainer *t, int p);
 
 // Writes this rank's shards into the files, and on rank 0 the shards of ranks that do not see `folder`. `out` is
