@@ -215,33 +215,82 @@ static json_t *json_of_numbers(const model_lora_number *numbers, size_t count)
     return map;
 }
 
+// A list of names while it grows.
+typedef struct lora_names {
+    char **items;
+    size_t count, room;
+} lora_names;
+
+static void clear_names(lora_names *n)
+{
+    for (size_t i = 0; i < n->count; i++) free(n->items[i]);
+    free(n->items);
+}
+
+// Adds a copy of a name that is not there.
+static status add_name(lora_names *n, const char *name, err *e)
+{
+    status result = OK;
+    for (size_t i = 0; i < n->count; i++)
+        if (strcmp(n->items[i], name) == 0) return OK;
+    TRY(alloc_grow(&n->items, &n->room, n->count + 1, sizeof *n->items, "an adapter's names", e));
+    TRY(text_copy(name, &n->items[n->count], e));
+    n->count++;
+done:
+    return result;
+}
+
+// Lists the names of the modules with adapters, or their last words: *whole becomes true where a word is also that of a
+// module without one.
+static status list_modules(const model *m, bool *whole, lora_names *out, err *e)
+{
+    status result = OK;
+    char name[PARAM_NAME_BYTES];
+    lora_names without = {.count = 0};
+    for (int p = 0; p < m->params; p++)
+        for (int i = 0; i < m->param[p].decl->pieces; i++) {
+            const graph_piece *k = &m->param[p].decl->piece[i];
+            if (m->param[p].decl->is_adapter) continue;
+            model_param_name_expand(name, k->name, m->param[p].layer);
+            char *end = strrchr(name, '.');
+            if (!end || strcmp(end, ".weight") != 0) continue;
+            *end = 0;
+            const char *last = strrchr(name, '.');
+            TRY(add_name(k->adapter.rank > 0 ? out : &without, last && !*whole ? last + 1 : name,
+                         e));
+        }
+    const size_t with = out->count;
+    for (size_t i = 0; i < without.count && !*whole; i++) {
+        TRY(add_name(out, without.items[i], e));
+        if (out->count < with + i + 1) *whole = true;
+    }
+    while (out->count > with) free(out->items[--out->count]);
+done:
+    clear_names(&without);
+    return result;
+}
+
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-// The whole names of the modules with adapters: PEFT's own all-linear would take other layers, too.
-static status list_modules(const model *m, json_t **out, err *e)
+// The names of all linear layers: PEFT's own all-linear would take other layers, too.
+static status json_of_all_linear(const model *m, json_t **out, err *e)
 {
     status result = OK;
-    char **names = NULL;
-    size_t count = 0, room = 0;
-    for (int p = 0; p < m->params; p++)
-        for (int i = 0; i < m->param[p].decl->pieces; i++) {
-            const graph_piece *k = &m->param[p].decl->piece[i];
-            char name[PARAM_NAME_BYTES];
-            if (k->adapter.rank == 0) continue;
-            model_param_name_expand(name, k->name, m->param[p].layer);
-            name[strlen(name) - strlen(".weight")] = 0;
-            TRY(alloc_grow(&names, &room, count + 1, sizeof *names, "an adapter's names", e));
-            TRY(text_copy(name, &names[count], e));
-            count++;
-        }
-    if (count > 1) qsort(names, count, sizeof *names, by_text);
-    *out = json_of_names(names, count);
+    lora_names names = {.count = 0};
+    bool whole = false;
+    TRY(list_modules(m, &whole, &names, e));
+    if (whole) {
+        clear_names(&names);
+        names = (lora_names){.count = 0};
+        TRY(list_modules(m, &whole, &names, e));
+    }
+    if (names.count > 1) qsort(names.items, names.count, sizeof *names.items, by_text);
+    *out = json_of_names(names.items, names.count);
 done:
-    for (size_t i = 0; i < count; i++) free(names[i]);
-    free(names);
+    clear_names(&names);
     return result;
 }
 
@@ -256,7 +305,7 @@ static json_t *json_of_modules(char *const *names, size_t count)
 static status json_of_targets(const model_lora *l, const model *m, json_t **out, err *e)
 {
     if (l->target_count == 1 && strcmp(l->targets[0], "all-linear") == 0)
-        return list_modules(m, out, e);
+        return json_of_all_linear(m, out, e);
     *out = json_of_modules(l->targets, l->target_count);
     return OK;
 }
