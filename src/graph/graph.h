@@ -140,7 +140,6 @@ typedef struct graph_node_attr {
         } loss;
         struct {
             int64_t first_col, cols; // of the output: those of the piece
-            int param, piece;        // that the adapter updates
         } low_rank;
         bool skip_bias; // linear: y is a summand, and another rank's summand has the bias
     } u;

@@ -31,6 +31,7 @@ static graph_value *declare(graph *g, const graph_piece *p, const char *suffix, 
     graph_value *w =
         build_weight(g, name, rows, cols, init, init == INIT_UNIFORM ? 1 / sqrt((double)cols) : 0);
     g->param[w->param].is_adapter = true;
+    g->param[w->param].adapts.param = -1;
     return w;
 }
 
@@ -65,6 +66,7 @@ static graph_value *add_adapter(graph *g, graph_value *x, const graph_value *w, 
     graph_value *b = declare(g, &k, "lora_B.weight", k.rows, k.adapter.rank, INIT_ZEROS);
     if (g->first_error.code != OK) return y;
     g->param[b->param].roles[0] = p.roles[0];
+    g->param[b->param].adapts.param = w->param, g->param[b->param].adapts.piece = piece;
     memcpy(g->param[b->param].piece[0].run, k.run, sizeof k.run);
     b->dim[0] = graph_piece_rows(g, w, piece, &first);
     if (k.adapter.dropout > 0 && g->mode == GRAPH_TRAIN) x = graph_drop(g, x, k.adapter.dropout);
@@ -72,7 +74,6 @@ static graph_value *add_adapter(graph *g, graph_value *x, const graph_value *w, 
     graph_node *n = graph_new_node(g, OP_LOW_RANK);
     n->in[0] = y, n->in[1] = b, n->in[2] = t;
     n->attr.u.low_rank.first_col = first, n->attr.u.low_rank.cols = b->dim[0];
-    n->attr.u.low_rank.param = w->param, n->attr.u.low_rank.piece = piece;
     graph_set_output(n, 0, graph_new_like(g, "adapted", y));
     graph_note_use(g, b, y->sharding.rows | cols);
     return n->out[0];
@@ -90,27 +91,27 @@ graph_value *graph_add_adapters(graph *g, graph_value *x, const graph_value *w, 
     return y;
 }
 
-// Takes over the sections of the weight's piece.
-static void take_sections(graph *g, const graph_node *n)
+// Takes over the sections of the weight's piece whose rows the factor has.
+static void take_sections(graph *g, graph_param *b)
 {
-    const graph_param *w = &g->param[n->attr.u.low_rank.param];
-    graph_param *b = &g->param[n->in[1]->param];
+    const graph_param *w = &g->param[b->adapts.param];
     int64_t begin = 0, section = 0;
-    for (int i = 0; i < n->attr.u.low_rank.piece; i++) begin += w->piece[i].rows;
-    b->sections = 0;
+    for (int i = 0; i < b->adapts.piece; i++) begin += w->piece[i].rows;
     for (int i = 0; i < w->sections; section += w->section[i++].rows)
-        if (section >= begin && section < begin + w->piece[n->attr.u.low_rank.piece].rows)
+        if (section >= begin && section < begin + b->dim[0])
             b->section[b->sections++] = w->section[i];
 }
 
 void graph_shard_adapters(graph *g)
 {
-    for (int i = 0; i < g->forward.count; i++)
-        if (g->forward.node[i]->op == OP_LOW_RANK) take_sections(g, g->forward.node[i]);
-    for (int i = 0; i < g->params; i++) { // those of A
+    for (int i = 0; i < g->params; i++) {
         graph_param *p = &g->param[i];
-        if (p->is_adapter && p->sections == 0)
-            p->section[0] = (graph_part){p->dim[0], 0}, p->sections = 1;
+        if (!p->is_adapter) continue;
+        p->sections = 0;
+        if (p->adapts.param >= 0)
+            take_sections(g, p);
+        else
+            p->section[p->sections++] = (graph_part){p->dim[0], 0};
     }
 }
 

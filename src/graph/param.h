@@ -77,6 +77,10 @@ typedef struct graph_param {
     mesh_axes grad_full, grad_partial;
     bool constant;   // training does not change it
     bool is_adapter; // a factor of an adapter: the files of the model do not hold it
+    struct {
+        int param,
+            piece; // of an adapter that has the rows of this piece; param -1: of one that has not
+    } adapts;
     // The caller may set these two before graph_finish:
     bool frozen; // it gets no gradient; GRAPH_TRAIN only
     dtype type;  // of the compute weight; the graph's type unless it is set

@@ -309,7 +309,8 @@ static status check_target(const model *m, const char *name, err *e)
              "%.*s: exclude_modules, modules_to_save or layers_to_transform leave none of these "
              "layers an adapter",
              TEXT_CUT(name, 100));
-    FAIL(E_USAGE, "found %.*s, which %s; valid for a %s: all-linear, or some of %s", TEXT_CUT(name, 100),
+    FAIL(E_USAGE, "found %.*s, which %s; valid for a %s: all-linear, or some of %s",
+         TEXT_CUT(name, 100),
          f.other ? "is no linear layer inside a block" : "matches no layer of the model",
          m->family->name, valid.chars ? valid.chars : "none");
 done:

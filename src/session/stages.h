@@ -3,8 +3,8 @@
 #ifndef TRIREME_SESSION_STAGES_H
 #define TRIREME_SESSION_STAGES_H
 
-#include "parallel/simulate.h"
 #include "config/job.h"
+#include "parallel/simulate.h"
 #include "train/trainer.h"
 
 // Each stage is that of data-parallel and tensor-parallel coordinate 0. A job without a pipeline

@@ -46,7 +46,7 @@ struct init_normal_op {
     }
 };
 
-struct init_uniform_op {
+struct init_range_op {
     enum { PACK = 1 };
     struct loaded {
     };
@@ -98,7 +98,7 @@ extern "C" void cuda_init(const cuda_context *x, const void *args)
     const kernel_init_args *p = (const kernel_init_args *)args;
     if (p->count <= 0) return;
     if (p->uniform) {
-        each_launch(x, "init", init_uniform_op{p->y, p->key, p->index0, p->std}, p->count, true);
+        each_launch(x, "init", init_range_op{p->y, p->key, p->index0, p->std}, p->count, true);
         return;
     }
     if (!p->normal) {
