@@ -151,7 +151,7 @@ struct graph_node {
     graph_value *out[NODE_OUTPUTS];
     graph_node_attr attr;
     // Position among the forward nodes of the unsharded graph; keys random numbers. A gradient node
-    // has the number of its forward node. -1: the node exists under tensor parallelism only.
+    // has the number of its forward node. Nodes of adapters have numbers of their own. -1: the node exists under tensor parallelism only.
     int number;
     int param[2];           // parameters whose gradients the node writes, or -1
     bool recomputed;        // a forward node that runs again in the backward list
@@ -171,7 +171,7 @@ typedef struct graph_position {
 } graph_position;
 
 // Returns the adapter of a tensor of files, a piece of a linear layer's weight. Its name may have a "{}".
-typedef graph_adapter (*graph_find_adapter)(const void *arg, const char *tensor);
+typedef graph_adapter (*graph_adapter_lookup)(const void *arg, const char *tensor);
 
 typedef struct graph_options {
     graph_mode mode;
@@ -184,8 +184,8 @@ typedef struct graph_options {
     int64_t cache_rows;       // GRAPH_DECODE: tokens of a sequence, at most
     bool input_needs_no_grad; // no earlier block has a parameter that trains
     bool documents;           // sequences are packed documents: a run brings graph_run.documents
-    graph_find_adapter find_adapter; // NULL: no tensor has one
-    const void *adapter_arg;         // borrowed while the build functions are called
+    graph_adapter_lookup find_adapter; // NULL: no tensor has one
+    const void *adapter_arg;           // borrowed while the build functions are called
 } graph_options;
 
 typedef struct graph_node_list {
@@ -256,8 +256,9 @@ typedef struct graph_flops {
 // What build functions need of each other.
 typedef struct graph_tracing {
     int next_number;    // of the next forward node
+    int adapter_nodes;  // nodes that have numbers of their own
     bool not_divisible; // first_error says which size the ranks of an axis do not divide
-    graph_find_adapter find_adapter;
+    graph_adapter_lookup find_adapter;
     const void *adapter_arg;
     // What they return without memory. graph_finish then fails before either is read.
     graph_value no_value;

@@ -17,6 +17,16 @@
 #include <stdio.h>
 #include <string.h>
 
+// Gives a node that was appended last a number of the adapters' own, so that the others have those of the graph without
+// adapters, and with them its random numbers.
+static graph_node *own_number(graph *g, graph_node *n)
+{
+    enum { FIRST = 1 << 15 }; // of 16 bits
+    g->tracing.next_number--;
+    n->number = FIRST + g->tracing.adapter_nodes++;
+    return n;
+}
+
 // Declares a factor called as the piece, with `suffix` in place of its ".weight".
 static graph_value *declare(graph *g, const graph_piece *p, const char *suffix, int64_t rows,
                             int64_t cols, graph_init init)
@@ -38,7 +48,7 @@ static graph_value *declare(graph *g, const graph_piece *p, const char *suffix, 
 // scale * (x a^T). `over`: each rank's gradient of a is a summand.
 static graph_value *project(graph *g, graph_value *x, graph_value *a, float scale, mesh_axes over)
 {
-    graph_node *n = graph_new_node(g, OP_LINEAR);
+    graph_node *n = own_number(g, graph_new_node(g, OP_LINEAR));
     n->in[0] = x, n->in[1] = a;
     graph_set_output(
         n, 0,
@@ -46,7 +56,7 @@ static graph_value *project(graph *g, graph_value *x, graph_value *a, float scal
     n->out[0]->sharding.rows = x->sharding.rows;
     graph_note_use(g, a, x->sharding.rows | over);
     if (scale == 1) return n->out[0];
-    graph_node *s = graph_new_node(g, OP_ADD);
+    graph_node *s = own_number(g, graph_new_node(g, OP_ADD));
     s->in[0] = n->out[0];
     s->attr.u.add.alpha = scale;
     graph_set_output(s, 0, graph_new_like(g, "scaled", n->out[0]));
@@ -69,9 +79,12 @@ static graph_value *add_adapter(graph *g, graph_value *x, const graph_value *w, 
     g->param[b->param].adapts.param = w->param, g->param[b->param].adapts.piece = piece;
     memcpy(g->param[b->param].piece[0].run, k.run, sizeof k.run);
     b->dim[0] = graph_piece_rows(g, w, piece, &first);
-    if (k.adapter.dropout > 0 && g->mode == GRAPH_TRAIN) x = graph_drop(g, x, k.adapter.dropout);
+    if (k.adapter.dropout > 0 && g->mode == GRAPH_TRAIN) {
+        x = graph_drop(g, x, k.adapter.dropout);
+        own_number(g, x->producer);
+    }
     graph_value *t = project(g, x, a, k.adapter.scale, rows);
-    graph_node *n = graph_new_node(g, OP_LOW_RANK);
+    graph_node *n = own_number(g, graph_new_node(g, OP_LOW_RANK));
     n->in[0] = y, n->in[1] = b, n->in[2] = t;
     n->attr.u.low_rank.first_col = first, n->attr.u.low_rank.cols = b->dim[0];
     graph_set_output(n, 0, graph_new_like(g, "adapted", y));

@@ -194,6 +194,33 @@ static void adapters_and_their_dropout_change_the_loss(void **state)
     assert_true(loss_of(o) != undropped);
 }
 
+// The numbers that key the random numbers of a block, but for those of adapters.
+static int list_numbers(rig_options o, int *out)
+{
+    model *m;
+    err e;
+    int count = 0;
+    if (model_open(o.config.family, &o.config, &o.model, &m, &e) != OK) fail_msg("%s", e.text);
+    const graph_node_list *l = &m->block[1].g->forward;
+    for (int i = 0; i < l->count; i++)
+        if (l->node[i]->number < 1 << 15) out[count++] = l->node[i]->number;
+    model_close(m);
+    return count;
+}
+
+static void adapters_leave_other_masks_as_they_are(void **state)
+{
+    (void)state;
+    enum { MOST = 64 };
+    int with[MOST], without[MOST];
+    rig_options o = config_of(0);
+    const int count = list_numbers(o, with);
+    o.model.adapter_of = NULL, o.model.is_frozen = NULL;
+    const int bare = list_numbers(o, without);
+    assert_in_range(count, 8, MOST);
+    assert_int_equal(with[count - 1], without[bare - 1]);
+}
+
 static model *open_one(rig_options o)
 {
     model *m;
@@ -271,6 +298,7 @@ int main(void)
         cmocka_unit_test(a_base_that_trains_has_the_same_gradients_of_adapters),
         cmocka_unit_test(gradients_are_the_slopes_of_the_loss),
         cmocka_unit_test(adapters_and_their_dropout_change_the_loss),
+        cmocka_unit_test(adapters_leave_other_masks_as_they_are),
         cmocka_unit_test(pieces_and_layers_have_their_adapters),
         cmocka_unit_test(initial_values_are_those_of_peft),
     };
