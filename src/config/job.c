@@ -190,6 +190,7 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
     TRY(read_calls(j, own->call, own->calls, e));
     TRY(job_set_all(j, e));
     TRY(job_read_model(j, e));
+    TRY(job_read_lora(j, e));
     TRY(job_check(j, e));
     warn_of_lost(j);
     TRY(set_resume(j, flags.resume, e));

@@ -60,6 +60,9 @@ status job_check_applies(job *j, err *e)
             setting_drop(&j->values->rows[i]);
             continue;
         }
+        if (strncmp(k->path, "lora.", 5) == 0)
+            KEY_ERROR(k->path,
+                      "given without lora.rank; valid: with lora.rank, as 16, or lora.start");
         if (k->schedules)
             KEY_ERROR(k->path, "not a parameter of the schedule %s (lr_schedule.name)",
                       LR_LABELS[j->lr.name]);

@@ -101,6 +101,18 @@ const job_key JOB_KEYS[] = {
     {"model.family", "Chooses the model family, in place of model.path; model.layers, model.hidden and the other fields set its sizes.", KEY_ENUM, AT(model.family), .words = MODEL_FAMILY_NAMES, .planned = PLANNED_FAMILIES},
     {"model.storage", "Chooses how frozen weights are kept: auto keeps them in train.precision; nf4 packs those of linear layers as bitsandbytes does, in NF4 with double quantisation, and a block's weights are unpacked while it runs.", KEY_ENUM, AT(model.storage), .fallback = "auto", WORDS([STORAGE_COMPUTE] = "auto", [STORAGE_NF4] = "nf4")},
 
+    {"lora.rank", "Trains low-rank adapters of linear layers (LoRA) of this rank in place of the weights, which are frozen; lora.r is the same key.", KEY_COUNT, AT(lora.how.rank), .flags = KEY_OPTIONAL, .fallback = "none", .low = 1, .high = 1 << 16, .special = "none", .special_value = 0},
+    {"lora.alpha", "Sets the scale of the adapters, which is lora.alpha / lora.rank; auto takes lora.rank.", KEY_NUMBER, AT(lora.how.alpha), .fallback = "auto", FROM(0), AUTO},
+    {"lora.dropout", "Sets the share of an adapter's inputs that training sets to zero.", KEY_NUMBER, AT(lora.how.dropout), .flags = KEY_MAY_CHANGE, .fallback = "0", .low = 0, .high = 0.999},
+    {"lora.target_modules", "Names the linear layers that have adapters, as q_proj or layers.3.mlp.up_proj: all-linear, a list of names, or one regular expression that whole names match; the output layer and embeddings have none.", KEY_NAMES, PARTS(lora.how.targets, lora.how.target_count), .fallback = "all-linear"},
+    {"lora.exclude_modules", "Names linear layers that have no adapters, as lora.target_modules does.", KEY_NAMES, PARTS(lora.how.excluded, lora.how.excluded_count), .flags = KEY_OPTIONAL},
+    {"lora.layers_to_transform", "Lists the numbers of the layers that have adapters, from 0.", KEY_SIZES, PARTS(lora.how.layers, lora.how.layer_count), .fallback = "all", .low = 0, .high = MODEL_LAYERS, .special = "all"},
+    {"lora.rslora", "Scales adapters by lora.alpha / sqrt(lora.rank), as rsLoRA does.", KEY_BOOL, AT(lora.how.rslora), .fallback = "false", .words = FALSE_TRUE},
+    {"lora.rank_pattern", "Sets other ranks for some layers, as {down_proj: 32}; names are as in lora.target_modules.", KEY_NUMBERS, PARTS(lora.how.ranks, lora.how.rank_count), .flags = KEY_OPTIONAL},
+    {"lora.alpha_pattern", "Sets another lora.alpha for some layers, as lora.rank_pattern does.", KEY_NUMBERS, PARTS(lora.how.alphas, lora.how.alpha_count), .flags = KEY_OPTIONAL},
+    {"lora.modules_to_save", "Names modules that train as they are and are saved with the adapters, as [lm_head].", KEY_NAMES, PARTS(lora.how.saved, lora.how.saved_count), .flags = KEY_OPTIONAL},
+    {"lora.start", "Names the folder of an adapter, of PEFT or of a run, whose weights training starts from; keys of this section that are not given are the adapter's.", KEY_PATH, AT(lora.start), .flags = KEY_OPTIONAL},
+
     {"data.train", "Names the training data: token shards PREFIX.bin and PREFIX.idx, a *.safetensors file (mlp), mock for random tokens, FILE.jsonl with samples, or a list of {path, weight, documents, format}, where documents: [0, 0.95] takes the first 95 % of a shard's documents.", KEY_PARTS, PARTS(data.train, data.trains), .flags = KEY_OPTIONAL},
     {"data.valid", "Names the validation data, in the same forms as data.train.", KEY_PARTS, PARTS(data.valid, data.valids), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE},
     {"data.format", "Chooses the form of the lines of FILE.jsonl: auto finds it by their keys; an entry of a list may name its own.", KEY_ENUM, AT(data.format), .fallback = "auto", .words = SAMPLES_FORMAT_NAMES},

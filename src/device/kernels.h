@@ -209,6 +209,8 @@ typedef struct kernel_add_args {
 // `residual`. y may be any input of its own type.
 typedef struct kernel_dropout_args {
     int64_t rows, cols;
+    // x has columns first_col … first_col+cols-1 of rows of full_cols; full_cols 0: x has all. They key the words.
+    int64_t first_col, full_cols;
     kernel_tokens row_tokens; // the tokens of the rows
     const void *x;            // [rows, cols] of `type`
     const void *residual;     // [rows, cols]; NULL: none
@@ -222,15 +224,16 @@ typedef struct kernel_dropout_args {
 } kernel_dropout_args;
 
 // Initial values of elements index0 … index0+count-1 of a parameter.
-// y [count]: y[i] = std * (standard normal number index0+i of `key`) if `normal`, else constant.
-// The numbers are rng_normal's, and they have the same bits on every device.
+// y [count]: y[i] = std * (standard normal number index0+i of `key`) if `normal`, std * (2 u - 1) with the uniform
+// number u if `uniform`, else constant.
+// The numbers are those of rng_normal and rng_uniform, and they have the same bits on every device.
 typedef struct kernel_init_args {
     int64_t count;
     float *y; // [count]
     rng_key key;
     uint64_t index0;
     float std, constant;
-    bool normal;
+    bool normal, uniform;
 } kernel_init_args;
 
 // The label of a row without a target, as PyTorch's ignore_index.

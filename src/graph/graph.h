@@ -99,7 +99,8 @@ typedef struct graph_loss_arrays {
     int64_t weights;   // [packed] F32
     int64_t documents; // of the micro-batch: sequences * each
     int64_t each;      // documents of a sequence, an even number
-    int64_t first;     // [documents + 1] I32: rows first[d] … first[d + 1] - 1 of the packed ones are document d's
+    int64_t
+        first; // [documents + 1] I32: rows first[d] … first[d + 1] - 1 of the packed ones are document d's
     int64_t reference; // [documents, 2] F32: the two numbers of kernel_preference_args.reference
 } graph_loss_arrays;
 enum { LOSS_ROWS_ALIGN = 16 };
@@ -166,6 +167,9 @@ typedef struct graph_node_attr {
             graph_logits logits;
             bool squared; // squared error; else cross-entropy
         } loss;
+        struct {
+            int64_t first_col, cols; // of the output: those of the piece
+        } low_rank;
         bool skip_bias; // linear: y is a summand, and another rank's summand has the bias
     } u;
 } graph_node_attr;
@@ -176,7 +180,7 @@ struct graph_node {
     graph_value *out[NODE_OUTPUTS];
     graph_node_attr attr;
     // Position among the forward nodes of the unsharded graph; keys random numbers. A gradient node
-    // has the number of its forward node. -1: the node exists under tensor parallelism only.
+    // has the number of its forward node. Nodes of adapters have numbers of their own. -1: the node exists under tensor parallelism only.
     int number;
     int param[2];           // parameters whose gradients the node writes, or -1
     bool recomputed;        // a forward node that runs again in the backward list
@@ -195,6 +199,9 @@ typedef struct graph_position {
     bool sequence_parallel;
 } graph_position;
 
+// Returns the adapter of a tensor of files, a piece of a linear layer's weight. Its name may have a "{}".
+typedef graph_adapter (*graph_adapter_lookup)(const void *arg, const char *tensor);
+
 typedef struct graph_options {
     graph_mode mode;
     dtype type;         // of activations, and of compute weights unless graph_param.type is set
@@ -207,6 +214,8 @@ typedef struct graph_options {
     bool input_needs_no_grad; // no earlier block has a parameter that trains
     bool documents;           // sequences are packed documents: a run brings graph_run.documents
     graph_loss_options loss;  // of the last block
+    graph_adapter_lookup find_adapter; // NULL: no tensor has one
+    const void *adapter_arg;           // borrowed while the build functions are called
 } graph_options;
 
 typedef struct graph_node_list {
@@ -277,7 +286,10 @@ typedef struct graph_flops {
 // What build functions need of each other.
 typedef struct graph_tracing {
     int next_number;    // of the next forward node
+    int adapter_nodes;  // nodes that have numbers of their own
     bool not_divisible; // first_error says which size the ranks of an axis do not divide
+    graph_adapter_lookup find_adapter;
+    const void *adapter_arg;
     // What they return without memory. graph_finish then fails before either is read.
     graph_value no_value;
     graph_node no_node;

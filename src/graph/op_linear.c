@@ -40,7 +40,8 @@ graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value 
     n->attr.u.skip_bias = graph_rank(g, cols) != 0;
     graph_note_use(g, w, x->sharding.rows);
     if (bias) graph_note_use(g, bias, n->out[0]->sharding.rows);
-    return cols ? graph_reduce_from(g, n->out[0], cols) : n->out[0];
+    graph_value *y = graph_add_adapters(g, x, w, n->out[0]);
+    return cols ? graph_reduce_from(g, y, cols) : y;
 }
 
 // The product of a linear layer.

@@ -16,11 +16,19 @@ dtype param_groups_type_of(const void *groups, const char *tensor)
     return g->items[param_group_find(g->items, g->count, tensor)].precision;
 }
 
+int param_groups_entry(const param_groups *groups, int index)
+{
+    // A group of packed weights stands before the group of its entry.
+    int own = 0, entry = 0;
+    for (int i = 0; i < index; i++) entry += groups->items[i].storage != STORAGE_NF4;
+    for (int i = 0; groups->items[i].match; i++) own += groups->items[i].storage != STORAGE_NF4;
+    return entry % (own + 1) < own ? entry % (own + 1) : -1;
+}
+
 void param_groups_describe(const param_groups *groups, int index, text *out)
 {
-    int entry = index;
-    for (int i = 0; i < index; i++) entry -= groups->items[i].storage == STORAGE_NF4;
-    if (!groups->items[index].match)
+    const int entry = param_groups_entry(groups, index);
+    if (entry < 0)
         text_add(out, "no group");
     else
         text_addf(out, "groups[%d] (%s)", entry, groups->items[index].match);

@@ -19,7 +19,9 @@ bool param_groups_is_frozen(const void *groups, const char *tensor);
 // The compute type of the parameter of this tensor; `groups` as above, with items. For
 // model_options.type_of.
 dtype param_groups_type_of(const void *groups, const char *tensor);
-// Appends "groups[1] (*.bias)", or "no group" for a group without a pattern, which has no entry in a job.
+// The entry of a job's list that group `index` stands for; -1: none. With adapters each entry stands for two groups.
+int param_groups_entry(const param_groups *groups, int index);
+// Appends "groups[1] (*.bias)", or "no group" for a group that has no entry in a job.
 void param_groups_describe(const param_groups *groups, int index, text *out);
 
 #endif

@@ -11,6 +11,7 @@
 #include "data/batch_split.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
+#include "model/adapter.h"
 #include "model/folder.h"
 #include "optim/lr.h"
 #include "optim/optim.h"
@@ -69,6 +70,9 @@ typedef struct trainer_options {
     bool predicts;          // infer_predict will be called; it may always be with `valid`
     sampler_order order;
     const safetensors *weights; // initial weights, read by trainer_open only; NULL: drawn
+    const model_lora *lora;     // adapters; NULL: none
+    // What training changes where the model has adapters, read by trainer_open only; NULL: as without, and adapters are drawn.
+    const safetensors *adapter;
 } trainer_options;
 
 // How the sequences of a step are divided over the data-parallel ranks. It borrows o->batch_split.
@@ -226,10 +230,11 @@ typedef struct trainer_save_options {
     int64_t keep;
     trainer_best best;            // for a run that resumes
     bool keep_best;               // its checkpoint stays, too
-    const char *config_json;      // of the model
+    const char *config_json;      // of the model, or of its adapters, which are then saved alone
     const char *tokenizer_folder; // NULL for none
     // Of the initial weights: the checkpoint has its names, its other tensors and its other files; NULL: none.
     const model_folder *folder;
+    const uint64_t *base_mark; // of the weights of the adapters' base; NULL: not known
 } trainer_save_options;
 
 // Writes a checkpoint: rank 0 makes the files, and every rank writes its shards into them. A rank that does

@@ -43,7 +43,9 @@ static status load_state(trainer *t, const ckpt *c, err *e)
     TRY(alloc_array(&full, (size_t)most, sizeof *full, "a tensor to load", e));
     TRY(save_list_make(t, NULL, &l, e));
     for (int p = 0; p < t->model->params; p++) {
-        if (save_has_master(t, p)) continue;
+        if (save_has_master(t, p) ||
+            (t->o.lora && !model_lora_trains_param(t->o.lora, &t->model->param[p])))
+            continue;
         TRY(load_weight(t, p, c, full, e));
     }
     for (size_t i = 0; i < l.state.count; i++) {
