@@ -12,15 +12,19 @@ static const char NAME[] = "theirs";
 static const char VARIABLES[] =
     "{\"messages\": [{\"role\": \"system\", \"content\": \"Be \\\"brief\\\".\"},"
     " {\"role\": \"user\", \"content\": \"na\\u00efve \\ud83d\\ude00 <|end|>\\nline\"},"
-    " {\"role\": \"assistant\", \"content\": \" <think>\\nhm\\n</think>\\n\\nyes \", \"reasoning_content\": \"hm\","
+    " {\"role\": \"assistant\", \"content\": \" <think>\\nhm\\n</think>\\n\\nyes \", "
+    "\"reasoning_content\": \"hm\","
     "  \"tool_calls\": [{\"id\": \"1\", \"type\": \"function\", \"function\":"
-    "  {\"name\": \"f\", \"arguments\": {\"x\": 1, \"y\": [1.5, true, null], \"z\": {\"deep\": \"\"}}}}]},"
+    "  {\"name\": \"f\", \"arguments\": {\"x\": 1, \"y\": [1.5, true, null], \"z\": {\"deep\": "
+    "\"\"}}}}]},"
     " {\"role\": \"tool\", \"name\": \"f\", \"content\": [{\"type\": \"text\", \"text\": \"42\"}]},"
     " {\"role\": \"user\", \"content\": \"\"}],"
-    " \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": \"adds\","
+    " \"tools\": [{\"type\": \"function\", \"function\": {\"name\": \"f\", \"description\": "
+    "\"adds\","
     "  \"parameters\": {\"type\": \"object\", \"properties\": {\"x\": {\"type\": \"integer\"}},"
     "  \"required\": [\"x\"]}}}],"
-    " \"documents\": null, \"add_generation_prompt\": true, \"bos_token\": \"<s>\", \"eos_token\": \"</s>\"}";
+    " \"documents\": null, \"add_generation_prompt\": true, \"bos_token\": \"<s>\", \"eos_token\": "
+    "\"</s>\"}";
 
 static json_t *variables(void)
 {

@@ -228,4 +228,5 @@ def main():
     sys.exit(any(totals[k] for k in ("text", "refusal", "spans")))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -28,8 +28,8 @@ done:
 void chat_workspace_close(chat_workspace *w)
 {
     if (!w) return;
-    chat_text *const texts[] = {&w->whole, &w->before, &w->prompt, &w->through};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) jinja_output_clear(&texts[i]->output);
+    jinja_output_clear(&w->whole.output);
+    jinja_output_clear(&w->part.output);
     tokenizer_workspace_close(w->encoder);
     json_decref(w->messages);
     free(w->mask);
@@ -87,6 +87,9 @@ static status encode(chat_workspace *w, chat_tokens *out, err *e)
     TRY(find_literal(w, &literals, e));
     TRY(tokenizer_encode_literal(w->encoder, t->chars, t->bytes, w->literal, literals, &out->ids,
                                  &out->end, &out->count, e));
+    w->ids = out->ids;
+    w->ends = out->end;
+    w->tokens = out->count;
 done:
     return result;
 }
@@ -102,8 +105,8 @@ status chat_encode(chat_workspace *w, const chat_conversation *c, chat_train_on 
     w->messages = NULL;
     TRY(chat_normalize(c->messages, &w->messages, e));
     TRY(chat_render(w, &own, json_array_size(w->messages), c->generation_prompt, &w->whole, e));
-    TRY(chat_mask(w, &own, train_on, e));
     TRY(encode(w, out, e));
+    TRY(chat_mask(w, &own, train_on, e));
     TRY(label_tokens(w, out, e));
 done:
     return result;

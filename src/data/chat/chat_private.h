@@ -21,11 +21,13 @@ typedef struct chat_text {
 struct chat_workspace {
     const chat_template *chat;
     tokenizer_workspace *encoder;
-    // The whole conversation; that before a message without and with the generation prompt; that through it.
-    chat_text whole, before, prompt, through;
-    json_t *messages; // as the template gets them
-    char *mask;       // [mask_room] per byte of `whole`: it is trained
-    char *block;      // [block_room] … it is in a generation block
+    chat_text whole, part; // the conversation, and some of its messages
+    json_t *messages;      // as the template gets them
+    char *mask;            // [mask_room] per byte of `whole`: it is trained
+    char *block;           // [block_room] … it is in a generation block
+    const int32_t *ids;    // [tokens] of `whole`
+    const uint32_t *ends;  // [tokens]
+    size_t tokens;
     tokenizer_range *literal;
     unsigned char *trained;
     size_t mask_room, block_room, literal_room, trained_room;
@@ -34,10 +36,12 @@ struct chat_workspace {
 // Makes the messages as templates get them: without members that are null, and with the reasoning under the names that
 // templates read. E_USAGE names a message that is no object.
 status chat_normalize(const json_t *messages, json_t **out, err *e);
+// The template for a conversation.
+const jinja *chat_source(const chat_template *t, const chat_conversation *c);
 // Renders the first `count` messages of w->messages.
 status chat_render(chat_workspace *w, const chat_conversation *c, size_t count, bool prompt,
                    chat_text *out, err *e);
-// Sets w->mask for the rendered conversation.
+// Sets w->mask for the rendered and encoded conversation.
 status chat_mask(chat_workspace *w, const chat_conversation *c, chat_train_on train_on, err *e);
 
 #endif

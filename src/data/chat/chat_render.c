@@ -94,16 +94,19 @@ static json_t *variables_of(chat_workspace *w, const chat_conversation *c, size_
     return NULL;
 }
 
+const jinja *chat_source(const chat_template *t, const chat_conversation *c)
+{
+    return c->tools && t->with_tools ? t->with_tools : t->usual;
+}
+
 status chat_render(chat_workspace *w, const chat_conversation *c, size_t count, bool prompt,
                    chat_text *out, err *e)
 {
     status result = OK;
-    const bool tools = json_array_size(c->tools) && w->chat->with_tools;
     const int64_t now = c->now ? c->now : (int64_t)time(NULL);
     json_t *variables = variables_of(w, c, count, prompt, &out->strings);
     if (!variables) FAIL(E_MEMORY, "no memory for a conversation");
-    TRY(jinja_render(tools ? w->chat->with_tools : w->chat->usual, variables, now, NULL,
-                     &out->output, e));
+    TRY(jinja_render(chat_source(w->chat, c), variables, now, NULL, &out->output, e));
 done:
     json_decref(variables);
     return result;
