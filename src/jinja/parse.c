@@ -445,6 +445,7 @@ static status parse_body(jinja_parser *p, const char *const *ends, jinja_node **
         }
     }
     if (ends[0]) {
+        while (ends[1]) ends++;
         p->line = p->token->line;
         FAIL(E_USAGE, "the template ends before {%% %s %%}", ends[0]);
     }
