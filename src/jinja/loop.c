@@ -47,7 +47,6 @@ status jinja_run_for(jinja_state *s, const jinja_node *n, jinja_jump *jump, err 
     TRY(jinja_take(&s->memory, &loop, sizeof *loop, e));
     TRY(jinja_items(s, v, &loop->items, e));
     if (n->c) TRY(pick_items(s, n, &loop->items, e));
-    loop->depth = ++s->loops;
     for (; loop->index < loop->items->count && !breaks; loop->index++) {
         jinja_jump own = {0};
         TRY(jinja_open_scope(s, outer, e));
@@ -56,7 +55,6 @@ status jinja_run_for(jinja_state *s, const jinja_node *n, jinja_jump *jump, err 
         breaks = own.breaks;
         if (!breaks && !own.continues) completed = true;
     }
-    s->loops--;
     // As in Jinja: {% else %} also runs when a jump has ended every pass.
     if (!completed) TRY(jinja_run_body(s, n->other, jump, e));
 done:
@@ -80,8 +78,8 @@ status jinja_loop_attribute(jinja_state *s, jinja_value v, const char *name, jin
         {"first", jinja_bool(i == 0)},
         {"last", jinja_bool(i + 1 >= count)},
         {"length", jinja_int((int64_t)count)},
-        {"depth", jinja_int(l->depth)},
-        {"depth0", jinja_int(l->depth - 1)},
+        {"depth", jinja_int(1)}, // that of recursive loops, as in Jinja
+        {"depth0", jinja_int(0)},
         {"previtem", i > 0 && i <= count ? l->items->item[i - 1] : jinja_undefined("previtem")},
         {"nextitem", i + 1 < count ? l->items->item[i + 1] : jinja_undefined("nextitem")},
     };

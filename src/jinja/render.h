@@ -13,7 +13,6 @@ typedef struct jinja_jump {
 typedef struct jinja_loop {
     const jinja_list *items;
     size_t index;
-    int depth;
     jinja_value changed; // what changed() was given last
     bool has_changed;
 } jinja_loop;

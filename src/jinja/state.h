@@ -30,7 +30,6 @@ typedef struct jinja_state {
     jinja_scope *scope;
     jinja_builder *out;
     jinja_value block; // the text that the filters of a block change
-    int loops;         // that are open
 } jinja_state;
 
 // A macro, or the body of a {% call %}, with the variables that it was defined among.
