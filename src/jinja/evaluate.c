@@ -54,14 +54,14 @@ status jinja_arguments(jinja_state *s, const jinja_node *first, jinja_call *c, e
     if (!first) goto done;
     TRY(jinja_new_list(s, KIND_LIST, 4, &list, e));
     for (const jinja_node *n = first; n; n = n->next) {
-        const bool plain =
-            n->kind != NODE_KEYWORD && n->kind != NODE_SPREAD && n->kind != NODE_SPREAD_PAIRS;
+        const bool plain = n->kind != JINJA_NODE_KEYWORD && n->kind != JINJA_NODE_SPREAD &&
+                           n->kind != JINJA_NODE_SPREAD_PAIRS;
         TRY(jinja_evaluate(s, plain ? n : n->a, &v, e));
         if (plain) {
             TRY(jinja_push(s, list.list, v, e));
-        } else if (n->kind == NODE_KEYWORD) {
+        } else if (n->kind == JINJA_NODE_KEYWORD) {
             TRY(jinja_add_keyed(s, c, n->text, v, e));
-        } else if (n->kind == NODE_SPREAD) {
+        } else if (n->kind == JINJA_NODE_SPREAD) {
             TRY(jinja_items(s, v, &items, e));
             for (size_t i = 0; i < items->count; i++)
                 TRY(jinja_push(s, list.list, items->item[i], e));
@@ -97,7 +97,7 @@ static status evaluate_row(jinja_state *s, const jinja_node *n, jinja_value *out
     TRY(jinja_arguments(s, n->first, &c, e));
     s->line = n->line;
     if (!n->row)
-        FAIL(E_USAGE, "unknown %s '%.*s'", n->kind == NODE_TEST ? "test" : "filter",
+        FAIL(E_USAGE, "unknown %s '%.*s'", n->kind == JINJA_NODE_TEST ? "test" : "filter",
              TEXT_CUT(n->text, 60));
     TRY(jinja_run_row(s, n->row, &c, out, e));
 done:
@@ -120,7 +120,7 @@ static status evaluate_list(jinja_state *s, const jinja_node *n, jinja_value *ou
 {
     status result = OK;
     jinja_value v;
-    TRY(jinja_new_list(s, n->kind == NODE_TUPLE ? KIND_TUPLE : KIND_LIST, 0, out, e));
+    TRY(jinja_new_list(s, n->kind == JINJA_NODE_TUPLE ? KIND_TUPLE : KIND_LIST, 0, out, e));
     for (const jinja_node *item = n->first; item; item = item->next) {
         TRY(jinja_evaluate(s, item, &v, e));
         TRY(jinja_push(s, out->list, v, e));
@@ -148,7 +148,7 @@ static status evaluate_part(jinja_state *s, const jinja_node *n, jinja_value *ou
     status result = OK;
     jinja_value v, key;
     TRY(jinja_evaluate(s, n->a, &v, e));
-    if (n->kind == NODE_ATTRIBUTE) {
+    if (n->kind == JINJA_NODE_ATTRIBUTE) {
         s->line = n->line;
         TRY(jinja_attribute(s, v, n->text, out, e));
     } else {
@@ -225,9 +225,9 @@ static status evaluate_logic(jinja_state *s, const jinja_node *n, jinja_value *o
 {
     status result = OK;
     TRY(jinja_evaluate(s, n->a, out, e));
-    if (n->kind == NODE_NOT)
+    if (n->kind == JINJA_NODE_NOT)
         *out = jinja_bool(!jinja_truth(*out));
-    else if (jinja_truth(*out) == (n->kind == NODE_AND))
+    else if (jinja_truth(*out) == (n->kind == JINJA_NODE_AND))
         TRY(jinja_evaluate(s, n->b, out, e));
 done:
     return result;
@@ -254,7 +254,7 @@ static status evaluate_sign(jinja_state *s, const jinja_node *n, jinja_value *ou
     jinja_value v;
     TRY(jinja_evaluate(s, n->a, &v, e));
     s->line = n->line;
-    TRY(jinja_negate(v, n->kind == NODE_NEGATE, out, e));
+    TRY(jinja_negate(v, n->kind == JINJA_NODE_NEGATE, out, e));
 done:
     return result;
 }
@@ -262,31 +262,31 @@ done:
 static status evaluate_node(jinja_state *s, const jinja_node *n, jinja_value *out, err *e)
 {
     switch (n->kind) {
-    case NODE_TUPLE:
-    case NODE_LIST:
+    case JINJA_NODE_TUPLE:
+    case JINJA_NODE_LIST:
         return evaluate_list(s, n, out, e);
-    case NODE_DICT:
+    case JINJA_NODE_DICT:
         return evaluate_dict(s, n, out, e);
-    case NODE_ATTRIBUTE:
-    case NODE_ITEM:
+    case JINJA_NODE_ATTRIBUTE:
+    case JINJA_NODE_ITEM:
         return evaluate_part(s, n, out, e);
-    case NODE_SLICE:
+    case JINJA_NODE_SLICE:
         return evaluate_slice(s, n, out, e);
-    case NODE_CALL:
+    case JINJA_NODE_CALL:
         return evaluate_call(s, n, out, e);
-    case NODE_FILTER:
-    case NODE_TEST:
+    case JINJA_NODE_FILTER:
+    case JINJA_NODE_TEST:
         return evaluate_row(s, n, out, e);
-    case NODE_NEGATE:
-    case NODE_PLUS:
+    case JINJA_NODE_NEGATE:
+    case JINJA_NODE_PLUS:
         return evaluate_sign(s, n, out, e);
-    case NODE_BINARY:
+    case JINJA_NODE_BINARY:
         return evaluate_binary(s, n, out, e);
-    case NODE_CONCAT:
+    case JINJA_NODE_CONCAT:
         return evaluate_concat(s, n, out, e);
-    case NODE_COMPARE:
+    case JINJA_NODE_COMPARE:
         return evaluate_compare(s, n, out, e);
-    case NODE_CHOICE:
+    case JINJA_NODE_CHOICE:
         return evaluate_choice(s, n, out, e);
     default:
         return evaluate_logic(s, n, out, e);
@@ -297,11 +297,11 @@ status jinja_evaluate(jinja_state *s, const jinja_node *n, jinja_value *out, err
 {
     status result = OK;
     TRY(jinja_enter(s, e));
-    if (n->kind == NODE_CONSTANT)
+    if (n->kind == JINJA_NODE_CONSTANT)
         *out = n->constant;
-    else if (n->kind == NODE_NAME)
+    else if (n->kind == JINJA_NODE_NAME)
         *out = jinja_lookup(s, n->name);
-    else if (n->kind == NODE_BLOCK)
+    else if (n->kind == JINJA_NODE_BLOCK)
         *out = s->block;
     else
         TRY(evaluate_node(s, n, out, e));

@@ -65,6 +65,21 @@ done:
     return result;
 }
 
+status parse_node_of(jinja_parser *p, jinja_node_kind kind, jinja_node *a, jinja_node **out, err *e)
+{
+    status result = OK;
+    TRY(parse_node(p, kind, out, e));
+    (*out)->a = a;
+done:
+    return result;
+}
+
+void parse_append(jinja_node ***end, jinja_node *n)
+{
+    **end = n;
+    *end = &n->next;
+}
+
 typedef struct parse_given {
     const struct jinja *t;
     const char *name;
@@ -123,11 +138,11 @@ static status parse_one_target(jinja_parser *p, bool fields, jinja_node **out, e
     }
     for (size_t i = 0; i < sizeof WORDS / sizeof *WORDS; i++)
         if (parse_is_name(p, WORDS[i])) FAIL(E_USAGE, "'%s' cannot be set", WORDS[i]);
-    TRY(parse_node(p, NODE_NAME, &n, e));
+    TRY(parse_node(p, JINJA_NODE_NAME, &n, e));
     TRY(parse_take_name(p, n, e));
     *out = n;
     if (!fields || !parse_skip_op(p, '.')) goto done;
-    TRY(parse_node(p, NODE_ATTRIBUTE, out, e));
+    TRY(parse_node(p, JINJA_NODE_ATTRIBUTE, out, e));
     (*out)->a = n;
     (*out)->text = p->token->chars;
     (*out)->bytes = p->token->bytes;
@@ -143,7 +158,7 @@ status parse_target(jinja_parser *p, bool fields, jinja_node **out, err *e)
     if (++p->depth > PARSE_DEPTH_MOST) FAIL(E_USAGE, "targets are nested too deeply");
     TRY(parse_one_target(p, fields, out, e));
     if (!parse_is_op(p, ',')) goto done;
-    TRY(parse_node(p, NODE_TUPLE, &n, e));
+    TRY(parse_node(p, JINJA_NODE_TUPLE, &n, e));
     n->first = *out;
     end = &n->first->next;
     while (parse_skip_op(p, ',')) {
@@ -196,7 +211,7 @@ static status parse_if(jinja_parser *p, jinja_node *n, err *e)
         TRY(parse_tuple(p, false, &n->a, e));
         TRY(parse_block(p, ENDS, &n->body, e));
         if (!parse_skip_name(p, "elif")) break;
-        TRY(parse_node(p, NODE_IF, &n->other, e));
+        TRY(parse_node(p, JINJA_NODE_IF, &n->other, e));
         n = n->other;
     }
     if (parse_skip_name(p, "else")) TRY(parse_block(p, ENDS + 2, &n->other, e));
@@ -211,7 +226,7 @@ static status parse_for(jinja_parser *p, jinja_node *n, err *e)
 {
     static const char *const ENDS[] = {"else", "endfor", NULL};
     status result = OK;
-    n->kind = NODE_FOR;
+    n->kind = JINJA_NODE_FOR;
     TRY(parse_target(p, false, &n->a, e));
     if (!parse_skip_name(p, "in")) TRY(parse_unexpected(p, "'in'", e));
     TRY(parse_tuple(p, false, &n->b, e));
@@ -232,15 +247,15 @@ static status parse_set(jinja_parser *p, jinja_node *n, err *e)
 {
     static const char *const ENDS[] = {"endset", NULL};
     status result = OK;
-    n->kind = NODE_SET;
+    n->kind = JINJA_NODE_SET;
     TRY(parse_target(p, true, &n->a, e));
     if (parse_skip_op(p, '=')) {
         TRY(parse_tuple(p, true, &n->b, e));
         goto done;
     }
-    n->kind = NODE_SET_BLOCK;
+    n->kind = JINJA_NODE_SET_BLOCK;
     if (parse_is_op(p, '|')) {
-        TRY(parse_node(p, NODE_BLOCK, &n->b, e));
+        TRY(parse_node(p, JINJA_NODE_BLOCK, &n->b, e));
         TRY(parse_filters(p, false, &n->b, e));
     }
     TRY(parse_taken(p, ENDS, &n->body, e));
@@ -256,7 +271,7 @@ static status parse_signature(jinja_parser *p, jinja_node *n, err *e)
     TRY(parse_expect_op(p, '(', e));
     while (!parse_is_op(p, ')')) {
         if (n->first) TRY(parse_expect_op(p, ',', e));
-        TRY(parse_node(p, NODE_PARAMETER, end, e));
+        TRY(parse_node(p, JINJA_NODE_PARAMETER, end, e));
         TRY(parse_take_name(p, *end, e));
         if (parse_skip_op(p, '=')) {
             defaults = true;
@@ -289,7 +304,7 @@ static status parse_macro(jinja_parser *p, jinja_node *n, err *e)
 {
     static const char *const ENDS[] = {"endmacro", NULL};
     status result = OK;
-    n->kind = NODE_MACRO;
+    n->kind = JINJA_NODE_MACRO;
     TRY(parse_take_name(p, n, e));
     TRY(parse_signature(p, n, e));
     TRY(parse_macro_body(p, ENDS, n, e));
@@ -301,13 +316,13 @@ static status parse_call(jinja_parser *p, jinja_node *n, err *e)
 {
     static const char *const ENDS[] = {"endcall", NULL};
     status result = OK;
-    n->kind = NODE_CALL_BLOCK;
-    TRY(parse_node(p, NODE_MACRO, &n->b, e));
+    n->kind = JINJA_NODE_CALL_BLOCK;
+    TRY(parse_node(p, JINJA_NODE_MACRO, &n->b, e));
     n->b->text = "caller";
     TRY(parse_name(p, "caller", &n->b->name, e));
     if (parse_is_op(p, '(')) TRY(parse_signature(p, n->b, e));
     TRY(parse_expression(p, &n->a, e));
-    if (n->a->kind != NODE_CALL) FAIL(E_USAGE, "{%% call %%} needs a call");
+    if (n->a->kind != JINJA_NODE_CALL) FAIL(E_USAGE, "{%% call %%} needs a call");
     TRY(parse_macro_body(p, ENDS, n->b, e));
 done:
     return result;
@@ -317,8 +332,8 @@ static status parse_filter_block(jinja_parser *p, jinja_node *n, err *e)
 {
     static const char *const ENDS[] = {"endfilter", NULL};
     status result = OK;
-    n->kind = NODE_FILTER_BLOCK;
-    TRY(parse_node(p, NODE_BLOCK, &n->a, e));
+    n->kind = JINJA_NODE_FILTER_BLOCK;
+    TRY(parse_node(p, JINJA_NODE_BLOCK, &n->a, e));
     TRY(parse_filters(p, true, &n->a, e));
     TRY(parse_taken(p, ENDS, &n->body, e));
 done:
@@ -330,7 +345,7 @@ static status parse_with(jinja_parser *p, jinja_node *n, err *e)
     static const char *const ENDS[] = {"endwith", NULL};
     status result = OK;
     jinja_node **end = &n->first;
-    n->kind = NODE_WITH;
+    n->kind = JINJA_NODE_WITH;
     while (p->token->kind != TOKEN_BLOCK_END) {
         if (n->first) TRY(parse_expect_op(p, ',', e));
         TRY(parse_one_target(p, false, end, e));
@@ -349,7 +364,7 @@ static status parse_generation(jinja_parser *p, jinja_node *n, err *e)
 {
     static const char *const ENDS[] = {"endgeneration", NULL};
     status result = OK;
-    n->kind = NODE_GENERATION;
+    n->kind = JINJA_NODE_GENERATION;
     p->t->generation = true;
     TRY(parse_taken(p, ENDS, &n->body, e));
 done:
@@ -359,7 +374,7 @@ done:
 static status parse_jump(jinja_parser *p, jinja_node *n, err *e)
 {
     status result = OK;
-    n->kind = strcmp(p->token[-1].chars, "break") == 0 ? NODE_BREAK : NODE_CONTINUE;
+    n->kind = strcmp(p->token[-1].chars, "break") == 0 ? JINJA_NODE_BREAK : JINJA_NODE_CONTINUE;
     if (!p->loops) FAIL(E_USAGE, "'%s' stands outside of a loop", p->token[-1].chars);
 done:
     return result;
@@ -404,7 +419,7 @@ static status parse_statement(jinja_parser *p, jinja_node **out, err *e)
     if (!row) TRY(refuse_statement(p, name, e));
     if (!row->read) FAIL(E_USAGE, "the statement '%s' is not supported", name);
     if (++p->depth > PARSE_DEPTH_MOST) FAIL(E_USAGE, "statements are nested too deeply");
-    TRY(parse_node(p, NODE_IF, out, e));
+    TRY(parse_node(p, JINJA_NODE_IF, out, e));
     p->token++;
     TRY(row->read(p, *out, e));
     p->depth--;
@@ -429,13 +444,13 @@ static status parse_body(jinja_parser *p, const char *const *ends, jinja_node **
         const jinja_token *t = p->token;
         p->line = t->line;
         if (t->kind == TOKEN_DATA) {
-            TRY(parse_node(p, NODE_TEXT, end, e));
+            TRY(parse_node(p, JINJA_NODE_TEXT, end, e));
             (*end)->text = t->chars;
             (*end)->bytes = t->bytes;
             p->token++;
         } else if (t->kind == TOKEN_OUTPUT_BEGIN) {
             p->token++;
-            TRY(parse_node(p, NODE_OUTPUT, end, e));
+            TRY(parse_node(p, JINJA_NODE_OUTPUT, end, e));
             TRY(parse_tuple(p, true, &(*end)->a, e));
             TRY(parse_expect(p, TOKEN_OUTPUT_END, "'}}'", e));
         } else {

@@ -29,6 +29,11 @@ status parse_expect(jinja_parser *p, jinja_token_kind kind, const char *what, er
 status parse_expect_op(jinja_parser *p, int op, err *e);
 status parse_unexpected(jinja_parser *p, const char *expected, err *e);
 status parse_node(jinja_parser *p, jinja_node_kind kind, jinja_node **out, err *e);
+// A node with one child.
+status parse_node_of(jinja_parser *p, jinja_node_kind kind, jinja_node *a, jinja_node **out,
+                     err *e);
+// Adds a node to the end of a list.
+void parse_append(jinja_node ***end, jinja_node *n);
 // Gives the number of a name.
 status parse_name(jinja_parser *p, const char *name, int *out, err *e);
 // Takes a name that follows.
@@ -37,7 +42,8 @@ status parse_take_name(jinja_parser *p, jinja_node *n, err *e);
 status parse_expression(jinja_parser *p, jinja_node **out, err *e);
 // Several expressions with commas are a tuple. `choices`: "a if b else c" is allowed.
 status parse_tuple(jinja_parser *p, bool choices, jinja_node **out, err *e);
-status parse_primary(jinja_parser *p, jinja_node **out, err *e);
+// A value with its sign and its parts, and with `filters` the filters and tests behind it.
+status parse_unary(jinja_parser *p, bool filters, jinja_node **out, err *e);
 status parse_arguments(jinja_parser *p, jinja_node **first, err *e);
 // The filters behind a value; *node is the value, and then the filters of it.
 status parse_filters(jinja_parser *p, bool begun, jinja_node **node, err *e);

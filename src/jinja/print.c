@@ -12,7 +12,7 @@
 
 void jinja_write_float(double x, char out[32])
 {
-    char digits[40];
+    char digits[26];
     if (!isfinite(x)) {
         snprintf(out, 32, "%s", isnan(x) ? "nan" : x < 0 ? "-inf" : "inf");
         return;
@@ -30,7 +30,7 @@ void jinja_write_float(double x, char out[32])
         return;
     }
     *e = 0;
-    snprintf(out, 32, "%.22se%c%02u", digits, exponent < 0 ? '-' : '+',
+    snprintf(out, 32, "%se%c%02u", digits, exponent < 0 ? '-' : '+',
              (unsigned)abs(exponent) % 1000);
 }
 

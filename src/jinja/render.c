@@ -74,8 +74,8 @@ done:
 
 status jinja_assign(jinja_state *s, const jinja_node *target, jinja_value v, err *e)
 {
-    if (target->kind == NODE_NAME) return jinja_set(s, s->scope, target->name, v, e);
-    if (target->kind == NODE_TUPLE) return assign_tuple(s, target, v, e);
+    if (target->kind == JINJA_NODE_NAME) return jinja_set(s, s->scope, target->name, v, e);
+    if (target->kind == JINJA_NODE_TUPLE) return assign_tuple(s, target, v, e);
     return assign_member(s, target, v, e);
 }
 
@@ -184,7 +184,7 @@ static status run_if(jinja_state *s, const jinja_node *n, jinja_jump *jump, err 
             break;
         }
         n = n->other;
-        if (!n || n->kind != NODE_IF || n->next) { // {% else %}, or nothing
+        if (!n || n->kind != JINJA_NODE_IF || n->next) { // {% else %}, or nothing
             TRY(jinja_run_body(s, n, jump, e));
             break;
         }
@@ -206,29 +206,29 @@ done:
 static status run_statement(jinja_state *s, const jinja_node *n, jinja_jump *jump, err *e)
 {
     switch (n->kind) {
-    case NODE_TEXT:
+    case JINJA_NODE_TEXT:
         return jinja_append(s, s->out, n->text, n->bytes, JINJA_OWN, e);
-    case NODE_OUTPUT:
+    case JINJA_NODE_OUTPUT:
         return run_output(s, n, e);
-    case NODE_IF:
+    case JINJA_NODE_IF:
         return run_if(s, n, jump, e);
-    case NODE_FOR:
+    case JINJA_NODE_FOR:
         return jinja_run_for(s, n, jump, e);
-    case NODE_SET:
+    case JINJA_NODE_SET:
         return run_set(s, n, e);
-    case NODE_SET_BLOCK:
+    case JINJA_NODE_SET_BLOCK:
         return run_set_block(s, n, e);
-    case NODE_MACRO:
+    case JINJA_NODE_MACRO:
         return run_macro(s, n, e);
-    case NODE_CALL_BLOCK:
+    case JINJA_NODE_CALL_BLOCK:
         return run_call_block(s, n, e);
-    case NODE_FILTER_BLOCK:
+    case JINJA_NODE_FILTER_BLOCK:
         return run_filter_block(s, n, e);
-    case NODE_WITH:
+    case JINJA_NODE_WITH:
         return run_scoped(s, n, jump, e);
-    case NODE_GENERATION:
+    case JINJA_NODE_GENERATION:
         return run_generation(s, n, e);
-    case NODE_BREAK:
+    case JINJA_NODE_BREAK:
         jump->breaks = true;
         return OK;
     default:

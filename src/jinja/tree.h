@@ -7,50 +7,50 @@
 
 typedef enum jinja_node_kind {
     // Expressions.
-    NODE_CONSTANT,
-    NODE_NAME,
-    NODE_TUPLE,
-    NODE_LIST,
-    NODE_DICT,      // first: key, value, key, value, …
-    NODE_ATTRIBUTE, // a.text
-    NODE_ITEM,      // a[b]
-    NODE_SLICE,     // a[b:c:d], each may be NULL
-    NODE_CALL,      // a(first)
-    NODE_FILTER,    // a|row(first)
-    NODE_TEST,      // a is row(first)
-    NODE_NOT,
-    NODE_NEGATE,
-    NODE_PLUS,
-    NODE_BINARY, // a op b
-    NODE_CONCAT, // first ~ second ~ …
-    NODE_AND,
-    NODE_OR,
-    NODE_COMPARE, // a, then operands
-    NODE_OPERAND, // op a
-    NODE_CHOICE,  // b if a else c; c may be NULL
-    NODE_BLOCK,   // the text of the block that a filter changes
+    JINJA_NODE_CONSTANT,
+    JINJA_NODE_NAME,
+    JINJA_NODE_TUPLE,
+    JINJA_NODE_LIST,
+    JINJA_NODE_DICT,      // first: key, value, key, value, …
+    JINJA_NODE_ATTRIBUTE, // a.text
+    JINJA_NODE_ITEM,      // a[b]
+    JINJA_NODE_SLICE,     // a[b:c:d], each may be NULL
+    JINJA_NODE_CALL,      // a(first)
+    JINJA_NODE_FILTER,    // a|row(first)
+    JINJA_NODE_TEST,      // a is row(first)
+    JINJA_NODE_NOT,
+    JINJA_NODE_NEGATE,
+    JINJA_NODE_PLUS,
+    JINJA_NODE_BINARY, // a op b
+    JINJA_NODE_CONCAT, // first ~ second ~ …
+    JINJA_NODE_AND,
+    JINJA_NODE_OR,
+    JINJA_NODE_COMPARE, // a, then operands
+    JINJA_NODE_OPERAND, // op a
+    JINJA_NODE_CHOICE,  // b if a else c; c may be NULL
+    JINJA_NODE_BLOCK,   // the text of the block that a filter changes
     // Arguments.
-    NODE_KEYWORD,      // text=a
-    NODE_SPREAD,       // *a
-    NODE_SPREAD_PAIRS, // **a
-    NODE_PARAMETER,    // name, with the default a or NULL
+    JINJA_NODE_KEYWORD,      // text=a
+    JINJA_NODE_SPREAD,       // *a
+    JINJA_NODE_SPREAD_PAIRS, // **a
+    JINJA_NODE_PARAMETER,    // name, with the default a or NULL
     // Statements.
-    NODE_TEXT,
-    NODE_OUTPUT,       // {{ a }}
-    NODE_IF,           // if a: body, else: other
-    NODE_FOR,          // for a in b if c: body, else: other
-    NODE_SET,          // a = b
-    NODE_SET_BLOCK,    // a = body, changed by the filter b or NULL
-    NODE_MACRO,        // name(first): body
-    NODE_CALL_BLOCK,   // call a, with the macro b as its caller
-    NODE_FILTER_BLOCK, // body changed by the filter a
-    NODE_WITH,         // first: target, value, …
-    NODE_BREAK,
-    NODE_CONTINUE,
-    NODE_GENERATION
+    JINJA_NODE_TEXT,
+    JINJA_NODE_OUTPUT,       // {{ a }}
+    JINJA_NODE_IF,           // if a: body, else: other
+    JINJA_NODE_FOR,          // for a in b if c: body, else: other
+    JINJA_NODE_SET,          // a = b
+    JINJA_NODE_SET_BLOCK,    // a = body, changed by the filter b or NULL
+    JINJA_NODE_MACRO,        // name(first): body
+    JINJA_NODE_CALL_BLOCK,   // call a, with the macro b as its caller
+    JINJA_NODE_FILTER_BLOCK, // body changed by the filter a
+    JINJA_NODE_WITH,         // first: target, value, …
+    JINJA_NODE_BREAK,
+    JINJA_NODE_CONTINUE,
+    JINJA_NODE_GENERATION
 } jinja_node_kind;
 
-// Operators of NODE_OPERAND that are words.
+// Operators of JINJA_NODE_OPERAND that are words.
 enum { OPERATOR_IN = 1, OPERATOR_NOT_IN };
 
 typedef struct jinja_node {
