@@ -3,9 +3,9 @@
 #include "api/api.h"
 
 #include "base/alloc.h"
-#include "ckpt/ckpt.h"
 #include "data/tokenizer/tokenizer.h"
 #include "infer/decoder.h"
+#include "session/adapter.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,38 +15,51 @@ struct trm_decoder {
     api_model custom;      // the model, if it is of a family of the calling program
     device *device;
     safetensors *weights;
+    model_adapter *adapter; // NULL: none
     decoder *inner;
     const float *logits; // [vocab] of the token after the sequence; NULL: no token was fed yet
 };
+
+// Where the folder is an adapter of a built-in family's model, *out has its base, too.
+static status open_folder(const char *folder, bool own, trm_decoder *d, session_folders *out,
+                          err *e)
+{
+    status result = OK;
+    uint64_t mark;
+    TRY(session_folders_find(&(session_model_names){.folder = folder}, out, e));
+    if (!own) TRY(model_config_read(out->base, &d->built_in, e));
+    TRY(safetensors_open_folder(out->base, &d->weights, e));
+    if (!out->adapter) goto done;
+    TRY(model_adapter_open(out->adapter, &d->adapter, e));
+    TRY(model_folder_mark(d->weights, &mark, e));
+    TRY(session_adapter_check_mark(out->adapter, mark, e));
+done:
+    return result;
+}
 
 static status open_decoder(const char *folder, const trm_family *family, const void *config,
                            int64_t max_tokens, trm_decoder **out, err *e)
 {
     status result = OK;
     const device_options options = {.threads = 0};
-    char *found = NULL;
+    session_folders found = {.base = NULL};
     trm_decoder *d = NULL;
     TRY(alloc_zeroed(&d, 1, sizeof *d, "a decoder", e));
-    TRY(ckpt_locate(folder, &found, NULL, e));
-    folder = found;
-    if (family)
-        TRY(api_model_make(&d->custom, family, config, e));
-    else
-        TRY(model_config_read(folder, &d->built_in, e));
-    TRY(safetensors_open_folder(folder, &d->weights, e));
+    if (family) TRY(api_model_make(&d->custom, family, config, e));
+    TRY(open_folder(folder, family != NULL, d, &found, e));
     TRY(device_open("auto", &options, &d->device, e));
     result = decoder_open(d->device, family ? &d->custom.ops : d->built_in.family,
                           family ? (const void *)&d->custom : &d->built_in, F32, d->weights,
-                          max_tokens, &d->inner, e);
+                          d->adapter, max_tokens, &d->inner, e);
     if (result != OK) {
-        err_prefix(e, "%s: ", folder);
+        err_prefix(e, "%s: ", found.base);
         goto done;
     }
     *out = d;
     d = NULL;
 done:
     trm_decoder_close(d);
-    free(found);
+    session_folders_clear(&found);
     return result;
 }
 
@@ -63,6 +76,7 @@ void trm_decoder_close(trm_decoder *d)
     if (!d) return;
     decoder_close(d->inner);
     device_close(d->device);
+    model_adapter_close(d->adapter);
     safetensors_close(d->weights);
     free(d);
 }

@@ -83,6 +83,7 @@ status api_data_make(api_data *d, const trm_dataset *of, bool train, err *e)
                                                                              : of->features),
                                        .documents = of->packed,
                                        .input_type = ids ? I32 : F32,
+                                       .unlabelled = classes,
                                        .labels = of->positions * (classes ? 1 : of->targets),
                                        .label_type = classes ? I32 : F32},
                              .samples = of->samples,

@@ -14,6 +14,9 @@ ON_DEVICE static inline size_t dtype_bytes(dtype t)
 {
     return t == F64 || t == I64 ? 8 : t == F32 || t == I32 ? 4 : t == U8 ? 1 : 2;
 }
+// How weights are kept between uses: in the type that they compute in, or packed as NF4 (base/nf4.h).
+typedef enum storage_type { STORAGE_COMPUTE, STORAGE_NF4 } storage_type;
+
 const char *dtype_name(dtype t); // "fp32", "bf16", "fp16", "fp64", "int32", ...
 
 static inline float bf16_to_float(uint16_t h)

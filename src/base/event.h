@@ -54,6 +54,10 @@ typedef struct event_step {
     float mfu; // model FLOPs utilization of the measured matmul rate, in [0, 1]; NaN: not known
     bool skipped;
     double loss_scale; // of fp16 in this step; 0: none
+    struct {
+        double pairs; // 0: the loss is not of preferences
+        double chosen, rejected, accuracy;
+    } preferences; // means over the pairs of the step
     const char *unit;  // name of a token on the progress line; NULL means "tok"
 } event_step;
 

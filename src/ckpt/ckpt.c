@@ -86,6 +86,18 @@ done:
     return result;
 }
 
+static status open_weights(const char *folder, safetensors **out, err *e)
+{
+    status result = OK;
+    char *adapter = NULL;
+    TRY(file_join(folder, CKPT_ADAPTER_WEIGHTS, &adapter, e));
+    TRY(file_exists(adapter) ? safetensors_open(adapter, out, e)
+                             : safetensors_open_folder(folder, out, e));
+done:
+    free(adapter);
+    return result;
+}
+
 status ckpt_open(const char *folder, ckpt **out, err *e)
 {
     status result = OK;
@@ -98,7 +110,7 @@ status ckpt_open(const char *folder, ckpt **out, err *e)
     if (!file_exists(values))
         FAIL(E_USAGE, "%s: not a checkpoint of Trireme, it has no %s", folder, CKPT_STATE_JSON);
     TRY(ckpt_json_open(values, &c->values, e));
-    TRY(safetensors_open_folder(folder, &c->weights, e));
+    TRY(open_weights(folder, &c->weights, e));
     TRY(safetensors_open(state, &c->state, e));
     *out = c;
     c = NULL;

@@ -6,6 +6,8 @@
 //     model.safetensors              weights, or shards of them with model.safetensors.index.json
 //     tokenizer.json, …              the tokenizer's files, if any
 //     …                              what else the model's folder holds beside its weights
+//                                    of a run that trains adapters, PEFT's adapter_config.json and
+//                                    adapter_model.safetensors in place of config.json and the weights
 //     trireme/state.safetensors      optimizer state and master weights
 //     trireme/state.json             positions and facts of the job, one JSON object
 //     trireme/manifest.json          size and XXH3-64 of every file (see ckpt_manifest.c)
@@ -30,6 +32,7 @@
 #include <jansson.h>
 
 #define CKPT_SHARD_BYTES ((uint64_t)5000000000) // HuggingFace's 5 GB
+#define CKPT_ADAPTER     UINT64_MAX             // for ckpt_files_make: one file, called as PEFT's
 
 // Tensors to write.
 typedef struct ckpt_tensors {
@@ -71,7 +74,8 @@ typedef struct ckpt_save_options {
     int64_t best; // the step whose checkpoint stays beyond them, under the link `best`; 0: none
     const ckpt_files *files;      // from ckpt_files_make
     ckpt_tensors weights;         // the list of which it was made
-    const char *config_json;      // from model_config_write
+    const char *config_json;      // from model_config_write, or model_lora_write
+    bool is_adapter;              // the config is that of an adapter, as are the files
     const char *state_json;       // an object; ckpt_save adds "step"
     const char *tokenizer_folder; // its tokenizer files are copied; NULL for none
     // Its files are copied, but for weights, hidden files, files above 64 MiB, and, where tokenizer_folder is given,
@@ -87,7 +91,7 @@ typedef struct ckpt_save_options {
 
 // Lists the files of a checkpoint. They depend on names, types and shapes alone, so every rank makes the same
 // list. Names of weights are as in HuggingFace's folders; `state` may have no tensors. shard_bytes
-// limits a file of weights; 0 means CKPT_SHARD_BYTES. The owner calls ckpt_files_clear.
+// limits a file of weights; 0 means CKPT_SHARD_BYTES, and CKPT_ADAPTER that the weights are an adapter's. The owner calls ckpt_files_clear.
 status ckpt_files_make(const ckpt_tensors *weights, const ckpt_tensors *state, uint64_t shard_bytes,
                        ckpt_files *out, err *e);
 void ckpt_files_clear(ckpt_files *f);

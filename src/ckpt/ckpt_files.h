@@ -6,9 +6,11 @@
 
 enum { CKPT_NAME_BYTES = 64 };
 
-#define CKPT_STATE_JSON    "trireme/state.json"
-#define CKPT_STATE_TENSORS "trireme/state.safetensors"
-#define CKPT_MANIFEST      "trireme/manifest.json"
+#define CKPT_ADAPTER_CONFIG  "adapter_config.json" // PEFT's names
+#define CKPT_ADAPTER_WEIGHTS "adapter_model.safetensors"
+#define CKPT_STATE_JSON      "trireme/state.json"
+#define CKPT_STATE_TENSORS   "trireme/state.safetensors"
+#define CKPT_MANIFEST        "trireme/manifest.json"
 
 // ---- Manifest (ckpt_manifest.c). `files` is its JSON list, with one entry per file.
 

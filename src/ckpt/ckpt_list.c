@@ -29,6 +29,7 @@ status ckpt_files_make(const ckpt_tensors *weights, const ckpt_tensors *state, u
     for (size_t first = 0; out->count < parts; out->count++) {
         ckpt_file *f = &out->file[out->count];
         *f = (ckpt_file){.name = "model.safetensors", .first = first};
+        if (shard_bytes == CKPT_ADAPTER) snprintf(f->name, sizeof f->name, CKPT_ADAPTER_WEIGHTS);
         if (parts > 1)
             snprintf(f->name, sizeof f->name, "model-%05zu-of-%05zu.safetensors", out->count + 1,
                      parts);

@@ -145,11 +145,16 @@ static bool lists(const json_t *files, const char *path)
 static status check_complete(const char *folder, const json_t *files, err *e)
 {
     status result = OK;
-    static const char *const NEEDED[] = {"config.json", CKPT_STATE_JSON, CKPT_STATE_TENSORS};
-    for (size_t i = 0; i < sizeof NEEDED / sizeof NEEDED[0]; i++)
-        if (!lists(files, NEEDED[i]))
-            FAIL(E_USAGE, "%s/%s: does not list %s", folder, CKPT_MANIFEST, NEEDED[i]);
-    if (!lists(files, "model.safetensors") && !lists(files, "model.safetensors.index.json"))
+    const bool adapter = lists(files, CKPT_ADAPTER_CONFIG);
+    const char *const needed[] = {adapter ? CKPT_ADAPTER_CONFIG : "config.json", CKPT_STATE_JSON,
+                                  CKPT_STATE_TENSORS};
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++)
+        if (!lists(files, needed[i]))
+            FAIL(E_USAGE, "%s/%s: does not list %s", folder, CKPT_MANIFEST, needed[i]);
+    if (adapter && !lists(files, CKPT_ADAPTER_WEIGHTS))
+        FAIL(E_USAGE, "%s/%s: does not list %s", folder, CKPT_MANIFEST, CKPT_ADAPTER_WEIGHTS);
+    if (!adapter && !lists(files, "model.safetensors") &&
+        !lists(files, "model.safetensors.index.json"))
         FAIL(E_USAGE, "%s/%s: does not list model.safetensors or its index", folder, CKPT_MANIFEST);
 done:
     return result;

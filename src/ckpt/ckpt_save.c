@@ -243,7 +243,8 @@ static status put_others(ckpt_save_job *s, err *e)
     const ckpt_save_options *o = s->o;
     char *inner = NULL;
     TRY(file_join(s->folder, "trireme", &inner, e));
-    TRY(put_file(s, "config.json", o->config_json, strlen(o->config_json), e));
+    TRY(put_file(s, o->is_adapter ? CKPT_ADAPTER_CONFIG : "config.json", o->config_json,
+                 strlen(o->config_json), e));
     TRY(copy_tokenizer(s, e));
     TRY(copy_model_files(s, e));
     TRY(list_all_tensors(s, e));

@@ -2,12 +2,11 @@
 // template makes the text (data/chat); what the model has already read stays in its cache.
 #include "data/chat/chat.h"
 #include "base/alloc.h"
-#include "base/file.h"
-#include "ckpt/ckpt.h"
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
 #include "infer/generator.h"
+#include "session/adapter.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -19,7 +18,7 @@
 #include <unistd.h>
 
 typedef struct chat_request {
-    const char *model, *system, *prompt, *precision;
+    const char *model, *adapter, *system, *prompt, *precision;
     int64_t tokens, context, top_k, seed, threads;
     double temperature, top_p;
     bool quiet;
@@ -29,7 +28,10 @@ typedef struct chat_request {
 #define AT(field) offsetof(chat_request, field)
 static const flag flags[] = {
     {"--model", FLAG_TEXT, AT(model), "DIR",
-     "Names a HuggingFace folder with a chat template, such as a checkpoint of a run."},
+     "Names a HuggingFace folder with a chat template, such as a checkpoint of a run, or an "
+     "adapter, which names its base."},
+    {"--adapter", FLAG_TEXT, AT(adapter), "DIR",
+     "Names the folder of an adapter that is added to the model."},
     {"--system", FLAG_TEXT, AT(system), "TEXT",
      "Begins the conversation with this system message."},
     {"--prompt", FLAG_TEXT, AT(prompt), "TEXT", "Asks this alone, prints the answer and ends."},
@@ -320,15 +322,15 @@ static status take_interrupts(chat_talk *t, err *e)
     return t->interrupts >= 0 ? OK : err_errno(e, "chat: signalfd");
 }
 
-static status open_talk(chat_talk *t, const char *folder, err *e)
+static status open_talk(chat_talk *t, const session_folders *f, err *e)
 {
     status result = OK;
-    char *path = NULL;
+    const char *folder = f->base;
     const chat_request *r = t->r;
-    const generator_options o = {.folder = folder, .type = r->type, .threads = (int)r->threads};
-    TRY(file_join(folder, "tokenizer.json", &path, e));
+    const generator_options o = {
+        .folder = folder, .adapter = f->adapter, .type = r->type, .threads = (int)r->threads};
     TRY(generator_open(&o, &t->g, e));
-    TRY(chat_template_open(t->g.tokenizer, path, &t->template, e));
+    TRY(chat_template_open(t->g.tokenizer, folder, &t->template, e));
     if (!t->template)
         FAIL(E_USAGE,
              "chat: %s: found no chat template; valid: a folder with chat_template.jinja, or "
@@ -343,9 +345,9 @@ static status open_talk(chat_talk *t, const char *folder, err *e)
     TRY(alloc_array(&t->fed, (size_t)room, sizeof *t->fed, "the tokens of the conversation", e));
     TRY(take_interrupts(t, e));
     TRY(generator_load(&t->g, room, e));
+    if (f->adapter) TRY(session_adapter_check_mark(f->adapter, t->g.mark, e));
     TRY(begin_anew(t, r->system, e));
 done:
-    free(path);
     return result;
 }
 
@@ -363,22 +365,22 @@ static int cmd_chat(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    char *folder = NULL;
+    session_folders folders = {.base = NULL};
     chat_request r = {.tokens = 1024, .temperature = 0.8, .top_p = 1};
     chat_talk t = {.r = &r, .messages = json_array(), .interrupts = -1};
     TRY(flags_parse(flags, FLAGS, argc, argv, &r, NULL, e));
     TRY(check_request(&r, e));
-    TRY(ckpt_locate(r.model, &folder, NULL, e));
-    TRY(open_talk(&t, folder, e));
+    TRY(session_folders_find(&(session_model_names){r.model, r.adapter}, &folders, e));
+    TRY(open_talk(&t, &folders, e));
     if (r.prompt) {
         TRY(ask(&t, r.prompt, strlen(r.prompt), e));
         goto done;
     }
-    if (isatty(STDIN_FILENO) && !r.quiet) console_say("%s: /help names the commands", folder);
+    if (isatty(STDIN_FILENO) && !r.quiet) console_say("%s: /help names the commands", folders.base);
     TRY(talk(&t, e));
 done:
     close_talk(&t);
-    free(folder);
+    session_folders_clear(&folders);
     return result == OK ? 0 : cmd_fail(e);
 }
 

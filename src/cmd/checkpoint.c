@@ -143,21 +143,11 @@ static const command verify_row = {
     .flags = verify_flags,
     .flag_count = 1,
 };
-static const command export_row = {
-    .name = "export",
-    .help = "Writes a checkpoint in another system's format.",
-    .planned = true,
-};
-static const command import_row = {
-    .name = "import",
-    .help = "Reads a checkpoint of another system.",
-    .planned = true,
-};
-static const command *const SUBCOMMANDS[] = {&show_row, &verify_row, &export_row, &import_row,
-                                             NULL};
+static const command *const SUBCOMMANDS[] = {&show_row, &verify_row, &command_checkpoint_export,
+                                             &command_checkpoint_import, NULL};
 
 const command command_checkpoint = {
     .name = "checkpoint",
-    .help = "Shows and verifies checkpoints.",
+    .help = "Shows, verifies and converts checkpoints.",
     .subcommands = SUBCOMMANDS,
 };

@@ -73,17 +73,18 @@ void cmd_say_communicator(comm *c)
     text_clear(&lines);
 }
 
-status cmd_open_model(session_run *r, int argc, char **argv, const char *folder, err *e)
+status cmd_open_model(session_run *r, int argc, char **argv, const session_model_names *names,
+                      err *e)
 {
     status result = OK;
     session_inputs *in = &r->inputs;
     if (!join_follows(&r->join)) {
         TRY(cmd_open_job_own(argc, argv, &r->join.own, &r->job, e));
-        TRY(session_use_model(r->job, folder, e));
+        TRY(session_use_model(r->job, names, e));
         TRY(session_inputs_open(r->job, in, e));
         cmd_warn(in->warnings.chars);
     }
-    TRY(join_same(&r->join, folder, &r->job, in, e));
+    TRY(join_same(&r->join, names, &r->job, in, e));
     if (!in->valid) {
         in->valid = in->train;
         in->train = NULL;

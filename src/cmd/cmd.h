@@ -11,6 +11,7 @@ struct job;
 struct job_own;
 struct job_theirs;
 struct session_join;
+struct session_model_names;
 struct session_run;
 
 // Prints "trireme: <text>" to stderr and returns the status's exit code.
@@ -31,9 +32,10 @@ status cmd_open_job(int argc, char **argv, struct job **out, err *e);
 status cmd_open_job_own(int argc, char **argv, const struct job_own *own, struct job **out, err *e);
 // `trireme train`, with the command line of another system's trainer in place of a job file, or below one; NULL: none.
 int cmd_train_with(int argc, char **argv, const struct job_theirs *theirs);
-// Opens the job of "JOB.yaml [--key value ...]" with the model of a folder and its inputs, in which `valid` is then the
+// Opens the job of "JOB.yaml [--key value ...]" with a model and its inputs, in which `valid` is then the
 // job's validation data, or else its training data. Prints warnings. Collective as join_same.
-status cmd_open_model(struct session_run *r, int argc, char **argv, const char *folder, err *e);
+status cmd_open_model(struct session_run *r, int argc, char **argv,
+                      const struct session_model_names *names, err *e);
 // Ends the join (join_end), prints the failure, and returns the exit code.
 int cmd_end(struct session_join *c, status result, err *e);
 int cmd_end_run(struct session_run *r, status result, err *e); // the same of a run

@@ -30,12 +30,14 @@ extern const command command_train, command_explain, command_plan, command_data,
     command_eval, command_predict, command_checkpoint, command_curve, command_bench, command_help,
     command_completion, command_version, command_run, command_torchrun, command_launch,
     command_deepspeed, command_translate, command_chat, command_accelerate,
-    command_ilab_model_train, command_report, command_trace, command_trace_report, command_top,
-    command_doctor, command_smoke, command_env, command_topo, command_diagnose;
+    command_ilab_model_train, command_trl, command_axolotl, command_llamafactory, command_report,
+    command_trace, command_trace_report, command_top, command_doctor, command_smoke, command_env,
+    command_topo, command_diagnose;
 extern const command command_accelerate_launch, command_accelerate_config, command_accelerate_env,
     command_accelerate_estimate, command_accelerate_merge, command_accelerate_test,
     command_accelerate_to_fsdp2;
 extern const command command_data_prepare, command_data_inspect;
+extern const command command_checkpoint_export, command_checkpoint_import;
 extern const command command_bench_train, command_bench_all_reduce, command_bench_reduce_scatter,
     command_bench_all_gather, command_bench_broadcast, command_bench_sendrecv, command_bench_reduce,
     command_bench_alltoall, command_bench_scatter, command_bench_gather, command_bench_hypercube,

@@ -16,13 +16,16 @@
 typedef struct eval_request {
     session_run run;
     bool json;
-    const char *folder;               // of the model
+    session_model_names model;
     uint64_t text_bytes, text_tokens; // 0: not known
 } eval_request;
 
 static const flag flags[] = {
-    {"--model", FLAG_TEXT, offsetof(eval_request, folder), "DIR",
-     "Names the HuggingFace folder of the model, such as a checkpoint."},
+    {"--model", FLAG_TEXT, offsetof(eval_request, model.folder), "DIR",
+     "Names the HuggingFace folder of the model, such as a checkpoint, or an adapter, which names "
+     "its base."},
+    {"--adapter", FLAG_TEXT, offsetof(eval_request, model.adapter), "DIR",
+     "Names the folder of an adapter that is added to the model."},
     {"--json", FLAG_SWITCH, offsetof(eval_request, json), NULL, "Prints one JSON object."},
 };
 enum { FLAGS = sizeof flags / sizeof *flags };
@@ -114,9 +117,9 @@ static int cmd_eval(int argc, char **argv)
     eval_request q = {.run = {.main = rank_eval, .arg = &q}};
     TRY(join_open(&q.run.join, argc, argv, e));
     TRY(flags_take(flags, FLAGS, &argc, argv, &q, e));
-    if (!q.folder) FAIL(E_USAGE, "eval: --model DIR is missing");
+    if (!q.model.folder) FAIL(E_USAGE, "eval: --model DIR is missing");
     TRY(join_attach(&q.run.join, e));
-    TRY(cmd_open_model(&q.run, argc, argv, q.folder, e));
+    TRY(cmd_open_model(&q.run, argc, argv, &q.model, e));
     TRY(text_size(&q, e));
     TRY(session_run_ranks(&q.run, e));
 done:

@@ -5,9 +5,9 @@
 #include "cmd/console.h"
 
 #include "base/file.h"
-#include "ckpt/ckpt.h"
 #include "cmd/command.h"
 #include "infer/generator.h"
+#include "session/adapter.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 typedef struct generate_request {
-    const char *model, *prompt, *prompt_file, *precision;
+    const char *model, *adapter, *prompt, *prompt_file, *precision;
     int64_t tokens, top_k, seed, threads, samples;
     double temperature, top_p;
     flag_texts stop;
@@ -28,7 +28,10 @@ typedef struct generate_request {
 #define AT(field) offsetof(generate_request, field)
 static const flag flags[] = {
     {"--model", FLAG_TEXT, AT(model), "DIR",
-     "Names a HuggingFace folder with tokenizer.json, such as a checkpoint of a run."},
+     "Names a HuggingFace folder with tokenizer.json, such as a checkpoint of a run, or an "
+     "adapter, which names its base."},
+    {"--adapter", FLAG_TEXT, AT(adapter), "DIR",
+     "Names the folder of an adapter that is added to the model."},
     {"--prompt", FLAG_TEXT, AT(prompt), "TEXT",
      "Sets the prompt; - reads it from stdin, without its last line break."},
     {"--prompt-file", FLAG_TEXT, AT(prompt_file), "FILE",
@@ -248,14 +251,16 @@ done:
     return result;
 }
 
-static status generate_from(const generate_request *r, const char *folder, json_t *samples, err *e)
+static status generate_from(const generate_request *r, const session_folders *f, json_t *samples,
+                            err *e)
 {
     status result = OK;
     generator g = {.ends = 0};
     tokenizer_workspace *work = NULL;
     const int32_t *ids;
     size_t count;
-    const generator_options o = {.folder = folder, .type = r->type, .threads = (int)r->threads};
+    const generator_options o = {
+        .folder = f->base, .adapter = f->adapter, .type = r->type, .threads = (int)r->threads};
     TRY(generator_open(&o, &g, e));
     TRY(tokenizer_workspace_open(g.tokenizer, &work, e));
     TRY(tokenizer_encode_with_special_tokens(work, r->prompt, strlen(r->prompt), &ids, &count, e));
@@ -265,6 +270,7 @@ static status generate_from(const generate_request *r, const char *folder, json_
         FAIL(E_USAGE, "generate: --prompt: %zu tokens, the model takes at most %lld", count,
              (long long)most);
     TRY(generator_load(&g, r->tokens < most - given ? given + r->tokens : most, e));
+    if (f->adapter) TRY(session_adapter_check_mark(f->adapter, g.mark, e));
     const generate_writer w = {.r = r, .g = &g, .json = samples};
     TRY(all_samples(&w, ids, given, e));
 done:
@@ -277,11 +283,11 @@ done:
 static status generate(const generate_request *r, json_t *samples, err *e)
 {
     status result = OK;
-    char *folder = NULL;
-    TRY(ckpt_locate(r->model, &folder, NULL, e));
-    TRY(generate_from(r, folder, samples, e));
+    session_folders f = {.base = NULL};
+    TRY(session_folders_find(&(session_model_names){r->model, r->adapter}, &f, e));
+    TRY(generate_from(r, &f, samples, e));
 done:
-    free(folder);
+    session_folders_clear(&f);
     return result;
 }
 

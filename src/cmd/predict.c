@@ -16,7 +16,8 @@
 
 typedef struct predict_request {
     session_run run;
-    const char *folder, *data, *what, *positions, *output, *format;
+    session_model_names model;
+    const char *data, *what, *positions, *output, *format;
     bool json;
     infer_predict_options o;
     bool what_given; // --what was given
@@ -24,8 +25,11 @@ typedef struct predict_request {
 } predict_request;
 
 static const flag flags[] = {
-    {"--model", FLAG_TEXT, offsetof(predict_request, folder), "DIR",
-     "Names the HuggingFace folder of the model, such as a checkpoint."},
+    {"--model", FLAG_TEXT, offsetof(predict_request, model.folder), "DIR",
+     "Names the HuggingFace folder of the model, such as a checkpoint, or an adapter, which names "
+     "its base."},
+    {"--adapter", FLAG_TEXT, offsetof(predict_request, model.adapter), "DIR",
+     "Names the folder of an adapter that is added to the model."},
     {"--data", FLAG_TEXT, offsetof(predict_request, data), "PREFIX",
      "Predicts for this data set instead of data.valid."},
     {"--what", FLAG_TEXT, offsetof(predict_request, what), "logits|classes|vectors",
@@ -78,7 +82,7 @@ static status check_request(predict_request *q, err *e)
                              *const positions[] = {"all", "last"},
                              *const formats[] = {"jsonl", "npy"};
     int kind, last, npy;
-    if (!q->folder) FAIL(E_USAGE, "predict: --model DIR is missing");
+    if (!q->model.folder) FAIL(E_USAGE, "predict: --model DIR is missing");
     TRY(choose("--what", q->what, what, 3, &kind, e));
     TRY(choose("--positions", q->positions, positions, 2, &last, e));
     TRY(choose("--format", q->format, formats, 2, &npy, e));
@@ -108,7 +112,7 @@ static status open_job(predict_request *q, int argc, char **argv, err *e)
         TRY(text_check(&data, e));
         all[argc++] = data.chars;
     }
-    TRY(cmd_open_model(&q->run, argc, all, q->folder, e));
+    TRY(cmd_open_model(&q->run, argc, all, &q->model, e));
 done:
     text_clear(&data);
     free(all);
@@ -129,7 +133,7 @@ static status open_buffers(const trainer *t, const dataset *d, const infer_predi
     const size_t samples = (size_t)infer_predict_batch(t),
                  output = samples * (size_t)(shape->positions * shape->cols) * 4;
     TRY(alloc_array(&b->inputs, samples, (size_t)d->shape.inputs * 4, "a batch", e));
-    TRY(alloc_array(&b->labels, samples, (size_t)d->shape.labels * 4, "a batch", e));
+    TRY(alloc_array(&b->labels, samples, (size_t)dataset_label_elements(&d->shape) * 4, "a batch", e));
     if (writes) {
         result = alloc_array(&b->outputs, output, 1, "the outputs of a batch", e);
         if (result != OK)
@@ -170,7 +174,7 @@ static status rank_predict(session_rank *r, void *arg, err *e)
         if (stop) FAIL(E_INTERRUPTED, "interrupted after %lld samples", (long long)first);
         for (int64_t i = 0; i < count; i++)
             TRY(d->read(d, (uint64_t)(first + i), b.inputs + i * d->shape.inputs * 4,
-                        b.labels + i * d->shape.labels * 4, e));
+                        b.labels + i * dataset_label_elements(&d->shape) * 4, e));
         TRY(infer_predict(t, &o, b.inputs, count, b.outputs, e));
         if (writes) TRY(predict_write(out, &d->shape, b.labels, b.outputs, count, e));
     }

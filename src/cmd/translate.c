@@ -81,7 +81,8 @@ const command command_translate = {
     .usage = "FROM FILE ... [--key value ...] [--json]\n"
              "--check FROM FILE [--key value ...] [--steps N] [--python PROGRAM] [--json]",
     .help = "Prints the job file that another system's configuration means.",
-    .about = "FROM is a system: deepspeed, accelerate, megatron, instructlab, torch or tensorflow. "
+    .about = "FROM is a system: deepspeed, accelerate, megatron, instructlab, torch, tensorflow, "
+             "trainer (transformers), trl, axolotl or llamafactory. "
              "Each line of the job says which line of their file it comes from; "
              "comments say what has "
              "no equal, and which numbers are summed in which type. Keys of the job file may "

@@ -321,6 +321,7 @@ status job_resolve_steps(job *j, uint64_t samples, err *e)
              j->train.epochs > 0 ? "train.epochs" : "train.tokens", steps);
     j->train.steps = steps < 1 ? 1 : (int64_t)steps;
     j->lr.total_steps = j->train.steps;
+    lr_apply_warmup_ratio(&j->lr);
     j->lr.global_batch = j->train.global_batch;
 done:
     return result;

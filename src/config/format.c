@@ -40,6 +40,9 @@ bool value_is_set(const void *owner, const job_key *k)
         return *(dataset_source *const *)value_of(owner, k) != NULL;
     case KEY_GROUPS:
         return *(job_group *const *)value_of(owner, k) != NULL;
+    case KEY_NAMES:
+    case KEY_NUMBERS:
+        return names_are_set(owner, k);
     default:
         return !is_special(owner, k);
     }
@@ -125,7 +128,7 @@ static void format_sizes(const void *owner, const job_key *k, text *out)
 {
     const int *sizes = *(int *const *)value_of(owner, k);
     size_t count = *(const size_t *)((const char *)owner + k->count_offset);
-    if (count == 1 && sizes[0] == 0) {
+    if (k->words && count == 1 && sizes[0] == 0) {
         text_add(out, k->words[0]);
         return;
     }
@@ -184,6 +187,10 @@ void value_format(const void *owner, const job_key *k, text *out)
     case KEY_GROUPS:
         groups_format(owner, out);
         break;
+    case KEY_NAMES:
+    case KEY_NUMBERS:
+        names_format(owner, k, out);
+        break;
     case KEY_STEPS:
         format_steps(value_of(owner, k), out);
         break;
@@ -197,6 +204,8 @@ void value_free(void *owner, const job_key *k)
     if (k->offset == KEY_UNSTORED) return;
     if (k->type == KEY_GROUPS) {
         groups_free(owner);
+    } else if (k->type == KEY_NAMES || k->type == KEY_NUMBERS) {
+        names_free(owner, k);
     } else if (k->type == KEY_WORD || k->type == KEY_PATH || k->type == KEY_TEXT ||
                k->type == KEY_SERVER) {
         char **s = (char **)((char *)owner + k->offset);
@@ -268,6 +277,15 @@ void value_describe_valid(const job_key *k, text *out)
     case KEY_SIZES:
         if (k->words) text_addf(out, "%s, or ", k->words[0]);
         text_addf(out, "a list of whole numbers from %.0f to %.0f, as [6, 6]", k->low, k->high);
+        break;
+    case KEY_NAMES:
+        text_add(out,
+                 k->fallback
+                     ? "all-linear, a list of names as [q_proj, v_proj], or one regular expression"
+                     : "a list of names, as [lm_head]");
+        break;
+    case KEY_NUMBERS:
+        text_add(out, "a map of names to numbers, as {down_proj: 32}");
         break;
     case KEY_STEPS:
         text_addf(out, "a step as 10, or a range as 10-12 of at most %d steps", SPANS_STEPS);

@@ -264,11 +264,21 @@ static param_group solve(const job *j, int i)
     return out;
 }
 
-status job_solve_groups(const job *j, param_group **out, err *e)
+status job_solve_groups(const job *j, param_group **out, int *count, err *e)
 {
+    const int own = j->groups + 1;
+    const bool adapts = j->lora.how.rank > 0;
+    *count = adapts ? 2 * own : own;
     const status result =
-        alloc_zeroed(out, (size_t)j->groups + 1, sizeof **out, "the parameter groups", e);
-    for (int i = 0; result == OK && i <= j->groups; i++) (*out)[i] = solve(j, i);
+        alloc_zeroed(out, (size_t)*count, sizeof **out, "the parameter groups", e);
+    for (int i = 0; result == OK && i < *count; i++) {
+        param_group *g = &(*out)[i];
+        *g = solve(j, i % own);
+        if (!adapts) continue;
+        g->trains = model_lora_trains, g->trains_arg = &j->lora.how;
+        g->of_base = i >= own;
+        g->frozen = g->frozen || g->of_base;
+    }
     return result;
 }
 

@@ -27,6 +27,8 @@ static const char *const TYPES[] = {
     [KEY_GROUPS] = "list of entries",
     [KEY_STEPS] = "range of steps",
     [KEY_SERVER] = "address",
+    [KEY_NAMES] = "word or list of words",
+    [KEY_NUMBERS] = "map of names to numbers",
 };
 
 // Appends "optimizer.name adamw or adam": the words of `key` whose bits are set.

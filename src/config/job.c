@@ -46,6 +46,8 @@ static status set_default_out(job *j, err *e)
     text_add(&out, "runs/");
     text_add_bytes(&out, name, bytes);
     free(j->train.out);
+    free(j->dpo.reference);
+    free(j->kto.reference);
     j->train.out = NULL;
     TRY(text_check(&out, e));
     TRY(value_absolute(out.chars, &j->train.out, e));
@@ -188,6 +190,7 @@ status job_open_own(const char *path, int argc, char *const *argv, const job_own
     TRY(read_calls(j, own->call, own->calls, e));
     TRY(job_set_all(j, e));
     TRY(job_read_model(j, e));
+    TRY(job_read_lora(j, e));
     TRY(job_check(j, e));
     warn_of_lost(j);
     TRY(set_resume(j, flags.resume, e));

@@ -14,6 +14,7 @@
 #include "data/sampler.h"
 #include "device/device.h"
 #include "model/config.h"
+#include "model/lora.h"
 #include "optim/lr.h"
 #include "optim/optim.h"
 #include "optim/param_group.h"
@@ -90,17 +91,40 @@ typedef struct job_own {
     const job_planned *planned; // borrowed while the job is open; NULL: this machine
 } job_own;
 
+typedef enum job_loss {
+    LOSS_AUTO,
+    LOSS_CROSS_ENTROPY,
+    LOSS_MSE,
+    LOSS_DPO,
+    LOSS_ORPO,
+    LOSS_KTO,
+    JOB_LOSSES
+} job_loss;
+
+// The keys of a preference loss; each loss has some of them.
+typedef struct job_preference {
+    double beta, smoothing, desirable, undesirable;
+    int kind;        // of dpo: 0 sigmoid, 1 hinge, 2 ipo
+    char *reference; // a folder; NULL: the weights at the start
+} job_preference;
+
 typedef struct job {
     job_own own; // all false: the job names everything
     struct {
-        char *path;          // NULL when a family is given
-        char *init;          // auto | random | checkpoint
-        int family;          // index of MODEL_FAMILIES; read where path is NULL
-        model_config config; // from path/config.json or the family's keys; a program's own model
-                             // leaves it unused
-        bool eos_of_data;    // config.eos is the token that ends the documents of data.train
-        bool has_weights;    // initial weights are read from path
+        char *path;           // NULL when a family is given
+        char *init;           // auto | random | checkpoint
+        int family;           // index of MODEL_FAMILIES; read where path is NULL
+        storage_type storage; // of the frozen weights of linear layers
+        model_config config;  // from path/config.json or the family's keys; a program's own model
+                              // leaves it unused
+        bool eos_of_data;     // config.eos is the token that ends the documents of data.train
+        bool has_weights;     // initial weights are read from path
     } model;
+    struct {
+        model_lora how; // rank 0: no adapters, and all else is unread
+        char *
+            start; // the folder of an adapter whose weights training starts from; NULL: they are drawn
+    } lora;
     struct {
         dataset_source *train, *valid;
         size_t trains, valids;
@@ -133,7 +157,9 @@ typedef struct job {
             double threshold; // of loss
         } early_stopping;
         char *out;
+        job_loss loss;
     } train;
+    job_preference dpo, orpo, kto; // each is read where train.loss names it
     optim_config optimizer;
     lr_scaling scaling;
     lr_config lr;
@@ -229,12 +255,15 @@ void job_record_prefix(const job *j, text *out);
 // more (MESH_RANKS).
 status job_check_local(const job *j, err *e);
 
-// The parameter groups of the job: *out[groups + 1]. What an entry does not give is the job's own
-// setting, or the default of an optimizer that is not the job's. The last group has match NULL and
-// the job's own settings. Patterns are borrowed from the job; the caller frees *out.
-status job_solve_groups(const job *j, param_group **out, err *e);
+// The parameter groups of the job: *out[*count]. What an entry does not give is the job's own
+// setting, or the default of an optimizer that is not the job's. Group `groups` has match NULL and
+// the job's own settings. With adapters these are for the tensors that train, and as many groups, frozen, follow for
+// those of the base. Patterns and job are borrowed; the caller frees *out.
+status job_solve_groups(const job *j, param_group **out, int *count, err *e);
 // Puts "file:line: groups[1].lr_scale: " before the text of *e. `key` is one of an entry.
 void job_place_group(const job *j, int group, const char *key, err *e);
+// The same for a key of the section lora.
+void job_place_lora(const job *j, const char *key, err *e);
 
 // Whether ranks measure their speed before step 1 and agree on a split of the batch. Until then it is even.
 bool job_measures_split(const job *j);

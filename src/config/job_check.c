@@ -60,6 +60,9 @@ status job_check_applies(job *j, err *e)
             setting_drop(&j->values->rows[i]);
             continue;
         }
+        if (strncmp(k->path, "lora.", 5) == 0)
+            KEY_ERROR(k->path,
+                      "given without lora.rank; valid: with lora.rank, as 16, or lora.start");
         if (k->schedules)
             KEY_ERROR(k->path, "not a parameter of the schedule %s (lr_schedule.name)",
                       LR_LABELS[j->lr.name]);
@@ -72,6 +75,9 @@ status job_check_applies(job *j, err *e)
         if (k->precisions)
             KEY_ERROR(k->path, "not a parameter of the precision %s (train.precision); valid: fp16",
                       job_precision_name(j));
+        if (k->losses)
+            KEY_ERROR(k->path, "not a parameter of the loss %s (train.loss)",
+                      TRAIN_LOSSES[j->train.loss]);
     }
     if (j->lr.name == LR_ONE_CYCLE && !given(j, "lr_schedule.cycle_min_lr"))
         KEY_ERROR("lr_schedule.cycle_min_lr", "not given; OneCycle needs it");
@@ -333,6 +339,19 @@ done:
     return result;
 }
 
+// Only frozen weights are packed: an update needs all bits of a weight.
+static status check_storage(const job *j, err *e)
+{
+    status result = OK;
+    bool frozen = false;
+    for (int i = 0; i < j->groups; i++) frozen = frozen || j->group[i].value.frozen;
+    if (j->model.storage == STORAGE_NF4 && !frozen)
+        KEY_ERROR("model.storage", "found nf4, which keeps frozen weights, but all weights train; "
+                                   "valid: auto, or an entry of groups with trainable: false");
+done:
+    return result;
+}
+
 status job_check(job *j, err *e)
 {
     status result = OK;
@@ -342,6 +361,7 @@ status job_check(job *j, err *e)
     TRY(check_data(j, e));
     TRY(job_check_parallel(j, e));
     TRY(job_check_groups(j, e));
+    TRY(check_storage(j, e));
     TRY(resolve_launch(j, e));
 done:
     return result;

@@ -25,15 +25,23 @@
 #define DS_ALL_WARMUP .schedules = 1u << LR_WARMUP | 1u << LR_WARMUP_DECAY | 1u << LR_WARMUP_COSINE
 #define DS_TOTAL      .schedules = 1u << LR_WARMUP_DECAY | 1u << LR_WARMUP_COSINE
 #define MEGATRON      .schedules = 1u << LR_MEGATRON
+#define OF_RATIO                                                                                   \
+    .schedules =                                                                                   \
+        1u << LR_CONSTANT | 1u << LR_LINEAR | 1u << LR_COSINE | 1u << LR_WSD | 1u << LR_MEGATRON
 #define TRIREME       .schedules = 1u << LR_CONSTANT | 1u << LR_LINEAR | 1u << LR_COSINE | 1u << LR_WSD
 #define ADAMS         1u << UPDATE_ADAMW | 1u << UPDATE_ADAM
 #define POWERSGD      .hooks = 1u << HOOK_POWERSGD
 #define FP16          .precisions = 1u << PRECISION_FP16
+#define OF_LOSS(loss) .losses = 1u << (loss)
 #define RANKS         .low = 1, .high = MESH_RANKS
 
 static const char *const OFF_ON[] = {"off", "on", NULL};
 static const char *const FALSE_TRUE[] = {"false", "true", NULL};
 static const char *const PRECISIONS[] = {[F32] = "fp32", [BF16] = "bf16", [F16] = "fp16", NULL};
+const char *const TRAIN_LOSSES[] = {[LOSS_AUTO] = "auto", [LOSS_CROSS_ENTROPY] = "cross_entropy",
+                                    [LOSS_MSE] = "mse",   [LOSS_DPO] = "dpo",
+                                    [LOSS_ORPO] = "orpo", [LOSS_KTO] = "kto",
+                                    [JOB_LOSSES] = NULL};
 const char *const TRAIN_PRECISIONS[] = {[PRECISION_FP32] = "fp32",
                                         [PRECISION_BF16] = "bf16",
                                         [PRECISION_FP16] = "fp16",
@@ -91,6 +99,19 @@ const job_key JOB_KEYS[] = {
     {"model.path", "Names the HuggingFace folder that holds the model (config.json, *.safetensors, tokenizer.json).", KEY_PATH, AT(model.path), .flags = KEY_OPTIONAL},
     {"model.init", "Chooses the initial weights: random draws them from train.seed, checkpoint reads them from model.path, auto reads them where model.path holds weights and draws them otherwise.", KEY_WORD, AT(model.init), .fallback = "auto", WORDS("auto", "random", "checkpoint")},
     {"model.family", "Chooses the model family, in place of model.path; model.layers, model.hidden and the other fields set its sizes.", KEY_ENUM, AT(model.family), .words = MODEL_FAMILY_NAMES, .planned = PLANNED_FAMILIES},
+    {"model.storage", "Chooses how frozen weights are kept: auto keeps them in train.precision; nf4 packs those of linear layers as bitsandbytes does, in NF4 with double quantisation, and a block's weights are unpacked while it runs.", KEY_ENUM, AT(model.storage), .fallback = "auto", WORDS([STORAGE_COMPUTE] = "auto", [STORAGE_NF4] = "nf4")},
+
+    {"lora.rank", "Trains low-rank adapters of linear layers (LoRA) of this rank in place of the weights, which are frozen; lora.r is the same key.", KEY_COUNT, AT(lora.how.rank), .flags = KEY_OPTIONAL, .fallback = "none", .low = 1, .high = 1 << 16, .special = "none", .special_value = 0},
+    {"lora.alpha", "Sets the scale of the adapters, which is lora.alpha / lora.rank; auto takes lora.rank.", KEY_NUMBER, AT(lora.how.alpha), .fallback = "auto", FROM(0), AUTO},
+    {"lora.dropout", "Sets the share of an adapter's inputs that training sets to zero.", KEY_NUMBER, AT(lora.how.dropout), .flags = KEY_MAY_CHANGE, .fallback = "0", .low = 0, .high = 0.999},
+    {"lora.target_modules", "Names the linear layers that have adapters, as q_proj or layers.3.mlp.up_proj: all-linear, a list of names, or one regular expression that whole names match; the output layer and embeddings have none.", KEY_NAMES, PARTS(lora.how.targets, lora.how.target_count), .fallback = "all-linear"},
+    {"lora.exclude_modules", "Names linear layers that have no adapters, as lora.target_modules does.", KEY_NAMES, PARTS(lora.how.excluded, lora.how.excluded_count), .flags = KEY_OPTIONAL},
+    {"lora.layers_to_transform", "Lists the numbers of the layers that have adapters, from 0.", KEY_SIZES, PARTS(lora.how.layers, lora.how.layer_count), .fallback = "all", .low = 0, .high = MODEL_LAYERS, .special = "all"},
+    {"lora.rslora", "Scales adapters by lora.alpha / sqrt(lora.rank), as rsLoRA does.", KEY_BOOL, AT(lora.how.rslora), .fallback = "false", .words = FALSE_TRUE},
+    {"lora.rank_pattern", "Sets other ranks for some layers, as {down_proj: 32}; names are as in lora.target_modules.", KEY_NUMBERS, PARTS(lora.how.ranks, lora.how.rank_count), .flags = KEY_OPTIONAL},
+    {"lora.alpha_pattern", "Sets another lora.alpha for some layers, as lora.rank_pattern does.", KEY_NUMBERS, PARTS(lora.how.alphas, lora.how.alpha_count), .flags = KEY_OPTIONAL},
+    {"lora.modules_to_save", "Names modules that train as they are and are saved with the adapters, as [lm_head].", KEY_NAMES, PARTS(lora.how.saved, lora.how.saved_count), .flags = KEY_OPTIONAL},
+    {"lora.start", "Names the folder of an adapter, of PEFT or of a run, whose weights training starts from; keys of this section that are not given are the adapter's.", KEY_PATH, AT(lora.start), .flags = KEY_OPTIONAL},
 
     {"data.train", "Names the training data: token shards PREFIX.bin and PREFIX.idx, a *.safetensors file (mlp), mock for random tokens, FILE.jsonl with samples, or a list of {path, weight, documents, format}, where documents: [0, 0.95] takes the first 95 % of a shard's documents.", KEY_PARTS, PARTS(data.train, data.trains), .flags = KEY_OPTIONAL},
     {"data.valid", "Names the validation data, in the same forms as data.train.", KEY_PARTS, PARTS(data.valid, data.valids), .flags = KEY_OPTIONAL | KEY_MAY_CHANGE},
@@ -128,6 +149,17 @@ const job_key JOB_KEYS[] = {
     {"train.early_stopping.patience", "Ends the run after this many evaluations in a row without a new lowest loss; 0 never does.", KEY_COUNT, .unit = "evaluations", AT(train.early_stopping.patience), .flags = KEY_MAY_CHANGE, .fallback = "0", FROM(0)},
     {"train.early_stopping.threshold", "Sets by how much a loss must be lower than the lowest so far to count as a new one.", KEY_NUMBER, AT(train.early_stopping.threshold), .flags = KEY_MAY_CHANGE, .fallback = "0", FROM(0)},
     {"train.out", "Names the folder that the run writes to; the default is runs/ and the name of the job file.", KEY_PATH, AT(train.out), .flags = KEY_MAY_CHANGE},
+    {"train.loss", "Chooses the loss: auto takes the model's, which is cross_entropy for ids and mse for targets; dpo, orpo and kto compare chosen and rejected answers.", KEY_ENUM, AT(train.loss), .fallback = "auto", .words = TRAIN_LOSSES},
+
+    {"dpo.beta", "Sets how strongly the policy is kept near the reference; a smaller number lets it go further.", KEY_NUMBER, AT(dpo.beta), .fallback = "0.1", .flags = KEY_POSITIVE, FROM(0), OF_LOSS(LOSS_DPO)},
+    {"dpo.loss_type", "Chooses the loss of a pair's margin: sigmoid is DPO's, hinge SLiC's, ipo squares the distance of the margin per token from 1 / (2 beta).", KEY_ENUM, AT(dpo.kind), .fallback = "sigmoid", WORDS("sigmoid", "hinge", "ipo"), OF_LOSS(LOSS_DPO)},
+    {"dpo.label_smoothing", "Sets the share of pairs whose answers are assumed to be swapped; sigmoid only.", KEY_NUMBER, AT(dpo.smoothing), .fallback = "0", .low = 0, .high = 0.5, OF_LOSS(LOSS_DPO)},
+    {"dpo.reference", "Names the folder of the reference model; auto takes the weights at the start of the run.", KEY_PATH, AT(dpo.reference), .fallback = "auto", .special = "auto", OF_LOSS(LOSS_DPO)},
+    {"orpo.beta", "Sets the weight of the odds ratio beside the loss of the chosen answer.", KEY_NUMBER, AT(orpo.beta), .fallback = "0.1", .flags = KEY_POSITIVE, FROM(0), OF_LOSS(LOSS_ORPO)},
+    {"kto.beta", "Sets how strongly the policy is kept near the reference; a smaller number lets it go further.", KEY_NUMBER, AT(kto.beta), .fallback = "0.1", .flags = KEY_POSITIVE, FROM(0), OF_LOSS(LOSS_KTO)},
+    {"kto.desirable_weight", "Sets the weight of the losses of chosen answers.", KEY_NUMBER, AT(kto.desirable), .fallback = "1", FROM(0), OF_LOSS(LOSS_KTO)},
+    {"kto.undesirable_weight", "Sets the weight of the losses of rejected answers.", KEY_NUMBER, AT(kto.undesirable), .fallback = "1", FROM(0), OF_LOSS(LOSS_KTO)},
+    {"kto.reference", "Names the folder of the reference model; auto takes the weights at the start of the run.", KEY_PATH, AT(kto.reference), .fallback = "auto", .special = "auto", OF_LOSS(LOSS_KTO)},
 
     {"optimizer.name", "Chooses the optimizer.", KEY_ENUM, AT(optimizer.rule), .fallback = "adamw", .words = OPTIM_NAMES, .planned = PLANNED_OPTIMIZERS},
     {"optimizer.lr", "Sets the peak learning rate of the schedule.", KEY_NUMBER, AT(optimizer.lr), .fallback = "3e-4", FROM(0)},
@@ -141,6 +173,7 @@ const job_key JOB_KEYS[] = {
 
     {"lr_schedule.name", "Chooses the learning-rate schedule; schedules with DeepSpeed's names take DeepSpeed's parameters, and OptimizerParamScheduler Megatron-LM's.", KEY_ENUM, AT(lr.name), .fallback = "cosine", .words = LR_LABELS, .planned = PLANNED_SCHEDULES},
     {"lr_schedule.warmup_steps", "Raises the learning rate linearly over this many first steps; the default of constant is 0.", KEY_COUNT, .unit = "optimizer steps", AT(lr.warmup_steps), FROM(0), TRIREME},
+    {"lr_schedule.warmup_ratio", "Sets the length of the warm-up as a fraction of the run's steps, rounded up, in place of the key that counts steps; 0 leaves it to that key.", KEY_NUMBER, AT(lr.warmup_ratio), .flags = KEY_OPTIONAL, .low = 0, .high = 1, OF_RATIO},
     {"lr_schedule.min_ratio", "Sets the final learning rate, as a fraction of optimizer.lr.", KEY_NUMBER, AT(lr.min_ratio), .low = 0, .high = 1, TRIREME},
     {"lr_schedule.decay_steps", "Sets the length of wsd's final decay; 0 decays over the last tenth of the run.", KEY_COUNT, .unit = "optimizer steps", AT(lr.decay_steps), FROM(0), TRIREME},
     {"lr_schedule.warmup_min_lr", "Sets the learning rate at the start of DeepSpeed's warm-up.", KEY_NUMBER, AT(lr.warmup.min_lr), FROM(0), DS_WARMUP},

@@ -7,8 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Names of PEFT for keys of ours.
+static const char *const ALSO[][2] = {{"lora.r", "lora.rank"},
+                                      {"lora.lora_alpha", "lora.alpha"},
+                                      {"lora.lora_dropout", "lora.dropout"},
+                                      {"lora.use_rslora", "lora.rslora"}};
+
 int key_index(const char *path)
 {
+    for (size_t i = 0; i < sizeof ALSO / sizeof *ALSO; i++)
+        if (strcmp(path, ALSO[i][0]) == 0) path = ALSO[i][1];
     for (int i = 0; i < JOB_KEY_COUNT; i++)
         if (strcmp(JOB_KEYS[i].path, path) == 0) return i;
     return -1;
@@ -86,7 +94,10 @@ bool key_applies(const job_key *k, const job *j)
     if (k->rules && !(k->rules >> j->optimizer.rule & 1u)) return false;
     if (k->hooks && !(k->hooks >> j->strategy.hook.kind & 1u)) return false;
     if (k->precisions && !(k->precisions >> j->train.precision & 1u)) return false;
+    if (k->losses && !(k->losses >> j->train.loss & 1u)) return false;
     if (strncmp(k->path, "model.", 6) == 0 && j->own.model) return false;
+    if (is_below(k->path, "lora") && j->lora.how.rank == 0)
+        return strcmp(k->path, "lora.rank") == 0;
     if (strcmp(k->path, "model.family") == 0) return !j->model.path;
     if (strcmp(k->path, "train.steps") == 0) return j->train.epochs == 0 && j->train.tokens == 0;
     return true;
@@ -151,9 +162,8 @@ void key_list(const char *section, text *out)
 
 // Keys and sections that are known, but not written yet.
 static const char *const PLANNED[] = {
-    "lora",          "dpo",          "orpo",          "kto",        "data.format",
-    "data.train_on", "data.packing", "data.truncate", "train.loss", "train.sum_leaves",
-    "parallel.ep",
+    "dpo",          "orpo",          "kto",        "data.format",      "data.train_on",
+    "data.packing", "data.truncate", "train.loss", "train.sum_leaves", "parallel.ep",
 };
 
 static bool is_planned(const char *path)
@@ -175,8 +185,8 @@ void key_suggest(const char *path, text *out)
     }
     text section = {0};
     add_section(path, &section);
-    const char *top[] = {"model",  "data",   "train",  "optimizer", "lr_schedule", "parallel",
-                         "groups", "memory", "launch", "checks",    "observe"};
+    const char *top[] = {"model",    "lora",   "data",   "train",  "optimizer", "lr_schedule",
+                         "parallel", "groups", "memory", "launch", "checks",    "observe"};
     const char *near = section.bytes ? NULL : text_nearest(path, top, sizeof top / sizeof top[0]);
     if (!near) near = nearest_path(path, section.chars, out);
     if (near) {

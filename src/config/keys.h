@@ -23,6 +23,8 @@ typedef enum key_type {
     KEY_GROUPS,   // job_group * and int; GROUP_KEYS has the keys of an entry
     KEY_STEPS,    // int64_t[2], the first and the last step; `special` is {0, 0}
     KEY_SERVER,   // char *, the address of a server; `special` is NULL
+    KEY_NAMES,    // char ** and size_t: a word, or a list of words
+    KEY_NUMBERS,  // model_lora_number * and size_t: a map of names to numbers
 } key_type;
 
 enum {
@@ -44,10 +46,10 @@ typedef struct job_key {
     const char *help; // a sentence that says what the key does
     key_type type;
     unsigned flags;
-    int offset;           // of the value in struct job or param_group, in bytes; or KEY_UNSTORED
-    int count_offset;     // of the number of items, for KEY_PARTS and KEY_SIZES
-    const char *unit;     // of a number; NULL: none
-    const char *fallback; // the default as text; NULL: the value that set_all prepares
+    int offset;       // of the value in struct job or param_group, in bytes; or KEY_UNSTORED
+    int count_offset; // of the number of items, for KEY_PARTS, KEY_SIZES, KEY_NAMES and KEY_NUMBERS
+    const char *unit; // of a number; NULL: none
+    const char *fallback;         // the default as text; NULL: the value that set_all prepares
     const char *const *words;     // ended by NULL
     const char *const *planned;   // words that are not written yet, ended by NULL; NULL: none
     const char *const (*also)[2]; // words of other systems and ours, ended by NULL
@@ -59,11 +61,13 @@ typedef struct job_key {
     unsigned rules;      // bits of the kernel_update_rules of optimizer.name
     unsigned hooks;      // bits of the strategy_hook_kinds of parallel.hook.name
     unsigned precisions; // bits of the train_precisions of train.precision
+    unsigned losses;     // bits of the job_losses of train.loss
     // GROUP_KEYS: the job's key whose value holds where an entry gives none; NULL: the default does.
     const char *inherits;
 } job_key;
 
 extern const char *const TRAIN_PRECISIONS[]; // of train_precision
+extern const char *const TRAIN_LOSSES[];     // of job_loss
 extern const job_key JOB_KEYS[];
 extern const int JOB_KEY_COUNT;
 // The keys of an entry of the list `groups`; their paths begin with "groups.". At most 32.

@@ -20,6 +20,9 @@ status job_check_applies(job *j, err *e);
 // Fills job.model from its settings and config.json. E_USAGE with file, line and key.
 status job_read_model(job *j, err *e);
 
+// Settles job.lora, when job.model is known. E_USAGE with file, line and key.
+status job_read_lora(job *j, err *e);
+
 // Fails with E_USAGE and the origin of a key in front of the message, in a function that has `j`,
 // `e`, `result` and `done:`.
 #define KEY_ERROR(path, ...)                                                                       \

@@ -336,7 +336,7 @@ static status value_node(const job_values *v, const char *path, const char *valu
 {
     const job_key *k = key_find(path);
     bool lists = k && (k->type == KEY_PARTS || k->type == KEY_BETAS || k->type == KEY_POLICIES ||
-                       k->type == KEY_SIZES);
+                       k->type == KEY_SIZES || k->type == KEY_NAMES);
     const bool is_address = k && k->type == KEY_SERVER; // [IPv6]:PORT is no list
     text name = {0};
     status result = OK;

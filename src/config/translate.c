@@ -3,6 +3,7 @@
 #include "config/private.h"
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "config/dialect/dialect.h"
 
@@ -99,6 +100,12 @@ static bool names_model(const job *j)
     return is_given(j, "model.path") || is_given(j, "model.family");
 }
 
+// Returns whether the model's folder is on another machine, so that nothing of the job can be compared with it.
+static bool lacks_model(const job *j)
+{
+    return j->model.path && !file_exists(j->model.path);
+}
+
 static void add_head(const job *j, const dialect *d, int files, char *const *file, text *out)
 {
     text_addf(out, "# The job that %s means for trireme train, from", d->system);
@@ -110,6 +117,9 @@ static void add_head(const job *j, const dialect *d, int files, char *const *fil
     if (d->dtypes) add_comment(d->dtypes, out);
     if (!names_model(j))
         add_comment("No model is named: add model: {path: FOLDER}, a HuggingFace folder.", out);
+    else if (lacks_model(j))
+        add_comment("The model's folder is not here: sizes of the job are not compared with it.",
+                    out);
     if (!is_given(j, "data.train"))
         add_comment(
             "No data are named: add data: {train: PREFIX} of token shards (trireme data prepare).",
@@ -216,7 +226,7 @@ status job_translate(const char *name, int files, char *const *file, int argc, c
     TRY(settings_read_args(j->values, argc, argv, &flags, e));
     TRY(job_set_all(j, e));
     TRY(job_check_applies(j, e));
-    if (names_model(j) && is_given(j, "data.train")) {
+    if (names_model(j) && !lacks_model(j) && is_given(j, "data.train")) {
         TRY(job_read_model(j, e));
         TRY(job_check(j, e));
     }

@@ -371,6 +371,10 @@ status value_set(void *owner, const job_key *k, const yaml_node *n, err *e)
     if (k->type == KEY_BETAS) return set_betas(out, k, n, e);
     if (k->type == KEY_POLICIES) return set_policies(out, k, n, e);
     if (k->type == KEY_SIZES) return set_sizes(owner, k, n, e);
+    if (k->type == KEY_NAMES || k->type == KEY_NUMBERS) {
+        const status result = names_set(owner, k, n, e);
+        return result == E_USAGE ? refuse(k, n, e) : result;
+    }
     if (k->type == KEY_GROUPS) return refuse(k, n, e); // groups_set reads lists
     if (n->kind != NODE_SCALAR) return refuse(k, n, e);
     bool nothing = yaml_node_is_null(n);

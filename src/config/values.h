@@ -17,6 +17,11 @@ void value_format(const void *owner, const job_key *k, text *out);
 // False for an optional key without a value.
 bool value_is_set(const void *owner, const job_key *k);
 void value_free(void *owner, const job_key *k);
+// KEY_NAMES and KEY_NUMBERS (names.c). names_set returns E_USAGE, without a text, for another form.
+status names_set(void *owner, const job_key *k, const yaml_node *n, err *e);
+void names_format(const void *owner, const job_key *k, text *out);
+void names_free(void *owner, const job_key *k);
+bool names_are_set(const void *owner, const job_key *k);
 void value_describe_valid(const job_key *k, text *out);
 status value_absolute(const char *path, char **out, err *e); // the caller owns the absolute path
 

@@ -29,16 +29,25 @@ typedef struct dataset_shape {
     // and for each token the position 0 … L-1 of the sample at which its document begins. The label of the
     // token before such a start is -100.
     bool documents;
-    // Numbers of each token (F32) behind the labels: `labels` is then followed by extras * L numbers. The loss that reads
-    // them says what they are. 0: none; 1: the weight of the token's loss; 2 or more: of preference losses.
+    // Some labels may be -100. Where samples are documents, they may be in any case.
+    bool unlabelled;
+    // Numbers of each token (F32) behind the labels: `labels` is then followed by extras arrays of L numbers. 0: none;
+    // 1: the weight of the token's loss; 2, of preference losses: the reference's log-probability of the token's document
+    // is the sum of both.
     int extras;
 } dataset_shape;
+
+// The elements, of 4 bytes, of a sample's labels and of the numbers behind them.
+static inline int64_t dataset_label_elements(const dataset_shape *s)
+{
+    return (1 + s->extras) * s->labels;
+}
 
 struct dataset {
     dataset_shape shape;
     uint64_t samples; // of an epoch; 0 with read_own
     int32_t max_id;   // vectors: classes - 1; tokens: -1, because it is not known
-    // Reads one sample: inputs [shape.inputs], labels [shape.labels]. Thread-safe.
+    // Reads one sample: inputs [shape.inputs], labels [dataset_label_elements]. Thread-safe.
     status (*read)(dataset *d, uint64_t sample, void *inputs, void *labels, err *e);
     // NULL, or the function that replaces `read` for data that each data-parallel rank has for
     // itself; `samples` is 0 then. It reads sample `index` (0, 1, 2, …) of rank `rank` of `ranks`.

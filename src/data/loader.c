@@ -64,7 +64,7 @@ static size_t input_bytes(const loader_options *o)
 static size_t label_bytes(const loader_options *o)
 {
     const dataset_shape *s = &o->data->shape;
-    return (size_t)o->micro_batch * (size_t)s->labels * dtype_bytes(s->label_type);
+    return (size_t)o->micro_batch * (size_t)dataset_label_elements(s) * dtype_bytes(s->label_type);
 }
 
 size_t loader_host_bytes(const loader_options *o)
@@ -98,12 +98,13 @@ static void pad_rows(const loader *l, int64_t from, uint8_t *inputs, uint8_t *la
     const dataset_shape *s = &l->o.data->shape;
     const int64_t samples = l->o.micro_batch - from;
     const size_t input_row = (size_t)s->inputs * dtype_bytes(s->input_type),
-                 label_row = (size_t)s->labels * dtype_bytes(s->label_type);
+                 label_row = (size_t)dataset_label_elements(s) * dtype_bytes(s->label_type);
     memset(inputs + (size_t)from * input_row, 0, (size_t)samples * input_row);
     memset(labels + (size_t)from * label_row, 0, (size_t)samples * label_row);
-    int32_t *ids = (int32_t *)(void *)(labels + (size_t)from * label_row);
-    for (int64_t k = 0; s->label_type == I32 && k < samples * s->labels; k++)
-        ids[k] = IGNORED_LABEL;
+    for (int64_t i = from; s->label_type == I32 && i < l->o.micro_batch; i++) {
+        int32_t *ids = (int32_t *)(void *)(labels + (size_t)i * label_row);
+        for (int64_t k = 0; k < s->labels; k++) ids[k] = IGNORED_LABEL;
+    }
 }
 
 // Reads batch `number` into a slot. Uses no member that the lock protects.
@@ -279,6 +280,16 @@ status loader_next(loader *l, uint64_t step, int64_t micro, loader_batch *out, e
 done:
     pthread_mutex_unlock(&l->lock);
     return result;
+}
+
+void loader_forget(loader *l)
+{
+    pthread_mutex_lock(&l->lock);
+    l->ready = 0;
+    l->failed = false;
+    l->seeks++;
+    pthread_cond_signal(&l->wake_thread);
+    pthread_mutex_unlock(&l->lock);
 }
 
 void loader_release(loader *l)

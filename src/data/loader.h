@@ -27,7 +27,7 @@ typedef struct loader_options {
 
 typedef struct loader_batch {
     const void *inputs; // [micro_batch, shape.inputs]
-    const void *labels; // [micro_batch, shape.labels]
+    const void *labels; // [micro_batch, dataset_label_elements]
     // Samples in the batch. Fewer than micro_batch where read_own has ended; then the other rows are
     // padding rows: inputs and regression targets are 0, label ids are -100.
     int64_t samples;
@@ -47,6 +47,8 @@ void loader_close(loader *l); // NULL allowed; stops the thread
 // Waits for the batch of (step, micro), which both count from 0. The batch is valid until the
 // loader_release that returns it; the caller may hold at most depth - 1 batches.
 status loader_next(loader *l, uint64_t step, int64_t micro, loader_batch *out, err *e);
+// Reads again the batches that it has read ahead. The caller holds none.
+void loader_forget(loader *l);
 void loader_release(loader *l);                // returns the oldest batch that the caller holds
 double loader_waited_seconds(const loader *l); // total time that loader_next has waited
 

@@ -60,9 +60,9 @@ void device_release(device *d, device_memory_kind kind, void *p, size_t bytes)
 bool kernel_takes_workspace(kernel_kind k)
 {
     static const bool small[KERNELS] = {
-        [K_ADD] = true,    [K_DROPOUT] = true, [K_INIT] = true,      [K_UPDATE] = true,
-        [K_CLIP] = true,   [K_CONVERT] = true, [K_COPY_ROWS] = true, [K_FILL] = true,
-        [K_DIGEST] = true, [K_REDUCE] = true,
+        [K_ADD] = true,    [K_DROPOUT] = true, [K_INIT] = true,       [K_UPDATE] = true,
+        [K_CLIP] = true,   [K_CONVERT] = true, [K_COPY_ROWS] = true,  [K_FILL] = true,
+        [K_DIGEST] = true, [K_REDUCE] = true,  [K_UNPACK_NF4] = true,
     };
     return !small[k];
 }
@@ -108,11 +108,14 @@ const char *kernel_name(kernel_kind k)
         [K_INIT] = "init",
         [K_CROSS_ENTROPY] = "cross_entropy",
         [K_CROSS_ENTROPY_STATS] = "cross_entropy_stats",
+        [K_DOCUMENT_SUMS] = "document_sums",
+        [K_PREFERENCE] = "preference",
         [K_SQUARE_ERROR] = "square_error",
         [K_SUM_SQUARES] = "sum_squares",
         [K_CLIP] = "clip",
         [K_UPDATE] = "update",
         [K_CONVERT] = "convert",
+        [K_UNPACK_NF4] = "unpack_nf4",
         [K_COPY_ROWS] = "copy_rows",
         [K_FILL] = "fill",
         [K_DIGEST] = "digest",

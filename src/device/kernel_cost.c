@@ -1,6 +1,8 @@
 // kernel_cost.c -- see kernel_cost.h. A row of the table is a kernel; its function reads the sizes of the call.
 #include "device/kernel_cost.h"
 
+#include "base/nf4.h"
+
 #include <math.h>
 
 // Elements of `type` that a call reads or writes.
@@ -286,6 +288,19 @@ static void cost_cross_entropy_stats(const kernel_call *c, kernel_cost *k)
     k->bytes = bytes_of(p->rows * p->cols, p->type);
 }
 
+static void cost_document_sums(const kernel_call *c, kernel_cost *k)
+{
+    set_elements(k, F64, c->u.document_sums.documents);
+    k->bytes = bytes_of(2 * c->u.document_sums.documents, F64);
+}
+
+static void cost_preference(const kernel_call *c, kernel_cost *k)
+{
+    set_elements(k, F64, c->u.preference.documents);
+    k->form = c->u.preference.weights != NULL;
+    k->bytes = bytes_of(2 * c->u.preference.documents, F64);
+}
+
 static void cost_copy_rows(const kernel_call *c, kernel_cost *k)
 {
     const kernel_copy_rows_args *p = &c->u.copy_rows;
@@ -374,6 +389,14 @@ static void cost_convert(const kernel_call *c, kernel_cost *k)
         bytes_of(p->count, p->src_type) + bytes_of(p->count, p->dst_type) * (1 + p->accumulate);
 }
 
+static void cost_unpack_nf4(const kernel_call *c, kernel_cost *k)
+{
+    const kernel_unpack_nf4_args *p = &c->u.unpack_nf4;
+    set_elements(k, p->type, p->rows * p->cols);
+    k->bytes =
+        bytes_of(p->rows * nf4_row_words(p->cols), F32) + bytes_of(p->rows * p->cols, p->type);
+}
+
 static void cost_fill(const kernel_call *c, kernel_cost *k)
 {
     set_elements(k, F32, c->u.fill.bytes / (int64_t)sizeof(float));
@@ -428,11 +451,14 @@ static void (*const COST[KERNELS])(const kernel_call *c, kernel_cost *k) = {
     [K_INIT] = cost_init,
     [K_CROSS_ENTROPY] = cost_cross_entropy,
     [K_CROSS_ENTROPY_STATS] = cost_cross_entropy_stats,
+    [K_DOCUMENT_SUMS] = cost_document_sums,
+    [K_PREFERENCE] = cost_preference,
     [K_SQUARE_ERROR] = cost_square_error,
     [K_SUM_SQUARES] = cost_sum_squares,
     [K_CLIP] = cost_clip,
     [K_UPDATE] = cost_update,
     [K_CONVERT] = cost_convert,
+    [K_UNPACK_NF4] = cost_unpack_nf4,
     [K_COPY_ROWS] = cost_copy_rows,
     [K_FILL] = cost_fill,
     [K_DIGEST] = cost_digest,

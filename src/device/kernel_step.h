@@ -6,6 +6,7 @@
 #define TRIREME_DEVICE_KERNEL_STEP_H
 
 #include "base/rng.h"
+#include "device/kernel_preference.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,8 +22,16 @@ typedef enum kernel_step_sum {
     SUM_SQUARES,
     SUM_STOP,
     SUM_SAMPLES,
-    STEP_SUMS
+    STEP_SUMS,
+    SUM_PREFERENCE = STEP_SUMS, // the first of PREFERENCE_SUMS more, where the loss is of preferences
+    STEP_MOST_SUMS = STEP_SUMS + PREFERENCE_SUMS
 } kernel_step_sum;
+
+// The sums of a step whose loss is of preferences, or is not.
+ON_DEVICE static inline int kernel_step_sums(bool preferences)
+{
+    return preferences ? STEP_MOST_SUMS : STEP_SUMS;
+}
 
 // The results that K_CLIP computes from the reduced sums.
 typedef struct kernel_step_result {
@@ -40,7 +49,7 @@ typedef struct kernel_step {
     uint64_t step;      // finished steps; keys random numbers
     uint64_t first_row; // number of this rank's first row of the step among all rows of the run
     double loss_scale;  // factor of the loss' gradient, and so of every gradient
-    double sums[STEP_SUMS];
+    double sums[STEP_MOST_SUMS];
     kernel_step_result result;
 } kernel_step;
 

@@ -6,7 +6,8 @@
 // One specification, many forms:
 //   this file                  what each kernel computes; products are in kernel_matmul.h, norms in
 //                              kernel_norm.h, attention in kernel_attention.h, convolutions in kernel_conv.h, the gated
-//                              delta rule in kernel_delta.h, gates in kernel_gate.h, the end of a step in kernel_update.h
+//                              delta rule in kernel_delta.h, packed weights in kernel_nf4.h, gates in kernel_gate.h, preference losses in
+//                              kernel_preference.h, the end of a step in kernel_update.h
 //   device/cpu/ref_*.c         the same in plain C, one function a kernel. The set is complete,
 //                              and every other form is tested against it.
 //   device/cpu/vec_*.c, cpu_*  faster forms, which override the reference kernel by kernel
@@ -43,7 +44,9 @@
 #include "device/kernel_delta.h"
 #include "device/kernel_gate.h"
 #include "device/kernel_matmul.h"
+#include "device/kernel_nf4.h"
 #include "device/kernel_norm.h"
+#include "device/kernel_preference.h"
 #include "device/kernel_segment.h"
 #include "device/kernel_tokens.h"
 #include "device/kernel_update.h"
@@ -87,11 +90,14 @@ typedef enum kernel_kind {
     K_INIT,
     K_CROSS_ENTROPY,
     K_CROSS_ENTROPY_STATS,
+    K_DOCUMENT_SUMS,
+    K_PREFERENCE,
     K_SQUARE_ERROR,
     K_SUM_SQUARES,
     K_CLIP,
     K_UPDATE,
     K_CONVERT,
+    K_UNPACK_NF4,
     K_COPY_ROWS,
     K_FILL,
     K_DIGEST,
@@ -203,6 +209,8 @@ typedef struct kernel_add_args {
 // `residual`. y may be any input of its own type.
 typedef struct kernel_dropout_args {
     int64_t rows, cols;
+    // x has columns first_col … first_col+cols-1 of rows of full_cols; full_cols 0: x has all. They key the words.
+    int64_t first_col, full_cols;
     kernel_tokens row_tokens; // the tokens of the rows
     const void *x;            // [rows, cols] of `type`
     const void *residual;     // [rows, cols]; NULL: none
@@ -216,15 +224,16 @@ typedef struct kernel_dropout_args {
 } kernel_dropout_args;
 
 // Initial values of elements index0 … index0+count-1 of a parameter.
-// y [count]: y[i] = std * (standard normal number index0+i of `key`) if `normal`, else constant.
-// The numbers are rng_normal's, and they have the same bits on every device.
+// y [count]: y[i] = std * (standard normal number index0+i of `key`) if `normal`, std * (2 u - 1) with the uniform
+// number u if `uniform`, else constant.
+// The numbers are those of rng_normal and rng_uniform, and they have the same bits on every device.
 typedef struct kernel_init_args {
     int64_t count;
     float *y; // [count]
     rng_key key;
     uint64_t index0;
     float std, constant;
-    bool normal;
+    bool normal, uniform;
 } kernel_init_args;
 
 // The label of a row without a target, as PyTorch's ignore_index.
@@ -232,10 +241,11 @@ enum { IGNORED_LABEL = -100 };
 
 // For each row of outputs x of the last linear layer: loss = logsumexp(z) - z[label], where
 //   z = scale * x, or with a softcap c > 0: z = c * tanh(scale * x / c)
-//   *loss_sum += sum of the losses
-//   *count    += rows whose label is not `ignore`
-//   logits     = L * dz/dx * (softmax(z) - onehot(label)), when `gradient`
-// with L = loss_scale of the step, rounded to F32, and dz/dx = scale, or scale * (1 - (z / c)^2).
+//   *loss_sum += sum of w * the losses
+//   *count    += sum of w over the rows whose label is not `ignore`
+//   losses     = the losses, without w
+//   logits     = L * w * dz/dx * (softmax(z) - onehot(label)), when `gradient`
+// with L = loss_scale of the step, rounded to F32, dz/dx = scale, or scale * (1 - (z / c)^2), and w = the row's weight.
 //
 // A row whose label is `ignore` adds no loss and gets a zero gradient. The gradient is not divided
 // by the number of rows. Column 0 of the logits is id `first` of the vocabulary.
@@ -250,6 +260,8 @@ typedef struct kernel_cross_entropy_args {
     const int32_t *labels;    // [rows], ids of the full vocabulary
     const float *stats;       // [shards, rows, 3]; NULL: none
     int shards;               // of the vocabulary
+    const float *weights;     // [rows] w; NULL: 1
+    double *losses;           // [rows]; NULL: nobody asks
     double *loss_sum, *count; // device scalars; each may be NULL
     const kernel_step *step;  // NULL: as kernel_step_read says
     float scale, softcap;     // softcap 0: none
@@ -396,11 +408,14 @@ typedef struct kernel_call {
         kernel_init_args init;
         kernel_cross_entropy_args cross_entropy;
         kernel_cross_entropy_stats_args cross_entropy_stats;
+        kernel_document_sums_args document_sums;
+        kernel_preference_args preference;
         kernel_square_error_args square_error;
         kernel_sum_squares_args sum_squares;
         kernel_clip_args clip;
         kernel_update_args update;
         kernel_convert_args convert;
+        kernel_unpack_nf4_args unpack_nf4;
         kernel_copy_rows_args copy_rows;
         kernel_orthogonalize_args orthogonalize;
         union { // of arrays, whatever they hold

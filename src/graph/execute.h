@@ -27,6 +27,9 @@ typedef struct graph_run_outputs {
     // False: the logits, or under squared error the predictions. True: what the last linear layer
     // reads.
     bool vectors;
+    // Instead of both: the sums of a preference loss's documents, [documents, 2] F64 on the device, in one call: the
+    // log-probability of each document's labels, and their number. Context-parallel ranks have the same ones.
+    bool documents;
     // Called once for each chunk of rows, after its kernels have been launched on the stream. It may
     // wait for them. An error ends the run.
     status (*take)(void *arg, const graph_output_rows *r, err *e);
@@ -39,6 +42,12 @@ typedef struct graph_visitor {
     void (*take)(void *arg, const kernel_call *c);
     void *arg;
 } graph_visitor;
+
+// The rows of a cross-entropy that have a label, and which the run computes (graph_loss_run_rows).
+typedef struct graph_labelled_rows {
+    const int32_t *index; // [count] on the host: graph_loss_arrays.index; NULL: all rows, in their order
+    int64_t count;
+} graph_labelled_rows;
 
 // What differs from one run of a block to the next. All memory is borrowed until the stream has
 // passed the run. It is device memory, but for the tables of pointers, which are the host's.
@@ -57,6 +66,8 @@ typedef struct graph_run {
     // [rope.rows, rope.pairs, 2] cosines and sines of the graph's table; behind it, that of queries which grow
     const float *rope;
     double *loss_sum, *loss_count;
+    double *preference_sums; // [PREFERENCE_SUMS] of a preference loss
+    graph_labelled_rows labelled;
     const int64_t
         *filled_rows;        // device scalar: the rows that hold a sample, from row 0 on; squared
                              // error skips the others; NULL: all rows

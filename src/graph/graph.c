@@ -36,6 +36,8 @@ status graph_open(const graph_options *o, graph **out, err *e)
     g->split.on = o->splits_backward && o->mode == GRAPH_TRAIN;
     g->input_grad.unused = o->input_needs_no_grad;
     g->sequences.documents = o->documents;
+    g->loss = o->loss;
+    g->tracing.find_adapter = o->find_adapter, g->tracing.adapter_arg = o->adapter_arg;
     if (o->documents && o->mode == GRAPH_DECODE)
         graph_misuse(g, "packed documents: decoding takes one document at a time");
     g->position = o->position;

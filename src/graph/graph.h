@@ -16,6 +16,7 @@
 #include "base/recompute.h"
 #include "comm/segment.h"
 #include "device/kernel_needs.h"
+#include "device/kernel_preference.h"
 #include "graph/ops.h"
 #include "graph/param.h"
 
@@ -23,7 +24,7 @@ typedef struct graph graph;
 typedef struct graph_value graph_value;
 typedef struct graph_node graph_node;
 
-enum { GRAPH_DIMS = 4, NODE_INPUTS = 8, NODE_OUTPUTS = 4 };
+enum { GRAPH_DIMS = 4, NODE_INPUTS = 8, NODE_OUTPUTS = 7 };
 
 // The memory region that a value lives in while a list runs. The caller of execute.h provides all but NONE and PARAM.
 typedef enum graph_region {
@@ -75,6 +76,34 @@ struct graph_value {
 typedef struct graph_logits {
     float scale, softcap; // softcap 0: none
 } graph_logits;
+
+// How the rows of a cross-entropy count.
+typedef struct graph_loss_options {
+    // Rows without a label are left out: a run says which rows have one (graph_run.labelled). The two below need it.
+    bool packs;
+    bool weighted; // each row has a weight
+    // The loss of pairs of documents, chosen and rejected, of which each sequence has up to graph_loss_arrays.each
+    // documents. PREFERENCE_NONE: the loss is that of the rows.
+    kernel_preference preference;
+} graph_loss_options;
+
+// The arrays behind g->labels, which has `elements` elements of 4 bytes. Each number is the element at which an array
+// begins; 0: there is none, but for the labels, which come first. Without `packs` there are labels only.
+typedef struct graph_loss_arrays {
+    int64_t elements;
+    // The rows with a label come first, in their order; the others hold row 0 with the label IGNORED_LABEL. `packed` is
+    // the number of rows rounded up, so that the rows of every product are a multiple of LOSS_ROWS_ALIGN.
+    int64_t packed;    // the length of the arrays [packed] below
+    int64_t index;     // [packed] I32: the row that stands here
+    int64_t inverse;   // [rows] I32: the place of a row among the packed ones; -1: it has no label
+    int64_t weights;   // [packed] F32
+    int64_t documents; // of the micro-batch: sequences * each
+    int64_t each;      // documents of a sequence, an even number
+    int64_t
+        first; // [documents + 1] I32: rows first[d] … first[d + 1] - 1 of the packed ones are document d's
+    int64_t reference; // [documents, 2] F32: the two numbers of kernel_preference_args.reference
+} graph_loss_arrays;
+enum { LOSS_ROWS_ALIGN = 16 };
 
 // Attributes of a node. Each op reads its own member of the union.
 typedef struct graph_node_attr {
@@ -138,6 +167,9 @@ typedef struct graph_node_attr {
             graph_logits logits;
             bool squared; // squared error; else cross-entropy
         } loss;
+        struct {
+            int64_t first_col, cols; // of the output: those of the piece
+        } low_rank;
         bool skip_bias; // linear: y is a summand, and another rank's summand has the bias
     } u;
 } graph_node_attr;
@@ -148,7 +180,7 @@ struct graph_node {
     graph_value *out[NODE_OUTPUTS];
     graph_node_attr attr;
     // Position among the forward nodes of the unsharded graph; keys random numbers. A gradient node
-    // has the number of its forward node. -1: the node exists under tensor parallelism only.
+    // has the number of its forward node. Nodes of adapters have numbers of their own. -1: the node exists under tensor parallelism only.
     int number;
     int param[2];           // parameters whose gradients the node writes, or -1
     bool recomputed;        // a forward node that runs again in the backward list
@@ -167,6 +199,9 @@ typedef struct graph_position {
     bool sequence_parallel;
 } graph_position;
 
+// Returns the adapter of a tensor of files, a piece of a linear layer's weight. Its name may have a "{}".
+typedef graph_adapter (*graph_adapter_lookup)(const void *arg, const char *tensor);
+
 typedef struct graph_options {
     graph_mode mode;
     dtype type;         // of activations, and of compute weights unless graph_param.type is set
@@ -178,6 +213,9 @@ typedef struct graph_options {
     int64_t cache_rows;       // GRAPH_DECODE: tokens of a sequence, at most
     bool input_needs_no_grad; // no earlier block has a parameter that trains
     bool documents;           // sequences are packed documents: a run brings graph_run.documents
+    graph_loss_options loss;  // of the last block
+    graph_adapter_lookup find_adapter; // NULL: no tensor has one
+    const void *adapter_arg;           // borrowed while the build functions are called
 } graph_options;
 
 typedef struct graph_node_list {
@@ -248,7 +286,10 @@ typedef struct graph_flops {
 // What build functions need of each other.
 typedef struct graph_tracing {
     int next_number;    // of the next forward node
+    int adapter_nodes;  // nodes that have numbers of their own
     bool not_divisible; // first_error says which size the ranks of an axis do not divide
+    graph_adapter_lookup find_adapter;
+    const void *adapter_arg;
     // What they return without memory. graph_finish then fails before either is read.
     graph_value no_value;
     graph_node no_node;
@@ -261,6 +302,7 @@ struct graph {
     const kernel_needs *needs; // borrowed; NULL: none
     kernel_numerics numerics;
     graph_sequences sequences;
+    graph_loss_options loss;
     graph_position position;
     err first_error; // the first misuse of a build function, or E_MEMORY
 
@@ -430,8 +472,15 @@ typedef struct graph_loss_dims {
 // Returns false when the graph does not end in a loss.
 bool graph_loss_shape(const graph *g, graph_loss_dims *out);
 
+// The arrays behind the labels of a cross-entropy.
+graph_loss_arrays graph_loss_arrays_of(const graph *g);
+// The rows that a run computes of `labelled` rows with a label: some more, without one, make the chunks of products full.
+int64_t graph_loss_run_rows(const graph *g, int64_t labelled);
+
 // Does parameter p get a gradient? False where it is frozen. The graph is a finished GRAPH_TRAIN graph.
 bool graph_gives_gradient(const graph *g, int p);
+// Returns whether the forward list uses parameter p as the weight of linear layers, and for nothing else.
+bool graph_param_is_linear(const graph *g, int p);
 // Has the backward list any node? A loss that is the block's only op computes all in its forward.
 bool graph_has_backward(const graph *g);
 

@@ -50,6 +50,7 @@ typedef struct graph_op_info {
     // Input 1 is the weight, in whose type the op computes, and input 2 a bias or a table of that type. A norm may have
     // no weight.
     bool has_weight;
+    bool is_linear;      // with a weight: it is the matrix of a linear layer
     bool reads_residual; // with a weight: input 0 may be the F32 residual
     bool gives_residual; // with a weight: output 0 is the F32 residual, input 0 has no type
     bool sets_sections; // the builder says how its input is sharded, and output 0 has other columns
@@ -107,6 +108,8 @@ void graph_set_output(graph_node *n, int output, graph_value *v);
 void graph_node_list_add(graph *g, graph_node_list *l, graph_node *n);
 // x converted to the compute type; x itself where it has that type.
 graph_value *graph_as_compute(graph *g, graph_value *x);
+// build_dropout of a graph that trains, whose columns may be equal shares of those of the full x.
+graph_value *graph_drop(graph *g, graph_value *x, double p);
 // Rows of one chunk of the loss, for a (local) vocabulary of that many tokens.
 int64_t graph_loss_chunk_rows(const graph *g, int64_t vocab);
 
@@ -161,6 +164,16 @@ const char *graph_divisors(int64_t count, char out[96]);
 // numbers of the unsharded graph, and with them its random numbers.
 graph_node *graph_new_axis_node(graph *g, graph_op kind, graph_value *x);
 
+// The rows of this rank's shard of w that are in piece `piece`, and the first of them.
+int64_t graph_piece_rows(graph *g, const graph_value *w, int piece, int64_t *first);
+
+// ---- Adapters (op_low_rank.c)
+
+// Adds the adapters of the pieces of w to y, the product of x and w or this rank's summand of it.
+graph_value *graph_add_adapters(graph *g, graph_value *x, const graph_value *w, graph_value *y);
+// Gives the factors with rows of a weight the sections of these rows, which are known.
+void graph_shard_adapters(graph *g);
+
 // ---- Context parallelism (op_context_parallel.c)
 
 // Sets g->sequences. Where the ranks do not divide the sequences, g->first_error says so.
@@ -174,6 +187,10 @@ graph_value *graph_gather_from_cp(graph *g, graph_value *x, int64_t first_col, i
 // rank's summand of the gradient of those that it did.
 graph_value *graph_scatter_to_cp(graph *g, const graph_node *gather, graph_value *gathered,
                                  graph_value *dx);
+
+// The loss (op_loss_run.c).
+status graph_run_loss(const graph_run *run, const graph_node *n, err *e);
+bool graph_loss_gives_gradient(const graph_node *n);
 
 // ---- The passes of graph_finish, in this order
 

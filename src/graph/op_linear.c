@@ -40,7 +40,8 @@ graph_value *build_linear(graph *g, graph_value *x, graph_value *w, graph_value 
     n->attr.u.skip_bias = graph_rank(g, cols) != 0;
     graph_note_use(g, w, x->sharding.rows);
     if (bias) graph_note_use(g, bias, n->out[0]->sharding.rows);
-    return cols ? graph_reduce_from(g, n->out[0], cols) : n->out[0];
+    graph_value *y = graph_add_adapters(g, x, w, n->out[0]);
+    return cols ? graph_reduce_from(g, y, cols) : y;
 }
 
 // The product of a linear layer.
@@ -211,11 +212,13 @@ static double linear_grad_flops(const graph *g, const graph_node *n)
 const graph_op_info op_linear = {.derive = linear_derive,
                                  .launch = linear_launch,
                                  .has_weight = true,
+                                 .is_linear = true,
                                  .flops = linear_flops,
                                  .recompute = 3};
 const graph_op_info op_linear_activation = {.derive = linear_activation_derive,
                                             .launch = linear_activation_launch,
                                             .again = linear_activation_again,
+                                            .is_linear = true,
                                             .flops = linear_flops,
                                             .recompute = 3};
 const graph_op_info op_linear_grad_input = {

@@ -214,6 +214,11 @@ graph_value *build_dropout(graph *g, graph_value *x, double p)
     if (p < 0 || p >= 1) graph_misuse(g, "dropout: %g is not in [0, 1)", p);
     if (x->sharding.cols)
         graph_misuse(g, "dropout: the columns of x are sharded over the tensor-parallel ranks");
+    return graph_drop(g, x, p);
+}
+
+graph_value *graph_drop(graph *g, graph_value *x, double p)
+{
     graph_node *n = graph_new_node(g, OP_DROPOUT);
     n->in[0] = x;
     n->attr.u.dropout = (float)p;
@@ -225,9 +230,13 @@ static void launch_dropout(const graph_run *run, const graph_node *n, const grap
                            const graph_value *x)
 {
     kernel_call c = {.kind = K_DROPOUT};
+    const int64_t cols = graph_value_cols(x);
+    const mesh_axes over = n->out[0]->sharding.cols;
     c.u.dropout = (kernel_dropout_args){
         .rows = graph_value_rows(x),
-        .cols = graph_value_cols(x),
+        .cols = cols,
+        .first_col = cols * graph_rank(run->g, over),
+        .full_cols = cols * graph_ranks(run->g, over),
         .row_tokens = graph_run_tokens(run, x),
         .x = graph_run_ptr(run, x),
         .residual = graph_run_ptr(run, residual),

@@ -7,6 +7,7 @@
     OP(EMBEDDING, embedding)                                                                       \
     OP(LINEAR, linear)                                                                             \
     OP(LINEAR_ACTIVATION, linear_activation)                                                       \
+    OP(LOW_RANK, low_rank)                                                                         \
     OP(NORM, norm)                                                                                 \
     OP(ADD_NORM, add_norm)                                                                         \
     OP(QK_NORM, qk_norm)                                                                           \
@@ -36,6 +37,8 @@
     OP(EMBEDDING_GRAD, embedding_grad)                                                             \
     OP(LINEAR_GRAD_INPUT, linear_grad_input)                                                       \
     OP(LINEAR_GRAD_WEIGHT, linear_grad_weight)                                                     \
+    OP(LOW_RANK_GRAD_INPUT, low_rank_grad_input)                                                   \
+    OP(LOW_RANK_GRAD_WEIGHT, low_rank_grad_weight)                                                 \
     OP(NORM_GRAD, norm_grad)                                                                       \
     OP(QK_NORM_GRAD, qk_norm_grad)                                                                 \
     OP(VALUE_NORM_GRAD, value_norm_grad)                                                           \

@@ -22,7 +22,21 @@ typedef enum graph_role {
     ROLE_MLP,
     ROLES
 } graph_role;
-typedef enum graph_init { INIT_NORMAL, INIT_ONES, INIT_ZEROS, INIT_CONSTANT } graph_init;
+typedef enum graph_init {
+    INIT_NORMAL,
+    INIT_ONES,
+    INIT_ZEROS,
+    INIT_CONSTANT,
+    INIT_UNIFORM // from -std to std
+} graph_init;
+
+// A low-rank update of the rows of a piece (LoRA, Hu et al. 2021): scale * B A, with lora_A [rank, in] and
+// lora_B [out, rank], which are parameters of their own.
+typedef struct graph_adapter {
+    int64_t rank; // 0: none
+    float scale;
+    float dropout; // of what A reads
+} graph_adapter;
 
 // Rows of a parameter that are sharded by themselves (queries, keys, values).
 typedef struct graph_part {
@@ -38,6 +52,8 @@ typedef struct graph_piece {
     bool is_conv;    // the file holds [rows, 1, dim[1]]
     // The piece is several parts, and the file holds run[i] rows of part i in turn. Zeros: the rows in their order
     int64_t run[PARAM_SECTIONS];
+    bool takes_adapter; // a linear layer reads the piece, and has asked for its adapter
+    graph_adapter adapter;
 } graph_piece;
 
 // A parameter as a block declares it. Two parameters of equal name are one parameter. A "{}" in a
@@ -49,7 +65,7 @@ typedef struct graph_param {
     int64_t dim[PARAM_DIMS]; // of the full tensor, also where it is sharded
     graph_role roles[PARAM_DIMS];
     graph_init init;
-    float std; // of INIT_NORMAL; the number of INIT_CONSTANT
+    float std; // of INIT_NORMAL; the number of INIT_CONSTANT; the bound of INIT_UNIFORM
     int pieces;
     size_t piece_room;
     graph_piece *piece; // [pieces] owned by the graph
@@ -59,7 +75,12 @@ typedef struct graph_param {
     // The axes over which a use of the parameter gives the full gradient on every rank, and those over
     // which it gives a summand. Set by the ops that use the parameter.
     mesh_axes grad_full, grad_partial;
-    bool constant; // training does not change it
+    bool constant;   // training does not change it
+    bool is_adapter; // a factor of an adapter: the files of the model do not hold it
+    struct {
+        int param,
+            piece; // of an adapter that has the rows of this piece; param -1: of one that has not
+    } adapts;
     // The caller may set these two before graph_finish:
     bool frozen; // it gets no gradient; GRAPH_TRAIN only
     dtype type;  // of the compute weight; the graph's type unless it is set

@@ -93,3 +93,19 @@ status graph_convert_params(graph *g, err *e)
     g->forward = list;
     return graph_first_error(g, e);
 }
+
+// Does node n use parameter p other than as the matrix of a linear layer?
+static bool uses_otherwise(const graph_node *n, int p)
+{
+    for (int i = 0; i < NODE_INPUTS; i++)
+        if (n->in[i] && n->in[i]->param == p && !(i == 1 && graph_op_find(n->op)->is_linear))
+            return true;
+    return false;
+}
+
+bool graph_param_is_linear(const graph *g, int p)
+{
+    for (int i = 0; i < g->forward.count; i++)
+        if (uses_otherwise(g->forward.node[i], p)) return false;
+    return true;
+}

@@ -119,6 +119,28 @@ void build_sections(graph *g, graph_value *param, const int64_t rows[PARAM_SECTI
                      (long long)all, (long long)p->dim[0]);
 }
 
+int64_t graph_piece_rows(graph *g, const graph_value *w, int piece, int64_t *first)
+{
+    const graph_param *p = &g->param[w->param];
+    const int ranks = graph_ranks(g, graph_sharded_over(g, w, 0));
+    int64_t begin = 0, section = 0, rows = 0;
+    for (int i = 0; i < piece; i++) begin += p->piece[i].rows;
+    const int64_t end = begin + p->piece[piece].rows;
+    *first = begin / ranks;
+    if (p->sections == 0) return p->piece[piece].rows / ranks; // graph_check_shards checks them
+    *first = 0;
+    for (int i = 0; i < p->sections; section += p->section[i++].rows) {
+        const int64_t local = graph_shard_section(p->roles[0], &p->section[i], &g->position.mesh,
+                                                  g->position.coord, NULL);
+        if (section < begin) *first += local;
+        if (section >= begin && section < end) rows += local;
+        if (section < end && section + p->section[i].rows > end)
+            graph_misuse(g, "%s: an adapter of %s ends within a section", p->name,
+                         p->piece[piece].name);
+    }
+    return rows;
+}
+
 int64_t graph_first_row(const graph *g, const graph_value *w)
 {
     const graph_param *p = &g->param[w->param];
@@ -254,11 +276,15 @@ void graph_check_shards(graph *g)
     for (int i = 0; i < g->params; i++) {
         graph_param *p = &g->param[i];
         // Unless an op or the family has set the sections (graph_sections, build_sections), each piece of the file is
-        // one section.
-        if (p->sections == 0 && p->pieces <= PARAM_SECTIONS) {
+        // one section. An adapter has those of its weight.
+        if (p->sections == 0 && !p->is_adapter && p->pieces <= PARAM_SECTIONS) {
             for (int k = 0; k < p->pieces; k++) p->section[k] = (graph_part){p->piece[k].rows, 0};
             p->sections = p->pieces;
         }
+    }
+    graph_shard_adapters(g);
+    for (int i = 0; i < g->params; i++) {
+        graph_param *p = &g->param[i];
         if (p->sections == 0)
             graph_misuse(g, "%s: more than %d pieces, and no op says how they are sharded", p->name,
                          PARAM_SECTIONS);

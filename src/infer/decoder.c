@@ -26,6 +26,7 @@ struct decoder {
     device *device;
     const model_family *family;
     const void *config;
+    const model_adapter *adapter; // NULL: none
     dtype type;
     int64_t max_tokens, position, vocab;
     int32_t ids_below; // rows of the embedding table; every id must be smaller
@@ -118,11 +119,14 @@ static status load_weights(decoder *x, const safetensors *from, err *e)
     float *host = NULL;
     void *low = NULL;
     TRY(model_param_check_all(x->one, from, e));
+    if (x->adapter) TRY(model_adapter_check(&x->adapter->lora, x->adapter->weights, x->one, e));
     TRY(allocate_weights(x, e));
     TRY(alloc_array(&host, most, sizeof *host, "a parameter", e));
     if (x->type != F32) TRY(alloc_array(&low, most, dtype_bytes(x->type), "a parameter", e));
     for (int p = 0; p < x->one->params; p++) {
-        TRY(model_param_load(x->one, p, from, 0, x->one->param[p].count, host, e));
+        const model_param *q = &x->one->param[p];
+        const bool own = x->adapter && model_lora_trains_param(&x->adapter->lora, q);
+        TRY(model_param_load(x->one, p, own ? x->adapter->weights : from, 0, q->count, host, e));
         if (low) dtype_convert(low, x->type, host, F32, (size_t)x->one->param[p].count);
         TRY(device_upload_issue(x->stream, x->weight[p], low ? low : host, weight_bytes(x, p), e));
     }
@@ -188,7 +192,9 @@ static status open_model(const decoder *x, int64_t seq, model **out, err *e)
                              .batch = 1,
                              .seq = seq,
                              .needs = x->device->needs,
-                             .cache_rows = x->max_tokens};
+                             .cache_rows = x->max_tokens,
+                             .adapter_of = x->adapter ? model_lora_find : NULL,
+                             .adapter_arg = x->adapter ? &x->adapter->lora : NULL};
     TRY(model_open(x->family, x->config, &o, out, e));
     for (int i = 0; i < (*out)->graphs; i++) TRY(graph_prepare((*out)->graph[i], x->device, e));
 done:
@@ -196,13 +202,14 @@ done:
 }
 
 status decoder_open(device *d, const model_family *f, const void *config, dtype precision,
-                    const safetensors *weights, int64_t max_tokens, decoder **out, err *e)
+                    const safetensors *weights, const model_adapter *adapter, int64_t max_tokens,
+                    decoder **out, err *e)
 {
     status result = OK;
     decoder *x = NULL;
     TRY(alloc_zeroed(&x, 1, sizeof *x, WHAT, e));
     x->device = d, x->family = f, x->config = config, x->type = precision,
-    x->max_tokens = max_tokens;
+    x->max_tokens = max_tokens, x->adapter = adapter;
     TRY(d->ops->stream_open(d, STREAM_COMPUTE, false, &x->stream, e));
     TRY(open_model(x, 1, &x->one, e));
     const graph *last = x->one->block[x->one->blocks - 1].g;

@@ -3,17 +3,18 @@
 #ifndef TRIREME_INFER_DECODER_H
 #define TRIREME_INFER_DECODER_H
 
-#include "model/model.h"
+#include "model/adapter.h"
 
 #include "device/device.h"
 
 typedef struct decoder decoder;
 
-// Reads the weights of a HuggingFace folder. There is room for max_tokens tokens, prompt and answer together; a layer
+// Reads the weights of a HuggingFace folder, and the adapter (NULL: none) of another. There is room for max_tokens tokens, prompt and answer together; a layer
 // whose attention has a window keeps keys and values of about 2 windows of them. E_USAGE when the model's inputs are not tokens, or when its longest sequence is
 // shorter than max_tokens.
 status decoder_open(device *d, const model_family *f, const void *config, dtype precision,
-                    const safetensors *weights, int64_t max_tokens, decoder **out, err *e);
+                    const safetensors *weights, const model_adapter *adapter, int64_t max_tokens,
+                    decoder **out, err *e);
 void decoder_close(decoder *x); // NULL allowed
 
 int64_t decoder_vocab(const decoder *x);

@@ -83,12 +83,25 @@ bool generator_is_end(const generator *g, int32_t id)
 
 // ---- The folder
 
+// PEFT's folders may lack a tokenizer.
+static status find_tokenizer(const generator_options *o, char **path, err *e)
+{
+    status result = OK;
+    if (o->adapter) TRY(file_join(o->adapter, "tokenizer.json", path, e));
+    if (*path && file_exists(*path)) goto done;
+    free(*path);
+    *path = NULL;
+    TRY(file_join(o->folder, "tokenizer.json", path, e));
+done:
+    return result;
+}
+
 status generator_open(const generator_options *o, generator *g, err *e)
 {
     status result = OK;
     char *path = NULL;
     *g = (generator){.o = *o};
-    TRY(file_join(o->folder, "tokenizer.json", &path, e));
+    TRY(find_tokenizer(o, &path, e));
     TRY(model_config_read(o->folder, &g->config, e));
     TRY(tokenizer_load(path, &g->tokenizer, e));
     TRY(find_ends(g, e));
@@ -103,9 +116,13 @@ status generator_load(generator *g, int64_t room, err *e)
     const device_options options = {.threads = g->o.threads};
     g->room = room;
     TRY(safetensors_open_folder(g->o.folder, &g->weights, e));
+    if (g->o.adapter) {
+        TRY(model_adapter_open(g->o.adapter, &g->adapter, e));
+        TRY(model_folder_mark(g->weights, &g->mark, e));
+    }
     TRY(device_open("auto", &options, &g->device, e));
-    TRY(decoder_open(g->device, g->config.family, &g->config, g->o.type, g->weights, room,
-                     &g->decoder, e));
+    TRY(decoder_open(g->device, g->config.family, &g->config, g->o.type, g->weights, g->adapter,
+                     room, &g->decoder, e));
 done:
     return result;
 }
@@ -114,6 +131,7 @@ void generator_close(generator *g)
 {
     decoder_close(g->decoder);
     device_close(g->device);
+    model_adapter_close(g->adapter);
     safetensors_close(g->weights);
     tokenizer_close(g->tokenizer);
     free(g->end);

@@ -6,11 +6,13 @@
 #include "data/tokenizer/tokenizer.h"
 #include "infer/completion.h"
 #include "infer/decoder.h"
+#include "model/adapter.h"
 
 typedef struct generator_options {
-    const char *folder; // a HuggingFace folder with tokenizer.json
-    dtype type;         // of computation
-    int threads;        // 0: all cores
+    const char *folder;  // a HuggingFace folder with tokenizer.json
+    const char *adapter; // the folder of an adapter of it; NULL: none
+    dtype type;          // of computation
+    int threads;         // 0: all cores
 } generator_options;
 
 typedef struct generator {
@@ -21,13 +23,15 @@ typedef struct generator {
     // After generator_load:
     device *device;
     safetensors *weights;
+    model_adapter *adapter; // NULL: none
+    uint64_t mark;          // with an adapter: of the weights (model_folder_mark)
     decoder *decoder;
     int64_t room; // tokens of prompt and answer together
 
-    generator_options o; // borrows the folder
+    generator_options o; // borrows the folders
 } generator;
 
-// Reads config.json, the tokenizer and the end tokens: those of config.json and of generation_config.json (eos_token_id, a
+// Reads config.json, the tokenizer, which is that of the adapter where it has one, and the end tokens: those of config.json and of generation_config.json (eos_token_id, a
 // number or a list), and the tokenizer's own. The owner calls generator_close, also after a failure.
 status generator_open(const generator_options *o, generator *g, err *e);
 // Opens the device and reads the weights, for at most `room` tokens.

@@ -86,7 +86,9 @@ static status list_tensors(model_folder *f, const model *m, const safetensors *f
     TRY(model_param_match(m, from, &match, e));
     TRY(model_param_files_make(m, F32, &f->files, e));
     TRY(alloc_zeroed(&f->name, (size_t)f->files.count, sizeof *f->name, "a list of tensors", e));
-    for (int i = 0; i < f->files.count; i++) TRY(text_copy(match.piece[i]->name, &f->name[i], e));
+    for (int i = 0; i < f->files.count; i++)
+        TRY(text_copy(match.piece[i] ? match.piece[i]->name : f->files.file[i].name, &f->name[i],
+                      e));
     for (size_t i = 0; i < safetensors_count(from); i++) {
         const safetensors_tensor *t = safetensors_get(from, i);
         if (match.use[i] == TENSOR_TIED_COPY) TRY(check_copy(from, match.piece[0], t, e));

@@ -23,8 +23,9 @@ typedef struct model_folder {
     char *path;
     char *config;            // its config.json
     model_param_files files; // the model's tensors
-    char **name;             // [files.count] their names in the folder
-    model_carried *carried;  // [carried_count]
+    char **
+        name; // [files.count] their names in the folder; those of adapters, which it lacks, are the model's
+    model_carried *carried; // [carried_count]
     size_t carried_count, carried_room;
     model_folder_file *file; // [file_count] the files that hold them
     size_t file_count, file_room;

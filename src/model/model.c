@@ -36,9 +36,12 @@ typedef struct model_opening {
     model *m;
     const model_options *options;
     lookup graphs, params;
-    int *key;          // [graphs]
-    size_t param_room; // of m->param
+    int *key;            // [graphs]
+    size_t param_room;   // of m->param
+    int bases, adapters; // parameters so far
 } model_opening;
+
+static const uint64_t FIRST_ADAPTER = UINT64_C(1) << 32; // of model_param.drawing
 
 // A lookup searches for a graph for a block of this key and layer, or for a parameter of this name.
 typedef struct model_query {
@@ -64,7 +67,36 @@ static model_tensor find_tensor(const model_options *o, const graph_param *p, in
     return t;
 }
 
-// Blocks share a graph only where their parameters are frozen alike and of equal types, and where the
+// The adapters of one layer, for a trace.
+typedef struct model_layer_adapters {
+    const model_options *o;
+    int layer;
+} model_layer_adapters;
+
+static graph_adapter find_adapter(const void *arg, const char *tensor)
+{
+    const model_layer_adapters *x = arg;
+    char name[PARAM_NAME_BYTES];
+    model_param_name_expand(name, tensor, x->layer);
+    return x->o->adapter_of(x->o->adapter_arg, name);
+}
+
+// Has each piece of a linear layer's weight the adapter in this layer that it has in the graph?
+static bool has_adapters(const model_options *o, const graph_param *p, int layer)
+{
+    const model_layer_adapters x = {o, layer};
+    bool same = true;
+    for (int i = 0; same && o->adapter_of && i < p->pieces; i++) {
+        const graph_piece *k = &p->piece[i];
+        if (!k->takes_adapter) continue;
+        const graph_adapter a = find_adapter(&x, k->name);
+        same = a.rank == k->adapter.rank && a.scale == k->adapter.scale &&
+               a.dropout == k->adapter.dropout;
+    }
+    return same;
+}
+
+// Blocks share a graph only where their parameters are frozen alike, of equal types and with equal adapters, and where the
 // inputs of both need a gradient or neither does.
 static bool is_graph(const void *given, int number)
 {
@@ -73,7 +105,8 @@ static bool is_graph(const void *given, int number)
     bool same = x->o->key[number] == x->key && g->input_grad.unused == x->input_needs_no_grad;
     for (int i = 0; same && i < g->params; i++) {
         const model_tensor t = find_tensor(x->o->options, &g->param[i], 0, x->layer);
-        same = g->param[i].frozen == t.frozen && g->param[i].type == t.type;
+        same = g->param[i].frozen == t.frozen && g->param[i].type == t.type &&
+               has_adapters(x->o->options, &g->param[i], x->layer);
     }
     return same;
 }
@@ -91,7 +124,9 @@ static status add_param(model_opening *o, const model_param *p, uint64_t hash, e
     TRY(alloc_grow(&m->param, &o->param_room, (size_t)m->params + 1, sizeof *m->param, "the model",
                    e));
     TRY(lookup_add(&o->params, hash, m->params, e));
-    m->param[m->params++] = *p;
+    m->param[m->params] = *p;
+    m->param[m->params++].drawing =
+        p->decl->is_adapter ? FIRST_ADAPTER + o->adapters++ : (uint64_t)o->bases++;
 done:
     return result;
 }
@@ -246,6 +281,7 @@ static status trace_block(model_opening *o, const void *config, int block, const
 {
     status result = OK;
     model *m = o->m;
+    const model_layer_adapters adapters = {o->options, x->layer};
     const graph_options options = {.mode = m->mode,
                                    .type = m->type,
                                    .batch = m->batch,
@@ -256,11 +292,15 @@ static status trace_block(model_opening *o, const void *config, int block, const
                                    .numerics = o->options->numerics,
                                    .cache_rows = o->options->cache_rows,
                                    .documents = o->options->documents,
-                                   .input_needs_no_grad = x->input_needs_no_grad};
+                                   .loss = o->options->loss,
+                                   .input_needs_no_grad = x->input_needs_no_grad,
+                                   .find_adapter = o->options->adapter_of ? find_adapter : NULL,
+                                   .adapter_arg = &adapters};
     TRY(graph_open(&options, &m->graph[m->graphs], e));
     graph *g = m->graph[m->graphs];
     o->key[m->graphs++] = x->key;
     m->family->trace(g, config, block);
+    g->tracing.find_adapter = NULL; // `adapters` ends here
     if (g->first_error.code == E_MEMORY) TRY(graph_first_error(g, e));
     for (int i = 0; i < g->params; i++) {
         const model_tensor t = find_tensor(o->options, &g->param[i], 0, x->layer);
@@ -408,6 +448,15 @@ int model_unused_params(const model *m, text *names)
     }
     if (count > named) text_addf(names, " and %d more", count - named);
     return count;
+}
+
+bool model_param_is_linear(const model *m, int p)
+{
+    if (m->param[p].decl->dims != 2 || m->param[p].decl->constant) return false;
+    for (int b = m->param[p].block; b <= m->param[p].last_block; b++)
+        for (int i = 0; i < m->block[b].g->params; i++)
+            if (m->block[b].param[i] == p && !graph_param_is_linear(m->block[b].g, i)) return false;
+    return true;
 }
 
 double model_flops(const model *m)

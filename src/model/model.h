@@ -24,7 +24,7 @@ struct model_family {
     const decoder_form *decoder;       // how a decoder's layers are put together; NULL: no decoder
     bool reads_vectors;                // its samples are vectors, not sequences of tokens
     int (*blocks)(const void *config); // how many blocks
-    // Blocks of equal key have the same graph, but for what is_frozen and type_of say.
+    // Blocks of equal key have the same graph, but for what is_frozen, type_of and adapter_of say.
     int (*key)(const void *config, int block);
     // Writes the forward pass of one block with the build_* functions of graph.h, from its input (ids,
     // features or the block before) to its output or the loss.
@@ -44,6 +44,8 @@ typedef struct model_param {
     char name[PARAM_NAME_BYTES];
     // The declaration by the first block that uses the parameter. Borrowed from that block's graph.
     const graph_param *decl;
+    uint64_t
+        drawing; // keys its initial values; adapters have numbers of their own, so others keep theirs
     int64_t count;                  // elements of the full parameter
     int64_t shard_rows, shard_cols; // of this rank's shard; a vector has 1 column
     mesh_axes sharded;              // the axes over which each rank has another shard
@@ -101,13 +103,17 @@ typedef struct model_options {
     const kernel_needs *needs; // as in graph_options, like the next two
     kernel_numerics numerics;
     int64_t cache_rows;
-    bool documents; // as in graph_options
+    bool documents; // as in graph_options, like the next one
+    graph_loss_options loss;
     // Two functions of a tensor of model.safetensors. The pieces of one parameter must agree.
     // Returns whether the tensor is frozen. NULL: none is. Ignored unless GRAPH_TRAIN.
     bool (*is_frozen)(const void *arg, const char *tensor);
     // The type of the tensor's compute weight. NULL: `type`. An op computes in the type of its weight.
     dtype (*type_of)(const void *arg, const char *tensor);
     const void *tensor_arg; // of both; borrowed for the call of model_open
+    // The adapter of a tensor that a linear layer reads. NULL: none has one.
+    graph_adapter (*adapter_of)(const void *arg, const char *tensor);
+    const void *adapter_arg; // borrowed for the call of model_open
 } model_options;
 
 // Traces every block. `config` need not outlive the call. E_USAGE names a misuse of the build
@@ -129,6 +135,9 @@ uint64_t model_param_count(const model *m); // elements of all full parameters
 // to a message:
 // "a, b and 7 more" where they would not fit on a line.
 int model_unused_params(const model *m, text *names);
+// Returns whether parameter p is the weight of a linear layer, and nothing else. The tables of an embedding and the last
+// layer, which the loss reads, are none.
+bool model_param_is_linear(const model *m, int p);
 // FLOPs of forward and backward of one micro-batch, on this rank.
 double model_flops(const model *m);
 double model_block_flops(const model *m, int block);
@@ -182,7 +191,7 @@ int64_t model_param_shard_place(const model *m, int p, const int coord[AXES], in
 
 // Reads elements first … first + count-1 of parameter p, row by row, into out, host memory [count] F32. It reads
 // no other elements of the files and allocates nothing. Tensors may lack the "transformer." or "model." before
-// their names, or have the "language_model." of a model with other parts. E_USAGE names a tensor that is missing or
+// their names, or have the "language_model." of a model with other parts, or the "base_model.model." of PEFT. E_USAGE names a tensor that is missing or
 // has another shape.
 status model_param_load(const model *m, int p, const safetensors *from, int64_t first,
                         int64_t count, float *out, err *e);
@@ -194,11 +203,14 @@ typedef enum model_tensor_use {
     TENSOR_CARRIED    // nothing of what the model computes: model_param_is_carried
 } model_tensor_use;
 typedef struct model_tensor_match {
-    const safetensors_tensor **piece; // [pieces] in the order of model_param_files; borrowed
+    const safetensors_tensor *
+        *piece; // [pieces] in the order of model_param_files; NULL: of an adapter; borrowed
     int pieces;
     model_tensor_use *use; // [safetensors_count]
 } model_tensor_match;
-// Finds, without reading data, the tensors of every parameter in the right shapes, and the use of every tensor. E_USAGE
+// Finds a tensor by the name that the model has for it, or by a name that other folders have for it; NULL: there is none.
+const safetensors_tensor *model_tensor_find(const safetensors *from, const char *name);
+// Finds, without reading data, the tensors of every parameter but adapters in the right shapes, and the use of every tensor. E_USAGE
 // names the first that is missing, has another shape, or is foreign. The owner calls model_param_match_clear, also
 // after a failure.
 status model_param_match(const model *m, const safetensors *from, model_tensor_match *out, err *e);
@@ -223,6 +235,10 @@ typedef struct model_param_files {
 // Lists the tensors of all parameters. The caller frees the lists with model_param_files_clear.
 status model_param_files_make(const model *m, dtype type, model_param_files *out, err *e);
 void model_param_files_clear(model_param_files *f);
+// Finds the tensor of a file in `from` by the model's name or another folder's. E_USAGE where it is missing or has another
+// shape.
+status model_param_find_file(const model *m, const model_param_file *f, const safetensors *from,
+                             const safetensors_tensor **out, err *e);
 // Finds the row of the file's tensor that has row `row` of a piece of parameter d. *follow gets how many rows from
 // there on follow each other in both, this one included. The tensor is not transposed.
 int64_t model_param_file_row(const graph_param *d, int piece, int64_t row, int64_t *follow);

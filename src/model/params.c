@@ -17,11 +17,12 @@ void model_param_init(const model *m, int p, uint64_t seed, int64_t first, int64
     c.u.init =
         (kernel_init_args){.count = count,
                            .y = out,
-                           .key = rng_key_make(seed, RNG_INIT, (uint64_t)p, 0),
+                           .key = rng_key_make(seed, RNG_INIT, m->param[p].drawing, 0),
                            .index0 = (uint64_t)first,
                            .std = d->std,
                            .constant = d->init == INIT_CONSTANT ? d->std : d->init == INIT_ONES,
-                           .normal = d->init == INIT_NORMAL};
+                           .normal = d->init == INIT_NORMAL,
+                           .uniform = d->init == INIT_UNIFORM};
     device_launch(on, &c);
 }
 
@@ -34,9 +35,10 @@ static const struct {
                   {"model.", ""},
                   {"model.", "language_model.model."},
                   {"model.", "model.language_model."},
-                  {"lm_head.", "language_model.lm_head."}};
+                  {"lm_head.", "language_model.lm_head."},
+                  {"", "base_model.model."}}; // PEFT's adapters
 
-static const safetensors_tensor *find_tensor(const safetensors *from, const char *name)
+const safetensors_tensor *model_tensor_find(const safetensors *from, const char *name)
 {
     const safetensors_tensor *t = safetensors_find(from, name);
     for (size_t i = 0; !t && i < sizeof BEGINNINGS / sizeof *BEGINNINGS; i++) {
@@ -96,9 +98,15 @@ static status find_piece(const model *m, int p, int i, const safetensors *from,
     const model_param *q = &m->param[p];
     char name[PARAM_NAME_BYTES];
     model_param_name_expand(name, q->decl->piece[i].name, q->layer);
-    *out = find_tensor(from, name);
+    *out = model_tensor_find(from, name);
     if (!*out) return err_set(e, E_USAGE, "tensor %s is missing", name);
     return check_shape(*out, q, i, e);
+}
+
+status model_param_find_file(const model *m, const model_param_file *f, const safetensors *from,
+                             const safetensors_tensor **out, err *e)
+{
+    return find_piece(m, f->param, f->piece, from, out, e);
 }
 
 void model_param_transpose(const float *in, int64_t rows, int64_t cols, float *out)
@@ -229,7 +237,7 @@ bool model_param_is_carried(const safetensors *from, const safetensors_tensor *t
 static model_tensor_use use_of(const model *m, const safetensors *from, const safetensors_tensor *t)
 {
     const bool tied = m->param[0].last_block != m->param[0].block;
-    if (tied && t == find_tensor(from, "lm_head.weight")) return TENSOR_TIED_COPY;
+    if (tied && t == model_tensor_find(from, "lm_head.weight")) return TENSOR_TIED_COPY;
     return model_param_is_carried(from, t) ? TENSOR_CARRIED : TENSOR_FOREIGN;
 }
 
@@ -244,10 +252,11 @@ status model_param_match(const model *m, const safetensors *from, model_tensor_m
     TRY(alloc_zeroed(&out->use, count, sizeof *out->use, "a list of tensors", e));
     for (int p = 0; p < m->params; p++)
         for (int i = 0; i < m->param[p].decl->pieces; i++) {
-            const safetensors_tensor **found = &out->piece[out->pieces];
+            const safetensors_tensor **found = &out->piece[out->pieces++];
+            *found = NULL;
+            if (m->param[p].decl->is_adapter) continue;
             TRY(find_piece(m, p, i, from, found, e));
             out->use[*found - safetensors_get(from, 0)] = TENSOR_PIECE;
-            out->pieces++;
         }
     for (size_t i = 0; i < count; i++) {
         const safetensors_tensor *t = safetensors_get(from, i);

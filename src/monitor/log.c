@@ -186,6 +186,13 @@ static void add_step(text *t, const event_step *s)
     if (!isnan(s->mfu)) add_float(t, "matmul_share", s->mfu);
     text_addf(t, ",\"skipped\":%s", s->skipped ? "true" : "false");
     if (s->loss_scale > 0) text_addf(t, ",\"loss_scale\":%.17g", s->loss_scale);
+    if (s->preferences.pairs == 0) return;
+    // TRL's names.
+    text_addf(t,
+              ",\"rewards/chosen\":%.17g,\"rewards/rejected\":%.17g,\"rewards/accuracies\":%.17g,"
+              "\"rewards/margins\":%.17g",
+              s->preferences.chosen, s->preferences.rejected, s->preferences.accuracy,
+              s->preferences.chosen - s->preferences.rejected);
 }
 
 static void add_straggler(text *t, const event *ev)

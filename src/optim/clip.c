@@ -16,15 +16,15 @@ void clip_share(const plan *p, const plan_group *g, int *index, int *shares)
     }
 }
 
-status clip_agree(comm *c, device_stream *on, kernel_step *step, double max_norm, comm_visit *visit,
-                  err *e)
+status clip_agree(comm *c, device_stream *on, kernel_step *step, int sums, double max_norm,
+                  comm_visit *visit, err *e)
 {
     status result = OK;
     kernel_call call = {.kind = K_CLIP};
     const comm_call sum = {.kind = CALL_ALL_REDUCE,
                            .type = F64,
                            .op = REDUCE_SUM,
-                           .count = STEP_SUMS,
+                           .count = (size_t)sums,
                            .in = step->sums,
                            .out = step->sums,
                            .visit = visit};

@@ -14,11 +14,11 @@
 void clip_share(const plan *p, const plan_group *g, int *index, int *shares);
 
 // Reduces step->sums, in place, and computes step->result from them (K_CLIP).
-//   step       in device memory
+//   step       in device memory; it has `sums` sums (kernel_step_sums)
 //   max_norm   clips as torch.nn.utils.clip_grad_norm_ does; 0: no clipping
 //   visit      of the all-reduce (comm_call); NULL: nobody asks
 // Collective over c, which holds all ranks.
-status clip_agree(comm *c, device_stream *on, kernel_step *step, double max_norm, comm_visit *visit,
-                  err *e);
+status clip_agree(comm *c, device_stream *on, kernel_step *step, int sums, double max_norm,
+                  comm_visit *visit, err *e);
 
 #endif

@@ -52,6 +52,16 @@ void lr_defaults(lr_config *c)
     };
 }
 
+void lr_apply_warmup_ratio(lr_config *c)
+{
+    if (c->warmup_ratio <= 0) return;
+    const double steps = ceil(c->warmup_ratio * (double)c->total_steps);
+    if (c->name == LR_MEGATRON)
+        c->megatron.warmup_steps = steps;
+    else
+        c->warmup_steps = (int64_t)steps;
+}
+
 int64_t lr_warmup_length(const lr_config *c)
 {
     const bool own = c->name < LR_RANGE_TEST;

@@ -118,9 +118,11 @@ typedef struct lr_megatron {
 typedef struct lr_config {
     lr_name name;
     int64_t warmup_steps; // DeepSpeed's schedules do not use this one and the next two
-    double min_ratio;     // the last learning rate, as a fraction of the first
-    int64_t decay_steps;  // wsd: steps of the final, linear decay; 0: a tenth of the run
-    int64_t total_steps;  // of the run; config/ fills it from train.steps where it is 0
+    double
+        warmup_ratio; // > 0: the warm-up is this share of total_steps, rounded up; config/ sets its length
+    double min_ratio;    // the last learning rate, as a fraction of the first
+    int64_t decay_steps; // wsd: steps of the final, linear decay; 0: a tenth of the run
+    int64_t total_steps; // of the run; config/ fills it from train.steps where it is 0
     lr_warmup warmup;
     lr_range_test range_test;
     lr_one_cycle cycle;
@@ -132,6 +134,8 @@ typedef struct lr_config {
 extern const char *const LR_LABELS[LR_NAMES + 1];
 extern const char *const LR_DECAY_STYLE_NAMES[LR_DECAY_STYLES + 1];
 extern const char *const LR_WSD_STYLE_NAMES[LR_WSD_STYLES + 1];
+// Sets the length of the warm-up from warmup_ratio and total_steps, where the ratio is not 0.
+void lr_apply_warmup_ratio(lr_config *c);
 // The steps of the warm-up; 0: the schedule has none.
 int64_t lr_warmup_length(const lr_config *c);
 void lr_defaults(lr_config *c); // DeepSpeed's and Trireme's defaults

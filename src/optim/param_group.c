@@ -27,7 +27,11 @@ bool param_group_matches(const char *pattern, const char *name)
 
 int param_group_find(const param_group *groups, int count, const char *name)
 {
-    for (int i = 0; i < count; i++)
-        if (param_group_matches(groups[i].match, name)) return i;
+    for (int i = 0; i < count; i++) {
+        const param_group *g = &groups[i];
+        if (param_group_matches(g->match, name) &&
+            (!g->trains || g->trains(g->trains_arg, name) != g->of_base))
+            return i;
+    }
     return -1;
 }

@@ -185,7 +185,8 @@ static void list_input(calls_builder *b, schedule_instr *x)
 static void add_gather(calls_builder *b, const schedule_instr *x, const plan_redistribution *m,
                        bool apart)
 {
-    const calls_use use = {plan_group_of(b->p, x->index)->o.compute, apart, IN_BUCKET};
+    const dtype type = plan_array_type(plan_group_of(b->p, x->index), ARRAY_WEIGHTS);
+    const calls_use use = {type, apart, IN_BUCKET};
     schedule_call c[CALLS_MOST];
     add(b, c, calls_redistribute(b->p, m, x->index, use, c));
 }
@@ -263,7 +264,8 @@ static void list_tied_gradients(calls_builder *b, schedule_instr *x)
 static void list_sums(calls_builder *b, schedule_instr *x)
 {
     (void)x;
-    if (b->p->o.mesh.ranks > 1) add_all_reduce(b, GROUP_WORLD, F64, STEP_SUMS, IN_SUMS, 0);
+    const int64_t sums = kernel_step_sums(b->p->o.preferences);
+    if (b->p->o.mesh.ranks > 1) add_all_reduce(b, GROUP_WORLD, F64, sums, IN_SUMS, 0);
 }
 
 static void (*const LIST[PAYLOADS])(calls_builder *b, schedule_instr *x) = {

@@ -4,6 +4,7 @@
 #include "parallel/plan_private.h"
 
 #include "base/alloc.h"
+#include "base/nf4.h"
 #include "base/size.h"
 
 #include <stdlib.h>
@@ -31,7 +32,14 @@ plan_shard plan_local_shard(const plan *p, const plan_row *r, plan_layout l, con
     for (int i = 0; i < POLICY_LEVELS; i++)
         if (plan_layout_shards(l, (policy_level)i))
             s = shard_of(s, mesh_group_size(m, g->axes[i]), mesh_group_index(m, coord, g->axes[i]));
-    return (plan_shard){s.first * r->cols, s.count * r->cols};
+    const int64_t width = plan_row_width(p, r, l);
+    return (plan_shard){s.first * width, s.count * width};
+}
+
+int64_t plan_row_width(const plan *p, const plan_row *r, plan_layout l)
+{
+    const bool packed = p->group[r->group].o.storage == STORAGE_NF4 && l != LAYOUT_FULL;
+    return packed ? nf4_row_words(r->cols) : r->cols;
 }
 
 bool plan_has_block(const plan *p, int block)
@@ -202,6 +210,12 @@ static status fill_row(plan *p, int i, const plan_param *q, plan_users u, err *e
                     .copies = mesh_axes_in_use(
                         &p->o.mesh, AXES_ALL & ~(group | q->sharded | MESH_AXIS(AXIS_PP))),
                     .tied = u.first_stage != u.last_stage};
+    if (p->group[q->group].o.storage == STORAGE_NF4 && q->cols % NF4_BLOCK != 0)
+        return err_set(e, E_USAGE,
+                       "model.storage: nf4 keeps blocks of %d elements together, but a rank has "
+                       "rows of %lld of %s; "
+                       "valid: auto, or a parallel.tp that divides the rows into blocks",
+                       NF4_BLOCK, (long long)q->cols, q->name);
     if (q->sharded & group)
         return err_set(e, E_INTERNAL,
                        "parameter %s is sharded over the process groups of its group", q->name);

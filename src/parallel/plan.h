@@ -30,6 +30,7 @@ typedef enum plan_layout {
     LAYOUT_OUTER,        // the outer level (bit 1)
     LAYOUT_BOTH,         // both: the outer level shards the inner level's shard
     LAYOUT_POST_FORWARD, // the post-forward group (reshard_after_forward: K), weights only
+    LAYOUT_PACKED,       // none, and the rows are packed (STORAGE_NF4), weights only
     LAYOUTS
 } plan_layout;
 
@@ -41,12 +42,12 @@ static inline plan_layout plan_level_layout(policy_level l)
 // Is an array of this layout sharded over the level?
 static inline bool plan_layout_shards(plan_layout l, policy_level level)
 {
-    return l != LAYOUT_POST_FORWARD && ((unsigned)l >> level & 1);
+    return l <= LAYOUT_BOTH && ((unsigned)l >> level & 1);
 }
 
 // The flat arrays of a rank.
 typedef enum plan_array {
-    ARRAY_WEIGHTS,      // in the compute type of each group
+    ARRAY_WEIGHTS,      // in the compute type of each group, or in packed rows
     ARRAY_POST_FORWARD, // weight shards that the post-forward group keeps; likewise
     ARRAY_GRADIENTS,    // F32, as are the following
     ARRAY_MASTER,       // master weights, where the compute type is not F32 or the host updates
@@ -180,7 +181,10 @@ typedef struct plan_group_options {
     policy_axes over; // the process groups that the policies are for
     memory_tier tier[PLAN_STATES];
     dtype compute; // the type of its weights in use
-    bool frozen;   // no gradient, no optimizer state
+    // STORAGE_NF4: its arrays of weights hold packed rows, also where they are sharded. Elements of these arrays are words of
+    // 4 bytes, which travel as F32. The group is frozen, and all its parameters are matrices.
+    storage_type storage;
+    bool frozen; // no gradient, no optimizer state
     bool has_m, has_v, has_average;
 } plan_group_options;
 
@@ -194,6 +198,7 @@ typedef struct plan_options {
     int micros;         // of a step, on each data-parallel rank
     bool
         batches_everywhere; // every stage reads batches: its blocks need the documents of the tokens
+    bool preferences; // the step has the sums of preference losses (kernel_step_sums)
     // [blocks] the input gradient of the block replaces its output gradient in memory; NULL: that of
     // no block
     const bool *input_grad_in_place;
@@ -205,7 +210,8 @@ typedef struct plan_options {
 
 // How weights and gradients go from one layout to another.
 typedef struct plan_redistributions {
-    // Weights: array -> LAYOUT_FULL in a slot. The first step reads shards from the array.
+    // Weights: array -> LAYOUT_FULL in a slot. The first step reads shards from the array. Packed rows become LAYOUT_PACKED
+    // in the slot, and are then unpacked.
     plan_redistribution unshard;
     // Weights: LAYOUT_POST_FORWARD -> LAYOUT_FULL in a slot.
     plan_redistribution unshard_post_forward;
@@ -322,6 +328,16 @@ plan_state plan_array_state(plan_array a);
 size_t plan_bucket_bytes(const plan *p, int bucket, plan_array a);
 // The bytes of a bucket of a swapped state on its tier; 0 where the state is not swapped.
 size_t plan_bucket_swap_bytes(const plan *p, int bucket, plan_state what);
+// The elements of an array of layout l that a row of parameter r takes: columns, or the words of a packed row.
+int64_t plan_row_width(const plan *p, const plan_row *r, plan_layout l);
+// The elements of a slot for the weights of a bucket, in the group's compute type: the unsharded weights, and behind them
+// the gathered packed rows where these are sharded.
+int64_t plan_weight_slot(const plan *p, int bucket);
+// The bytes of such a slot before the gathered packed rows.
+size_t plan_packed_start(const plan *p, int bucket);
+// The entry of the job's list of groups that group g belongs to; the number of entries for the job's own settings. A group
+// of packed weights stands before the group of the same entry that has the entry's other parameters.
+int plan_group_entry(const plan *p, int group);
 // The number of ranks of a process group.
 int plan_group_ranks(const plan *p, int process_group);
 // This rank's index in a process group.

@@ -168,7 +168,7 @@ static int64_t shard_capacity(const plan *p, const plan_group *g, const plan_row
     for (int i = 0; i < POLICY_LEVELS; i++)
         if (plan_layout_shards(l, (policy_level)i))
             rows = size_ceil_div(rows, mesh_group_size(&p->o.mesh, g->axes[i]));
-    return rows * r->cols;
+    return rows * plan_row_width(p, r, l);
 }
 
 static void lay_out(plan *p, plan_bucket *b, plan_layout l)
@@ -243,6 +243,22 @@ size_t plan_bucket_bytes(const plan *p, int bucket, plan_array a)
     if (!plan_group_has(g, a)) return 0;
     return (size_t)p->bucket[bucket].count[plan_array_layout(g, a)] *
            dtype_bytes(plan_array_type(g, a));
+}
+
+size_t plan_packed_start(const plan *p, int bucket)
+{
+    return (size_t)p->bucket[bucket].count[LAYOUT_FULL] *
+           dtype_bytes(plan_group_of(p, bucket)->o.compute);
+}
+
+int64_t plan_weight_slot(const plan *p, int bucket)
+{
+    const plan_group *g = plan_group_of(p, bucket);
+    const plan_bucket *b = &p->bucket[bucket];
+    if (g->redistribute.unshard.layout != LAYOUT_PACKED || g->weight == LAYOUT_PACKED)
+        return b->count[LAYOUT_FULL];
+    const int64_t packed = b->count[LAYOUT_PACKED] * (int64_t)sizeof(float);
+    return b->count[LAYOUT_FULL] + size_ceil_div(packed, (int64_t)dtype_bytes(g->o.compute));
 }
 
 size_t plan_placed_bytes(const plan *p, int bucket, plan_array a)

@@ -48,6 +48,7 @@ static void choose_layouts(const plan_options *o, plan_group *g)
     g->weight = layout_of(outer->weight, inner->weight);
     g->gradient = layout_of(outer->gradient, inner->gradient);
     g->optimizer = layout_of(outer->optimizer, inner->optimizer);
+    if (g->o.storage == STORAGE_NF4 && g->weight == LAYOUT_FULL) g->weight = LAYOUT_PACKED;
     g->weight_slots = g->weight != LAYOUT_FULL || plan_is_swapped(g, PLAN_WEIGHTS);
     g->gradient_slots =
         !g->o.frozen && (g->gradient != LAYOUT_FULL || plan_is_swapped(g, PLAN_GRADIENTS));
@@ -55,14 +56,23 @@ static void choose_layouts(const plan_options *o, plan_group *g)
 
 enum { KEY_BYTES = 64 };
 
-// The key of a group's setting: "groups[2].dp", or "parallel.dp" for the last group, the job's own.
+// The number of the entry that a group belongs to.
+static int entry_of(const plan_options *o, int group)
+{
+    int entry = group;
+    for (int i = 0; i < group; i++) entry -= o->group[i].storage == STORAGE_NF4;
+    return entry;
+}
+
+// The key of a group's setting: "groups[2].dp", or "parallel.dp" for the job's own settings.
 static const char *key_of(const plan_options *o, int group, const char *setting,
                           char out[KEY_BYTES])
 {
-    if (group == o->groups - 1)
+    const int entry = entry_of(o, group);
+    if (entry == entry_of(o, o->groups - 1))
         snprintf(out, KEY_BYTES, "parallel.%s", setting);
     else
-        snprintf(out, KEY_BYTES, "groups[%d].%s", group, setting);
+        snprintf(out, KEY_BYTES, "groups[%d].%s", entry, setting);
     return out;
 }
 
@@ -123,7 +133,9 @@ static status check_reshard(const plan_options *o, plan_group *g, mesh_axes *kep
     const int k = o->strategy.reshard_after_forward,
               shards = mesh_group_size(&o->mesh, g->axes[LEVEL_INNER]);
     char name[MESH_NAME_BYTES];
-    if (k < 2 || !plan_layout_shards(g->weight, LEVEL_INNER)) return OK;
+    // Post-forward shards of packed weights would be larger than the packed weights.
+    if (k < 2 || !plan_layout_shards(g->weight, LEVEL_INNER) || g->o.storage == STORAGE_NF4)
+        return OK;
     if (shards % k)
         return err_set(e, E_USAGE,
                        "parallel.reshard_after_forward: groups of %d do not divide the %d ranks of "
@@ -146,7 +158,7 @@ static bool same_options(const plan_group_options *a, const plan_group_options *
     return memcmp(&a->over, &b->over, sizeof a->over) == 0 &&
            same_policy(&a->dp.outer, &b->dp.outer) && same_policy(&a->dp.inner, &b->dp.inner) &&
            memcmp(a->tier, b->tier, sizeof a->tier) == 0 && a->compute == b->compute &&
-           a->frozen == b->frozen &&
+           a->storage == b->storage && a->frozen == b->frozen &&
            (a->frozen ||
             (a->has_m == b->has_m && a->has_v == b->has_v && a->has_average == b->has_average));
 }
@@ -236,7 +248,15 @@ plan_layout plan_array_layout(const plan_group *g, plan_array a)
 
 dtype plan_array_type(const plan_group *g, plan_array a)
 {
-    return plan_array_state(a) == PLAN_WEIGHTS ? g->o.compute : F32;
+    const bool packed = g->o.storage == STORAGE_NF4;
+    return plan_array_state(a) == PLAN_WEIGHTS && !packed ? g->o.compute : F32;
+}
+
+int plan_group_entry(const plan *p, int group)
+{
+    int entry = group;
+    for (int i = 0; i < group; i++) entry -= p->group[i].o.storage == STORAGE_NF4;
+    return entry;
 }
 
 bool plan_updates_on_host(const plan *p)

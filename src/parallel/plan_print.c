@@ -55,7 +55,11 @@ static void print_group_numbers(const plan *p, int group, text *out)
     text_add(out, "plan");
     for (int i = 0; i < p->groups && count_printed(p) > 1; i++) {
         if (p->group[i].representative != group) continue;
-        text_addf(out, "%s%d", printed++ ? ", " : count > 1 ? ", groups " : ", group ", i);
+        text_addf(out, "%s%d",
+                  printed++   ? ", "
+                  : count > 1 ? ", groups "
+                              : ", group ",
+                  plan_group_entry(p, i));
     }
     text_add(out, ": ");
 }
@@ -101,7 +105,7 @@ static void print_layout(const plan *p, const plan_group *g, plan_layout l, cons
 {
     const char *between = levels_in_use(g) == 1 ? NULL : " over ";
     char name[MESH_NAME_BYTES];
-    text_add(out, l == LAYOUT_FULL ? unsharded : "sharded");
+    text_add(out, l == LAYOUT_FULL || l == LAYOUT_PACKED ? unsharded : "sharded");
     for (int i = POLICY_LEVELS - 1; between && i >= 0; i--) {
         if (!plan_layout_shards(l, (policy_level)i)) continue;
         text_addf(out, "%s%s", between, mesh_group_name(&p->o.mesh, g->axes[i], name));
@@ -115,6 +119,7 @@ static void print_summary(const plan *p, const plan_group *g, text *out)
     print_policies(p, g, out);
     text_add(out, ": weights ");
     print_layout(p, g, g->weight, full, out);
+    if (g->o.storage == STORAGE_NF4) text_add(out, " as NF4");
     if (g->o.frozen) {
         text_add(out, ", frozen: no gradients, no optimizer state\n");
         return;
@@ -237,8 +242,13 @@ static void print_collectives(const plan *p, int group, text *out)
     const bool forward = only_in_forward(p, group),
                backward_too = !forward && p->o.strategy.reshard_after_forward != 0 &&
                               r->unshard_post_forward.count == 0;
-    print_row(p, backward_too ? "each forward and backward" : "each forward", &r->unshard,
-              "weights", out);
+    const char *const when = backward_too ? "each forward and backward" : "each forward";
+    print_row(p, when, &r->unshard, "weights", out);
+    if (r->unshard.layout == LAYOUT_PACKED) {
+        print_when(when, out);
+        text_addf(out, "unpack weights from NF4 to %s, block by block\n",
+                  dtype_name(p->group[group].o.compute));
+    }
     if (!forward) print_row(p, "each backward", &r->unshard_post_forward, "weights", out);
     if (!p->group[group].o.frozen) print_gradient_collectives(p, group, out);
 }
@@ -380,8 +390,9 @@ static void print_json_groups(const plan *p, text *out)
     text_add(out, "\"groups\":[");
     for (int i = 0; i < p->groups; i++) {
         const plan_group *g = &p->group[i];
-        text_addf(out, "%s{\"group\":%d,\"frozen\":%s,", i ? "," : "", i,
+        text_addf(out, "%s{\"group\":%d,\"frozen\":%s,", i ? "," : "", plan_group_entry(p, i),
                   g->o.frozen ? "true" : "false");
+        if (g->o.storage == STORAGE_NF4) text_add(out, "\"storage\":\"nf4\",");
         print_json_policy(g, out);
         text_add(out, ",");
         print_json_placements(p, g, out);

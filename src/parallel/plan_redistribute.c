@@ -22,10 +22,11 @@ static comm_segment segment_of(const plan *p, const plan_row *r, plan_layout arr
 {
     const plan_shard run = plan_local_shard(p, r, full, p->coord),
                      base = plan_local_shard(p, r, array, p->coord);
+    const int64_t width = plan_row_width(p, r, full);
     return (comm_segment){.full_offset = r->offset[array] + run.first - base.first,
                           .shard_offset = r->offset[shard],
                           .count = run.count,
-                          .shard_count = size_ceil_div(run.count / r->cols, ranks) * r->cols};
+                          .shard_count = size_ceil_div(run.count / width, ranks) * width};
 }
 
 // The segments of the group's rows of this stage, in the order of plan->order; those of other groups
@@ -100,9 +101,10 @@ static status add_gathers(const plan *p, const plan_group *g, plan_redistributio
     status result = OK;
     for (int l = POLICY_LEVELS - 1; l >= 0; l--) {
         const placement_collective collective = placement_redistribute(before[l], after[l]);
-        const plan_layout to = collective == REDISTRIBUTE_ALL_GATHER
-                                   ? from & ~plan_level_layout((policy_level)l)
-                                   : from;
+        plan_layout to = collective == REDISTRIBUTE_ALL_GATHER
+                             ? from & ~plan_level_layout((policy_level)l)
+                             : from;
+        if (to == LAYOUT_FULL) to = m->layout == LAYOUT_PACKED ? LAYOUT_PACKED : LAYOUT_FULL;
         TRY(add_step(p, g, m, g->axes[l], collective, from, to, e));
         if (g->axes[l]) from = to;
     }
@@ -165,8 +167,8 @@ static status make_of_group(const plan *p, plan_group *g, err *e)
                     gradient[POLICY_LEVELS] = {inner->gradient, outer->gradient},
                     optimizer[POLICY_LEVELS] = {inner->optimizer, outer->optimizer},
                     weight[POLICY_LEVELS] = {inner->weight, outer->weight};
-    r->unshard.layout = LAYOUT_FULL;            // a slot
-    r->reduce_micro_batch.layout = LAYOUT_FULL; // a slot
+    r->unshard.layout = g->o.storage == STORAGE_NF4 ? LAYOUT_PACKED : LAYOUT_FULL; // a slot
+    r->reduce_micro_batch.layout = LAYOUT_FULL;                                    // a slot
     r->reduce_step.layout = g->gradient;
     r->all_gather_updated.layout = g->weight;
     TRY(add_gathers(p, g, &r->unshard, g->weight, weight, replicate, e));

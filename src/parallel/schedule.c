@@ -69,7 +69,7 @@ static void unshard(schedule_builder *b, int v)
     for (int i = 0; i < l.count; i++) {
         const int k = l.items[i], state = b->swapped_in[k];
         if (!plan_group_of(p, k)->weight_slots || b->weight_slot[k] >= 0) continue;
-        b->weight_slot[k] = schedule_slot_take(&b->weights, p->bucket[k].count[LAYOUT_FULL]);
+        b->weight_slot[k] = schedule_slot_take(&b->weights, plan_weight_slot(p, k));
         b->no_memory = b->no_memory || b->weight_slot[k] < 0;
         add(b, (schedule_instr){.kind = UNSHARD,
                                 .index = k,

@@ -193,9 +193,26 @@ static void update(const costs_work *w)
     add(w, &call);
 }
 
+// Gathered or not, NF4 rows are unpacked.
+static void unshard(const costs_work *w)
+{
+    const plan_bucket *b = &w->p->bucket[w->i->index];
+    const plan_group *g = plan_group_of(w->p, w->i->index);
+    for (int k = b->first_row; k < b->first_row + b->rows && g->o.storage == STORAGE_NF4; k++) {
+        const plan_row *r = &w->p->row[w->p->order[k]];
+        kernel_call call = {.kind = K_UNPACK_NF4};
+        call.u.unpack_nf4 = (kernel_unpack_nf4_args){.rows = r->rows,
+                                                     .cols = r->cols,
+                                                     .packed = somewhere(),
+                                                     .y = somewhere(),
+                                                     .type = g->o.compute};
+        add(w, &call);
+    }
+}
+
 static void (*const WORK[INSTRS])(const costs_work *w) = {
     [LOAD_BATCH] = load_batch, [SWAP_IN] = read_tier,     [SWAP_OUT] = write_tier,
-    [REDUCE_GRAD] = reduce,    [OPTIMIZER_STEP] = update,
+    [REDUCE_GRAD] = reduce,    [OPTIMIZER_STEP] = update, [UNSHARD] = unshard,
 };
 
 planner_sum planner_step_work(const planner_step_costs *c, int stage, const schedule_instr *i)

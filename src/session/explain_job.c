@@ -91,8 +91,8 @@ static status explain_groups(const job *j, const session_inputs *in, bool json, 
 {
     status result = OK;
     model *m = NULL;
-    const model_options once = {.mode = GRAPH_EVAL, .type = F32, .batch = 1, .seq = 1};
-    if (!j->groups) return OK;
+    const model_options once = session_once(j);
+    if (!j->groups && j->lora.how.rank == 0) return OK;
     TRY(model_open(in->family, in->config, &once, &m, e));
     TRY(session_print_groups(j, m, json, out, e));
 done:

@@ -71,37 +71,39 @@ done:
     return result;
 }
 
-static bool has_member(const model *m, const int *of, int group)
+static bool has_member(const model *m, const param_groups *groups, const int *of, int entry)
 {
     for (int p = 0; p < m->params; p++)
-        if (of[p] == group) return true;
+        if (param_groups_entry(groups, of[p]) == entry) return true;
     return false;
 }
 
-// The job's groups, and the index of each parameter's group. The caller frees *items and *of.
-static status find(const job *j, const model *m, param_group **items, int **of, err *e)
+// The job's groups, and the index of each parameter's group. The caller frees groups->items and *of.
+static status find(const job *j, const model *m, param_groups *groups, int **of, err *e)
 {
     status result = OK;
-    TRY(job_solve_groups(j, items, e));
+    param_group *items = NULL;
+    int count;
+    TRY(job_solve_groups(j, &items, &count, e));
+    *groups = (param_groups){.items = items, .count = count};
     TRY(alloc_zeroed(of, (size_t)m->params, sizeof **of, "the parameter groups", e));
-    const param_groups groups = {.items = *items, .count = j->groups + 1};
-    TRY(param_groups_assign(m, &groups, *of, e));
+    TRY(param_groups_assign(m, groups, *of, e));
 done:
     return result;
 }
 
 // Warns of the first few groups without a parameter, and counts the others.
-static void warn_of_empty(const job *j, const model *m, const param_group *groups, const int *of,
+static void warn_of_empty(const job *j, const model *m, const param_groups *groups, const int *of,
                           text *warnings)
 {
     enum { WARNED_MOST = 5 };
     int empty = 0;
     for (int i = 0; i < j->groups; i++)
-        if (!has_member(m, of, i) && ++empty <= WARNED_MOST)
+        if (!has_member(m, groups, of, i) && ++empty <= WARNED_MOST)
             text_addf(warnings,
                       "groups[%d] has no effect, because earlier entries match all tensors that "
                       "%s matches\n",
-                      i, groups[i].match);
+                      i, groups->items[i].match);
     if (empty > WARNED_MOST)
         text_addf(warnings, "groups: the same is true of %d other entries\n", empty - WARNED_MOST);
 }
@@ -110,7 +112,7 @@ status session_check_groups(const job *j, const model *m, text *warnings, err *e
 {
     status result = OK;
     model_param_files f = {.count = 0};
-    param_group *groups = NULL;
+    param_groups groups = {.items = NULL};
     int *of = NULL;
     if (!j->groups) return OK;
     TRY(model_param_files_make(m, F32, &f, e));
@@ -121,10 +123,10 @@ status session_check_groups(const job *j, const model *m, text *warnings, err *e
         goto done;
     }
     TRY(find(j, m, &groups, &of, e));
-    warn_of_empty(j, m, groups, of, warnings);
+    warn_of_empty(j, m, &groups, of, warnings);
 done:
     model_param_files_clear(&f);
-    free(groups);
+    free((param_group *)groups.items);
     free(of);
     return result;
 }
@@ -139,19 +141,27 @@ static void add_shape(const safetensors_tensor *t, text *out)
     text_add(out, "]");
 }
 
-static void print_json(const model_param_files *f, const param_groups *groups, const int *of,
-                       text *out)
+// Is a parameter kept as NF4?
+static bool is_packed(const job *j, const model *m, const param_group *of, int param)
+{
+    return j->model.storage == STORAGE_NF4 && of->frozen && model_param_is_linear(m, param);
+}
+
+static void print_json(const job *j, const model *m, const model_param_files *f,
+                       const param_groups *groups, const int *of, text *out)
 {
     json_t *all = json_array();
     for (int i = 0; i < f->count; i++) {
         const safetensors_tensor *t = &f->info[i];
-        const int g = of[f->file[i].param];
-        json_t *shape = json_array(),
-               *number = g < groups->count - 1 ? json_integer(g) : json_null();
+        const int g = of[f->file[i].param], entry = param_groups_entry(groups, g);
+        json_t *shape = json_array(), *number = entry >= 0 ? json_integer(entry) : json_null();
         for (int d = 0; d < t->dims; d++) json_array_append_new(shape, json_integer(t->dim[d]));
         json_t *one = json_pack("{s:s, s:o, s:o, s:s?, s:b}", "name", f->file[i].name, "shape",
                                 shape, "group", number, "match", groups->items[g].match,
                                 "trainable", !groups->items[g].frozen);
+        if (is_packed(j, m, &groups->items[g], f->file[i].param) &&
+            json_object_set_new(one, "storage", json_string("nf4")) != 0)
+            text_fail(out);
         if (json_array_append_new(all, one) != 0) text_fail(out);
     }
     char *s = json_dumps(all, JSON_COMPACT | JSON_PRESERVE_ORDER);
@@ -176,8 +186,8 @@ static void add_cell(text *cell, int width, text *out)
     text_clear(cell);
 }
 
-static void print_table(const model_param_files *f, const param_groups *groups, const int *of,
-                        text *out)
+static void print_table(const job *j, const model *m, const model_param_files *f,
+                        const param_groups *groups, const int *of, text *out)
 {
     text cell = {0};
     int name = 0, shape = 0, group = 0;
@@ -199,7 +209,8 @@ static void print_table(const model_param_files *f, const param_groups *groups, 
         add_cell(&cell, shape, out);
         param_groups_describe(groups, g, &cell);
         add_cell(&cell, group, out);
-        text_addf(out, "%s\n", groups->items[g].frozen ? "frozen" : "trainable");
+        text_addf(out, "%s%s\n", groups->items[g].frozen ? "frozen" : "trainable",
+                  is_packed(j, m, &groups->items[g], f->file[i].param) ? ", NF4" : "");
     }
 }
 
@@ -207,15 +218,14 @@ status session_print_groups(const job *j, const model *m, bool json, text *out, 
 {
     status result = OK;
     model_param_files f = {.count = 0};
-    param_group *items = NULL;
+    param_groups groups = {.items = NULL};
     int *of = NULL;
     TRY(model_param_files_make(m, F32, &f, e));
-    TRY(find(j, m, &items, &of, e));
-    const param_groups groups = {.items = items, .count = j->groups + 1};
-    (json ? print_json : print_table)(&f, &groups, of, out);
+    TRY(find(j, m, &groups, &of, e));
+    (json ? print_json : print_table)(j, m, &f, &groups, of, out);
 done:
     model_param_files_clear(&f);
-    free(items);
+    free((param_group *)groups.items);
     free(of);
     return result;
 }

@@ -2,36 +2,19 @@
 // follow from them: batch, steps, memory (fit.c). See session.h.
 #include "base/file.h"
 #include "ckpt/ckpt.h"
+#include "session/adapter.h"
 #include "session/checked.h"
 #include "session/groups.h"
 #include "session/plan/fit.h"
+#include "session/reference.h"
 #include "session/samples.h"
 #include "session/session.h"
+#include "session/stages.h"
 #include "session/tokenizers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-status session_use_model(job *j, const char *folder, err *e)
-{
-    status result = OK;
-    model_config c;
-    char *found = NULL;
-    TRY(ckpt_locate(folder, &found, NULL, e));
-    TRY(model_config_read(found, &c, e));
-    if (c.family != j->model.config.family)
-        FAIL(E_USAGE, "%s: the model is a %s, the job's is a %s", found, c.family->name,
-             j->model.config.family->name);
-    j->model.config = c;
-    free(j->model.path);
-    j->model.path = found;
-    found = NULL;
-    j->model.has_weights = true;
-done:
-    free(found);
-    return result;
-}
 
 static void note_wrapper(const job *j, const safetensors *weights, session_inputs *in)
 {
@@ -50,15 +33,18 @@ static status open_model(const job *j, session_inputs *in, model_limits *limits,
     status result = OK;
     model *m = NULL;
     safetensors *weights = NULL;
-    const model_options once = {.mode = GRAPH_EVAL, .type = F32, .batch = 1, .seq = 1};
+    const model_options once = session_once(j);
     TRY(model_open(in->family, in->config, &once, &m, e));
     *limits = model_get_limits(m);
     TRY(session_check_groups(j, m, &in->warnings, e));
+    TRY(session_adapter_prepare(j, m, &in->adapter, e));
     if (!j->model.has_weights) goto done;
     TRY(safetensors_open_folder(j->model.path, &weights, e));
     note_wrapper(j, weights, in);
     result = model_folder_open(j->model.path, m, weights, &in->folder, e);
     if (result != OK) err_prefix(e, "%s: ", j->model.path);
+    if (result == OK && in->adapter.config)
+        TRY(session_adapter_check_base(j, weights, &in->adapter, e));
 done:
     safetensors_close(weights);
     model_close(m);
@@ -90,6 +76,7 @@ static status open_all_data(const job *j, const session_own_inputs *own, session
     if (valid && !in->valid)
         TRY(open_data(j, j->data.valid, j->data.valids, "data.valid", own->valid, limits,
                       &in->valid, e));
+    TRY(session_preference_open(j, in, e));
     bool sequences = own->train || in->train->shape.input_type == I32;
     in->seq_len = sequences ? j->data.seq_len : 1;
 done:
@@ -201,6 +188,7 @@ void session_inputs_close(session_inputs *in)
     model_folder_close(in->folder);
     free(in->tokenizer_folder);
     free(in->data_tokenizer);
+    free(in->adapter.config);
     ckpt_fence_close(&in->fence);
     text_clear(&in->warnings);
     text_clear(&in->train_warnings);

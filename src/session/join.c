@@ -159,7 +159,7 @@ done:
 
 typedef struct follower {
     const session_join *join;
-    const char *folder; // of the model; NULL: the job's
+    const session_model_names *names; // NULL: the job's
     session_inputs *in;
 } follower;
 
@@ -173,18 +173,19 @@ static status open_inputs(void *arg, job *j, const text *line, err *e)
              "%s: this process and that of rank 0 have different arguments; valid: the same ones "
              "for all",
              own->chars);
-    if (f->folder) TRY(session_use_model(j, f->folder, e));
+    if (f->names) TRY(session_use_model(j, f->names, e));
     if (f->in) TRY(session_inputs_open_to_plan(j, NULL, f->in, e));
 done:
     return result;
 }
 
-status join_same(const session_join *c, const char *folder, job **j, session_inputs *in, err *e)
+status join_same(const session_join *c, const session_model_names *names, job **j,
+                 session_inputs *in, err *e)
 {
     status result = OK;
     text line = {0};
     job *received = NULL;
-    follower f = {.join = c, .folder = folder, .in = in};
+    follower f = {.join = c, .names = names, .in = in};
     if (!join_follows(c))
         return join_broadcast(c, j ? *j : NULL, false, c->line.chars, c->line.bytes, e);
     TRY(join_receive(c, open_inputs, &f, &received, &line, e));

@@ -42,9 +42,10 @@ status join_broadcast(const session_join *c, const job *j, bool records, const v
 status join_receive(const session_join *c, join_opens *opens, void *arg, job **j, text *data,
                     err *e);
 // Both for processes of one command line: rank 0's has opened *j (NULL: it has no job) and its inputs, the others open
-// both (in NULL: there are none), with the model of `folder` (NULL: the job's). E_USAGE where the command lines
+// both (in NULL: there are none), with this model (NULL: the job's). E_USAGE where the command lines
 // differ. Collective over all starting processes.
-status join_same(const session_join *c, const char *folder, job **j, session_inputs *in, err *e);
+status join_same(const session_join *c, const session_model_names *names, job **j,
+                 session_inputs *in, err *e);
 
 // launch_ranks with the ranks of this process.
 status join_run(session_join *c, const launch_options *o, launch_rank_main fn, void *arg, err *e);

@@ -1,6 +1,6 @@
 // resume.c -- checks that a job can resume from a checkpoint, which may be in any folder. See
 // session_check_resume in session.h. The starting process calls it before any rank starts.
-#include "session/session.h"
+#include "session/adapter.h"
 
 #include "base/dtype.h"
 #include "base/file.h"
@@ -110,14 +110,16 @@ static status compare_groups(const job *j, const session_inputs *in, const ckpt 
     status result = OK;
     const json_t *list = json_object_get(c->values, "groups");
     param_group *groups = NULL;
+    int of_job;
     if (!list || differs->bytes) return OK;
     const size_t count =
         in->folder ? (size_t)in->folder->files.count : safetensors_count(c->weights);
-    TRY(job_solve_groups(j, &groups, e));
+    TRY(job_solve_groups(j, &groups, &of_job, e));
     for (size_t i = 0; i < count && !differs->bytes; i++) {
         const char *tensor =
             in->folder ? in->folder->files.file[i].name : safetensors_get(c->weights, i)->name;
-        const int group = param_group_find(groups, j->groups + 1, tensor);
+        if (j->lora.how.rank > 0 && !model_lora_trains(&j->lora.how, tensor)) continue;
+        const int group = param_group_find(groups, of_job, tensor);
         saved_group there = {.match = NULL};
         TRY(find_saved_group(c, list, tensor, &there, e));
         compare_tensor(j, tensor, &there, &groups[group], group, differs);
@@ -196,21 +198,22 @@ status session_check_resume(const job *j, const session_inputs *in, const char *
     status result = OK;
     ckpt *c = NULL;
     text differs = {0};
+    TRY(session_adapter_compare(in, folder, &differs, e));
     TRY(ckpt_open(folder, &c, e));
     if (j->own.model)
         TRY(compare_own_model(config_json, folder, &differs, e));
-    else
+    else if (!in->adapter.config)
         TRY(job_compare_model(j, folder, &differs, e));
     TRY(compare_state(j, c, &differs, e));
     TRY(compare_groups(j, in, c, &differs, e));
     TRY(compare_positions(j, in, c, step, &differs, e));
-    if (!j->own.model) TRY(check_carried(j, in, c, e));
+    if (!j->own.model && !in->adapter.config) TRY(check_carried(j, in, c, e));
     TRY(text_check(&differs, e));
     if (differs.bytes)
         FAIL(E_USAGE,
              "%s was saved by a run with other values: %s; valid: the same values, or a new run "
-             "with its weights (model.path)",
-             folder, differs.chars);
+             "with its weights (%s)",
+             folder, differs.chars, in->adapter.config ? "lora.start" : "model.path");
 done:
     ckpt_close(c);
     text_clear(&differs);

@@ -6,6 +6,7 @@
 #include "base/proc.h"
 #include "infer/evaluate.h"
 #include "session/best.h"
+#include "session/reference.h"
 #include "session/run_spans.h"
 
 #include <stdio.h>
@@ -183,6 +184,10 @@ static status report_step(session_rank *r, const trainer_step_result *s, err *e)
                              .mfu = (float)session_mfu_of(&r->mfu, flops / s->seconds),
                              .loss_scale = s->loss_scale,
                              .skipped = s->skipped,
+                             .preferences = {.pairs = s->preferences.pairs,
+                                             .chosen = s->preferences.chosen,
+                                             .rejected = s->preferences.rejected,
+                                             .accuracy = s->preferences.accuracy},
                              .unit = run->inputs.train->shape.input_type == I32 ? NULL : "samples"};
     TRY(report(r, &(event){.kind = EVENT_STEP, .step = step}, e));
     if (r->observer) TRY(session_observe_step(r->observer, &step, &r->sinks, e));
@@ -234,6 +239,7 @@ status session_rank_step(session_rank *r, trainer_step_result *out, err *e)
     status result = OK;
     TRY(trainer_check_ended(r->session.trainer, "a whole step", e));
     TRY(session_rank_begin(r, e));
+    TRY(session_reference_prepare(r, e));
     TRY(trainer_step(r->session.trainer, comm_stop_requested(r->world->stop), out, e));
     TRY(report_end_of_step(r, out, e));
 done:
@@ -245,6 +251,7 @@ status session_rank_forward(session_rank *r, double *loss, err *e)
     status result = OK;
     TRY(trainer_check_forward(r->session.trainer, e));
     TRY(session_rank_begin(r, e));
+    TRY(session_reference_prepare(r, e));
     TRY(trainer_forward(r->session.trainer, comm_stop_requested(r->world->stop), loss, e));
 done:
     return result;
@@ -264,6 +271,7 @@ status session_rank_evaluate(session_rank *r, int64_t batches, double *loss, err
     status result = OK;
     const int64_t begin = clock_ns();
     TRY(trainer_check_ended(r->session.trainer, "an evaluation", e));
+    TRY(session_reference_prepare(r, e));
     trainer_begin_span(r->session.trainer, SPANS_EVAL);
     TRY(infer_evaluate(r->session.trainer, batches, loss, NULL, e));
     trainer_end_span(r->session.trainer, SPANS_EVAL, begin);

@@ -126,6 +126,7 @@ typedef struct session_rank {
     int spans_steps; // steps since session_spans_begin
 
     session_mfu mfu;
+    bool has_reference; // session_reference_prepare has run
 } session_rank;
 
 // All are collective over all ranks, and report what they have done.

@@ -1,5 +1,6 @@
 // samples.c -- see samples.h. inputs.c calls it.
 #include "session/samples.h"
+#include "session/reference.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
@@ -209,7 +210,8 @@ status session_open_samples(const job *j, session_inputs *in, int32_t vocab, boo
                                .truncate = j->data.truncate,
                                .train_on = j->data.train_on,
                                .seq_len = j->data.seq_len,
-                               .vocab = vocab};
+                               .vocab = vocab,
+                               .pairs = session_preference(j).kind != PREFERENCE_NONE};
     if (train) TRY(open_one(j, &keys[0], &o, in, &has_chat, &in->train, e));
     if (valid) TRY(open_one(j, &keys[1], &o, in, &has_chat, &in->valid, e));
     if (train && valid) {

@@ -2,6 +2,7 @@
 #include "session/session.h"
 
 #include "session/plan/measure_split.h"
+#include "session/reference.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,11 +27,21 @@ status session_describe_communicator(const job *j, int ranks, comm_description *
                          !j->strategy.offload.host_is_apart, out, e);
 }
 
+static graph_loss_options session_loss(const job *j, const dataset *train)
+{
+    graph_loss_options o = {.preference = session_preference(j)};
+    if (!train || train->shape.label_type != I32) return o;
+    o.packs = train->shape.documents || train->shape.unlabelled;
+    o.weighted = train->shape.extras == 1;
+    return o;
+}
+
 status session_options(const job *j, const session_inputs *in, int ranks, trainer_options *out,
                        err *e)
 {
     status result = OK;
     param_group *groups = NULL;
+    int count;
     comm_description described;
     const dataset *shown = in->train ? in->train : in->valid;
     *out = (trainer_options){.family = in->family,
@@ -38,6 +49,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .place = {.needs = in->needs},
                              .strategy = j->strategy,
                              .precision = job_dtype(j),
+                             .storage = j->model.storage,
                              .numerics = {.tf32 = j->train.precision == PRECISION_TF32,
                                           .any_order = !j->train.deterministic},
                              .scaler = j->train.fp16,
@@ -45,6 +57,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .global_batch = j->train.global_batch,
                              .seq_len = in->seq_len,
                              .documents = shown && shown->shape.documents,
+                             .loss = session_loss(j, shown),
                              .seed = j->train.seed,
                              .optimizer = j->optimizer,
                              .lr = j->lr,
@@ -56,6 +69,7 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .valid = in->valid,
                              .copies_saves = j->train.async_save,
                              .predicts = in->predicts,
+                             .lora = j->lora.how.rank > 0 ? &j->lora.how : NULL,
                              .order = j->data.order};
     TRY(session_describe_communicator(j, ranks, &described, e));
     trainer_take_capabilities(out, &described.can);
@@ -63,10 +77,10 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
     TRY(job_check_split(j, &out->mesh, e));
     out->batch_split = job_batch_split(j, &out->mesh).of;
     out->optimizer.lr = lr_scale(j->optimizer.lr, j->scaling, mesh_data_ranks(&out->mesh));
-    if (!j->groups) goto done;
-    TRY(job_solve_groups(j, &groups, e));
-    for (int i = 0; i <= j->groups; i++) groups[i].optimizer.lr = out->optimizer.lr;
-    out->groups = (param_groups){.items = groups, .count = j->groups + 1};
+    if (!j->groups && !out->lora) goto done;
+    TRY(job_solve_groups(j, &groups, &count, e));
+    for (int i = 0; i < count; i++) groups[i].optimizer.lr = out->optimizer.lr;
+    out->groups = (param_groups){.items = groups, .count = count};
 done:
     return result;
 }
@@ -106,11 +120,15 @@ static status open_trainer(const job *j, session *s, err *e)
 {
     status result = OK;
     safetensors *weights = NULL;
+    model_adapter *adapter = NULL;
     if (j->model.has_weights) TRY(safetensors_open_folder(j->model.path, &weights, e));
+    if (j->lora.start) TRY(model_adapter_open(j->lora.start, &adapter, e));
     s->options.weights = weights;
+    s->options.adapter = adapter ? adapter->weights : NULL;
     TRY(trainer_open(&s->options, &s->trainer, e));
 done:
-    s->options.weights = NULL;
+    s->options.weights = s->options.adapter = NULL;
+    model_adapter_close(adapter);
     safetensors_close(weights);
     return result;
 }
@@ -156,6 +174,8 @@ status session_save(const session *s, const job *j, const session_inputs *in,
     static const char *const torch_dtypes[] = {
         [F32] = "float32", [BF16] = "bfloat16", [F16] = "float16"};
     char *generated = NULL;
+    const session_adapter *adapter = in->adapter.config ? &in->adapter : NULL;
+    if (adapter) config_json = adapter->config;
     if (!config_json) {
         const char *type = torch_dtypes[job_dtype(j)];
         TRY(in->folder ? model_folder_config(in->folder, type, &generated, e)
@@ -169,7 +189,8 @@ status session_save(const session *s, const job *j, const session_inputs *in,
                               .keep_best = j->train.keep_best,
                               .config_json = config_json,
                               .tokenizer_folder = in->tokenizer_folder,
-                              .folder = in->folder};
+                              .folder = adapter ? NULL : in->folder,
+                              .base_mark = adapter && adapter->has_mark ? &adapter->mark : NULL};
     if (j->train.async_save)
         TRY(trainer_save_begin(s->trainer, &o, e));
     else

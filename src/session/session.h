@@ -18,6 +18,13 @@ typedef struct session_own_inputs {
     bool predicts;          // the memory estimate includes infer_predict
 } session_own_inputs;
 
+// The adapters of a job's checkpoints.
+typedef struct session_adapter {
+    char *config;  // adapter_config.json; NULL: the job has no adapters
+    bool has_mark; // the base has weights, and `mark` is theirs (model_folder_mark)
+    uint64_t mark;
+} session_adapter;
+
 // The inputs of a job, opened once before any rank starts. Ranks share data sets as mapped files. Initial weights
 // are checked here; each rank opens them again while it loads them (session_open).
 typedef struct session_inputs {
@@ -29,7 +36,8 @@ typedef struct session_inputs {
     bool predicts;             // as in session_own_inputs
     model_folder *folder; // of the initial weights, which checkpoints repeat; NULL: they are drawn
     char *tokenizer_folder; // checkpoints copy its tokenizer files; NULL for none
-    ckpt_fence fence;       // that checkpoints respect; none where its path is NULL
+    session_adapter adapter;
+    ckpt_fence fence; // that checkpoints respect; none where its path is NULL
     char *
         data_tokenizer; // tokenizer.json of data.train, which the run writes into tokenizer_folder, as the
                         // model has none; NULL: it writes none
@@ -39,9 +47,15 @@ typedef struct session_inputs {
     char *fit;           // a line with the changes of memory.fit, printed as a warning; NULL: none
 } session_inputs;
 
-// Makes the job use the model of a folder or of a run's newest checkpoint, with its weights. E_USAGE where the model is of
-// another family than the job's.
-status session_use_model(job *j, const char *folder, err *e);
+// The folders of a model that a command takes in place of the job's.
+typedef struct session_model_names {
+    const char *folder;
+    const char *adapter; // NULL: none, but where `folder` is one
+} session_model_names;
+
+// Makes the job use the model of a folder or of a run's newest checkpoint, with its weights. An adapter is used with its
+// base. E_USAGE where the model is of another family than the job's.
+status session_use_model(job *j, const session_model_names *names, err *e);
 
 // Opens data sets and weights, solves the batch rule and the number of steps, checks that the plan
 // fits in memory, and verifies the schedules. Fills j's resolved fields. Changes nothing on disk

@@ -68,6 +68,16 @@ static double flops_of(const graph *g, const graph_node_list *l, int from, int t
     return sum;
 }
 
+model_options session_once(const job *j)
+{
+    return (model_options){.mode = GRAPH_EVAL,
+                           .type = F32,
+                           .batch = 1,
+                           .seq = 1,
+                           .adapter_of = j->lora.how.rank > 0 ? model_lora_find : NULL,
+                           .adapter_arg = &j->lora.how};
+}
+
 status session_open_model(const trainer_options *o, model **out, err *e)
 {
     const model_options x = {.mode = GRAPH_TRAIN,
@@ -75,9 +85,12 @@ status session_open_model(const trainer_options *o, model **out, err *e)
                              .batch = o->micro_batch,
                              .seq = o->seq_len,
                              .documents = o->documents,
+                             .loss = o->loss,
                              .is_frozen = param_groups_is_frozen,
                              .type_of = o->groups.count > 0 ? param_groups_type_of : NULL,
                              .tensor_arg = &o->groups,
+                             .adapter_of = o->lora ? model_lora_find : NULL,
+                             .adapter_arg = o->lora,
                              .recompute = o->strategy.recompute,
                              .position.mesh = o->mesh,
                              .position.sequence_parallel = o->strategy.sequence_parallel,

@@ -3,6 +3,7 @@
 #ifndef TRIREME_SESSION_STAGES_H
 #define TRIREME_SESSION_STAGES_H
 
+#include "config/job.h"
 #include "parallel/simulate.h"
 #include "train/trainer.h"
 
@@ -29,5 +30,8 @@ void session_stages_close(session_stages *s);
 // clears `out` with simulate_result_clear, also after a failure.
 status session_stages_simulate(const session_stages *s, const trainer_options *o, bool even,
                                simulate_result *out, err *e);
+
+// The options that trace a job's model once, to know its parameters.
+model_options session_once(const job *j);
 
 #endif

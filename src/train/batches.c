@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/size.h"
 #include "data/loader.h"
+#include "train/labelled.h"
 #include "train/launch.h"
 #include "train/trainer_private.h"
 
@@ -19,6 +20,8 @@ struct trainer_batches {
     char *documents;      // [micros, batch_bytes(ids_of)]; NULL: the model takes none
     int64_t *filled;      // [micros]; NULL: the labels say which rows hold a sample
     int64_t *host_filled; // [micros] the same on the host
+    char *host_labels;    // [micros, batch_bytes(labels_of)] where rows are packed (labelled.h); else NULL
+    graph_labelled_rows *labelled; // [micros] then
     // Vectors before their conversion [micro_batch, inputs] F32; NULL: nothing is converted.
     float *vectors;
     device_event *copied; // recorded after the copy of each batch
@@ -69,11 +72,18 @@ dataset_shape batches_sample_shape(const model *m)
     const kernel_tokens *tokens = &first->sequences.tokens;
     const int64_t rows = m->batch * tokens->seq;
     const int arrays = first->sequences.documents ? 2 : 1;
+    const graph_loss_options *loss = &m->block[m->blocks - 1].g->loss;
+    const bool is_ids = labels->type == I32;
+    const int64_t outputs = is_ids ? 1 : labels->dim[0] / rows;
     return (dataset_shape){.inputs = arrays * (value_elements(ids) / rows * tokens->full_seq),
                            .documents = first->sequences.documents,
                            .input_type = ids->type == I32 ? I32 : F32,
-                           .labels = labels->dim[0] / rows * tokens->full_seq,
-                           .label_type = labels->type};
+                           .labels = outputs * tokens->full_seq,
+                           .label_type = labels->type,
+                           .unlabelled = is_ids && loss->packs,
+                           .extras = !is_ids                                        ? 0
+                                     : kernel_preference_refers(&loss->preference) ? 2
+                                                                                   : loss->weighted};
 }
 
 // While a step runs, the loader reads the batches of the next one. The last batch of a step stays lent
@@ -127,12 +137,18 @@ static bool counts_filled_rows(const trainer *t)
     return labels_of(t)->type == F32;
 }
 
+static bool packs_rows(const trainer *t)
+{
+    return labels_of(t)->type == I32 && t->model->block[t->model->blocks - 1].g->loss.packs;
+}
+
 static status allocate_batches(trainer *t, err *e)
 {
     status result = OK;
     trainer_batches *x = t->batches;
     const uint64_t micros = (uint64_t)t->plan->o.micros,
                    counts = counts_filled_rows(t) ? micros * sizeof *x->filled : 0,
+                   packs = packs_rows(t) ? micros : 0,
                    starts = takes_documents(t) ? size_mul(micros, batch_bytes(ids_of(t))) : 0;
     if (!plan_reads_batches(t->plan)) return OK;
     TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, size_mul(micros, batch_bytes(ids_of(t))),
@@ -142,6 +158,9 @@ static status allocate_batches(trainer *t, err *e)
     TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, starts, &x->documents, e));
     TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, counts, &x->filled, e));
     TRY(memory_take(t->memory, BYTES_DATA, FROM_HOST, counts, &x->host_filled, e));
+    TRY(memory_take(t->memory, BYTES_DATA, FROM_HOST, size_mul(packs, batch_bytes(labels_of(t))),
+                    &x->host_labels, e));
+    TRY(memory_table(t->memory, packs, sizeof *x->labelled, &x->labelled, e));
     TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, vector_bytes(t), &x->vectors, e));
     if (!memory_is_counting(t->memory)) TRY(trainer_ops(t)->event_open(t->o.device, &x->copied, e));
 done:
@@ -205,6 +224,20 @@ static void upload_tokens(trainer *t, device_stream *on, void *to, host_tokens h
     }
 }
 
+// Sorts the labels of a micro-batch by row, and copies them.
+static void upload_packed(trainer *t, device_stream *on, int micro, const void *inputs,
+                          const void *labels)
+{
+    trainer_batches *x = t->batches;
+    char *host = x->host_labels + (size_t)micro * batch_bytes(labels_of(t));
+    const labelled_batch from = {.shape = batches_sample_shape(t->model),
+                                 .starts = x->documents ? inputs : NULL,
+                                 .labels = labels};
+    x->labelled[micro] = labelled_pack(t->model->block[t->model->blocks - 1].g, &from,
+                                       (int32_t *)(void *)host);
+    trainer_ops(t)->copy(on, batches_get(t, micro).labels, host, graph_value_bytes(labels_of(t)));
+}
+
 // Copies a micro-batch and the number of its rows that hold a sample.
 static void upload(trainer *t, device_stream *on, int micro, const void *inputs, const void *labels,
                    int64_t samples)
@@ -217,7 +250,10 @@ static void upload(trainer *t, device_stream *on, int micro, const void *inputs,
     // Ids and fp32 vectors have elements of the same size.
     const size_t bytes = (size_t)count * sizeof(float);
     upload_tokens(t, on, x->vectors ? x->vectors : b.ids, (host_tokens){inputs, arrays}, bytes);
-    upload_tokens(t, on, b.labels, (host_tokens){labels, 1}, graph_value_bytes(labels_of(t)));
+    if (x->labelled)
+        upload_packed(t, on, micro, inputs, labels);
+    else
+        upload_tokens(t, on, b.labels, (host_tokens){labels, 1}, graph_value_bytes(labels_of(t)));
     if (x->documents) {
         const int32_t *starts = (const int32_t *)inputs + t->o.seq_len;
         upload_tokens(t, on, b.documents, (host_tokens){starts, arrays}, bytes);
@@ -313,5 +349,21 @@ trainer_batch batches_get(const trainer *t, int micro)
                            .labels = x->labels + labels,
                            .documents =
                                x->documents ? (int32_t *)(void *)(x->documents + ids) : NULL,
-                           .filled = x->filled ? &x->filled[micro] : NULL};
+                           .filled = x->filled ? &x->filled[micro] : NULL,
+                           .labelled = x->labelled ? x->labelled[micro]
+                                                   : (graph_labelled_rows){.index = NULL}};
+}
+
+uint64_t batches_labelled_rows(const trainer *t)
+{
+    const trainer_batches *x = t->batches;
+    uint64_t number = 0;
+    for (int i = 0; x->labelled && i < t->plan->o.micros; i++)
+        number = number * 0x9e3779b97f4a7c15u + (uint64_t)x->labelled[i].count;
+    return number;
+}
+
+void batches_forget(trainer *t)
+{
+    if (t->batches->loader) loader_forget(t->batches->loader);
 }

@@ -4,6 +4,7 @@
 #define TRIREME_TRAIN_BATCHES_H
 
 #include "base/text.h"
+#include "graph/execute.h"
 #include "parallel/schedule.h"
 #include "train/trainer.h"
 
@@ -12,13 +13,14 @@ typedef struct trainer_batches trainer_batches;
 // A micro-batch on the device.
 typedef struct trainer_batch {
     void *ids;    // [micro_batch, inputs] I32 of this rank's tokens, or vectors in the compute type
-    void *labels; // [micro_batch, labels]
+    void *labels; // [micro_batch, labels], or the arrays of graph_loss_arrays
     // [micro_batch, tokens of this rank] the position at which the token's document begins; NULL: samples
     // are no packed documents
     int32_t *documents;
     // Device scalar: the rows that hold a sample, which are the first ones; the others are padding.
     // NULL: the labels say it, and padding rows have the label IGNORED_LABEL.
     int64_t *filled;
+    graph_labelled_rows labelled; // the rows with a label
 } trainer_batch;
 
 // Counts memory, or allocates it and opens the loader.
@@ -43,6 +45,10 @@ void batches_upload(trainer *t, device_stream_kind on, int micro, const void *in
 // Appends " (samples 12, 40)": the numbers, in the data set, of this rank's samples of a micro-batch of the step that
 // runs. Appends nothing where the data set determines their order itself.
 status batches_name_samples(const trainer *t, int micro, text *out, err *e);
+// Reads again the batches that were read ahead. No step has begun.
+void batches_forget(trainer *t);
+// A number of how many rows each micro-batch computes in the loss.
+uint64_t batches_labelled_rows(const trainer *t);
 // A micro-batch of the step; NULLs on a rank that reads no batches.
 trainer_batch batches_get(const trainer *t, int micro);
 

@@ -13,6 +13,7 @@ struct trainer_captures {
     uint64_t run;
     int first; // the instruction from which the training list is replayed; -1: the device replays nothing
     device_recording *recording; // NULL: not recorded yet
+    uint64_t rows;               // batches_labelled_rows of the step that was recorded
 };
 
 // ---- Runs and events
@@ -82,12 +83,13 @@ void captures_close(trainer *t)
 
 // ---- A step
 
-// A repetition that looks for a NaN or Inf does other work, and a program that takes a step in parts or reduces
+// A step whose loss has another number of rows, and a repetition that looks for a NaN or Inf, do other work, and a program that takes a step in parts or reduces
 // gradients does work between instructions, so these are issued.
 bool captures_begins_at(const trainer *t, const schedule *s, int number)
 {
     return s == &t->schedule && number == t->captures->first && !t->pass.inspects &&
-           !t->parts.open && !t->hook.run;
+           !t->parts.open && !t->hook.run &&
+           (!t->captures->recording || t->captures->rows == batches_labelled_rows(t));
 }
 
 // Between an instruction outside of the segment and one in it, all streams meet. Then no event of before
@@ -101,6 +103,7 @@ status captures_begin(trainer *t, bool *records, err *e)
     trainer_order(t, STREAM_COPY, STREAM_COMPUTE);
     c->run++;
     *records = !c->recording;
+    if (*records) c->rows = batches_labelled_rows(t);
     if (*records) {
         TRY(trainer_ops(t)->capture_begin(trainer_stream(t, STREAM_COMPUTE), e));
         comm_recorder_begin_capture(t->o.comm);

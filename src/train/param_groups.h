@@ -7,6 +7,9 @@
 #include "model/model.h"
 #include "optim/param_group.h"
 
+// Copies the groups, each frozen one as two: its weights of linear layers are packed as NF4, as transformers packs them,
+// and the others are not. The caller frees the items of *out.
+status param_groups_split(const param_groups *groups, param_groups *out, err *e);
 // Writes the index of each parameter's group to out[m->params]. The last group must match every
 // name. E_USAGE names two pieces of one parameter that are in different groups.
 status param_groups_assign(const model *m, const param_groups *groups, int *out, err *e);
@@ -16,7 +19,9 @@ bool param_groups_is_frozen(const void *groups, const char *tensor);
 // The compute type of the parameter of this tensor; `groups` as above, with items. For
 // model_options.type_of.
 dtype param_groups_type_of(const void *groups, const char *tensor);
-// Appends "groups[1] (*.bias)", or "no group" for the last group, which has no entry in a job.
+// The entry of a job's list that group `index` stands for; -1: none. With adapters each entry stands for two groups.
+int param_groups_entry(const param_groups *groups, int index);
+// Appends "groups[1] (*.bias)", or "no group" for a group that has no entry in a job.
 void param_groups_describe(const param_groups *groups, int index, text *out);
 
 #endif

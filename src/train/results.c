@@ -157,7 +157,7 @@ double *results_host_sums(const trainer *t)
 
 void results_reset_sums(trainer *t)
 {
-    launch_zero(trainer_stream(t, STREAM_COMPUTE), results_sums(t), STEP_SUMS * sizeof(double));
+    launch_zero(trainer_stream(t, STREAM_COMPUTE), results_sums(t), STEP_MOST_SUMS * sizeof(double));
 }
 
 status results_read_sums(trainer *t, int first, int count, err *e)
@@ -180,7 +180,7 @@ status run_clip_grad_norm(trainer *t, const schedule_instr *x, err *e)
     const trainer_call_spans calls = trainer_spans_of_calls(t);
     comm_visit *const visit = x->calls > 0 ? calls.visit : NULL;
     TRY(clip_agree(trainer_group(t, GROUP_AGREE), trainer_stream(t, STREAM_COMM), t->results->step,
-                   t->o.clip_grad_norm, visit, e));
+                   kernel_step_sums(t->plan->o.preferences), t->o.clip_grad_norm, visit, e));
     if (plan_updates_on_host(t->plan)) results_copy_agreed(t); // updates on the host read it there
 done:
     return result;
@@ -191,6 +191,9 @@ void results_copy_agreed(trainer *t)
     const trainer_results *r = t->results;
     trainer_ops(t)->copy(trainer_stream(t, STREAM_COMM), &r->host->result, &r->step->result,
                          sizeof r->host->result);
+    if (!t->plan->o.preferences) return;
+    trainer_ops(t)->copy(trainer_stream(t, STREAM_COMM), &r->host->sums[SUM_PREFERENCE],
+                         &r->step->sums[SUM_PREFERENCE], PREFERENCE_SUMS * sizeof(double));
 }
 
 const kernel_step_result *results_agreed(const trainer *t)
@@ -221,11 +224,25 @@ void results_add_seconds(trainer *t, schedule_instr_kind kind, double seconds)
     t->results->seconds[kind] += seconds;
 }
 
+static trainer_preferences preferences_of(const double sums[PREFERENCE_SUMS])
+{
+    const double pairs = sums[PREFERENCE_PAIRS] > 0 ? sums[PREFERENCE_PAIRS] : 1;
+    return (trainer_preferences){.pairs = sums[PREFERENCE_PAIRS],
+                                 .chosen = sums[PREFERENCE_CHOSEN] / pairs,
+                                 .rejected = sums[PREFERENCE_REJECTED] / pairs,
+                                 .accuracy = sums[PREFERENCE_ACCURATE] / pairs};
+}
+
 trainer_step_result results_of_step(const trainer *t)
 {
     const trainer_results *r = t->results;
     const bool exhausted = r->host->result.samples == 0;
-    return (trainer_step_result){.step = r->steps_done + (exhausted ? 0 : 1),
+    const trainer_preferences none = {0};
+    return (trainer_step_result){.preferences =
+                                     t->plan->o.preferences
+                                         ? preferences_of(&r->host->sums[SUM_PREFERENCE])
+                                         : none,
+                                 .step = r->steps_done + (exhausted ? 0 : 1),
                                  .loss = r->host->result.loss,
                                  .grad_norm = r->host->result.norm,
                                  .lr = lr_at(&t->o.lr, t->o.optimizer.lr, results_updates(t)),

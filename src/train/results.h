@@ -36,7 +36,7 @@ const kernel_step_group *results_step_group(const trainer *t, int group);
 const kernel_step *results_host_step(const trainer *t);
 const kernel_step_group *results_host_step_group(const trainer *t, int group);
 
-// [STEP_SUMS] F64, on the device and on the host.
+// [STEP_MOST_SUMS] F64, on the device and on the host.
 double *results_sums(const trainer *t);
 double *results_host_sums(const trainer *t);
 // Sets the sums on the device to zero, on the compute stream. For an evaluation.

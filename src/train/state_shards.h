@@ -11,6 +11,7 @@ typedef struct state_shards {
     dtype type;         // of its elements
     plan_layout layout; // in which the array lies
     plan_layout shards; // the layout of the elements that this rank answers for
+    bool packed;        // elements are words of packed rows (base/nf4.h)
 } state_shards;
 
 state_shards state_shards_of(const plan_group *g, trainer_state_kind part);

@@ -298,6 +298,8 @@ static graph_run bind_block(trainer *t, const schedule_instr *x)
                    .rope = model_block_rope(t->pass.running, x->index, all->rope),
                    .loss_sum = &sums[SUM_LOSS],
                    .loss_count = &sums[SUM_COUNT],
+                   .preference_sums = &sums[SUM_PREFERENCE],
+                   .labelled = batch.labelled,
                    .filled_rows = batch.filled,
                    .step = t->pass.running == t->model ? results_step(t) : NULL,
                    .outputs = t->pass.outputs,

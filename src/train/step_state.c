@@ -53,13 +53,48 @@ status run_reshard_post_forward(trainer *t, const schedule_instr *x, err *e)
     return OK;
 }
 
+// Unpacks the rows of a bucket into its weight slot.
+static void unpack_weights(const trainer *t, int bucket, const char *packed, char *to,
+                           device_stream *on)
+{
+    const plan_bucket *b = &t->plan->bucket[bucket];
+    const dtype type = plan_group_of(t->plan, bucket)->o.compute;
+    for (int i = 0; i < b->rows; i++) {
+        const plan_row *r = &t->plan->row[t->plan->order[b->first_row + i]];
+        kernel_call c = {.kind = K_UNPACK_NF4};
+        c.u.unpack_nf4 = (kernel_unpack_nf4_args){
+            .rows = r->rows,
+            .cols = r->cols,
+            .packed = packed + (size_t)r->offset[LAYOUT_PACKED] * sizeof(float),
+            .y = to + (size_t)r->offset[LAYOUT_FULL] * dtype_bytes(type),
+            .type = type};
+        device_launch(on, &c);
+    }
+}
+
+// Brings the full weights of a bucket into `to` from its shards. Packed rows are gathered behind them.
+static status unshard(trainer *t, const schedule_instr *x, char *shards, char *to, err *e)
+{
+    status result = OK;
+    const plan_group *g = plan_group_of(t->plan, x->index);
+    const calls_run r = run_of(t, x);
+    const bool packed = g->o.storage == STORAGE_NF4;
+    const size_t full = plan_packed_start(t->plan, x->index);
+    char *gathered = packed ? to + full : to;
+    if (x->calls == 0 && packed) gathered = shards;
+    if (x->calls == 0 && !packed) trainer_ops(t)->copy(r.on, to, shards, full);
+    TRY(calls_issue(&r, calls_of(t, x), x->calls, gathered, shards, e));
+    if (packed) unpack_weights(t, x->index, gathered, to, r.on);
+done:
+    return result;
+}
+
 // The shards lie in the array, in a state slot, or where RESHARD_POST_FORWARD kept them.
 status run_unshard(trainer *t, const schedule_instr *x, err *e)
 {
     status result = OK;
     const plan_group *g = plan_group_of(t->plan, x->index);
     device_stream *on = trainer_stream(t, STREAM_COMM);
-    const calls_run r = run_of(t, x);
     trainer_slot *to = slots_weight(t, x->slot);
     const bool swapped = !x->post_forward && plan_is_swapped(g, PLAN_WEIGHTS);
     char *shards;
@@ -70,11 +105,7 @@ status run_unshard(trainer *t, const schedule_instr *x, err *e)
     else
         shards = state_bucket(t, x->post_forward ? ARRAY_POST_FORWARD : ARRAY_WEIGHTS, x->index);
     trainer_span_begin(t, x);
-    if (x->calls == 0)
-        trainer_ops(t)->copy(on, to->ptr, shards,
-                             (size_t)t->plan->bucket[x->index].count[LAYOUT_FULL] *
-                                 dtype_bytes(g->o.compute));
-    TRY(calls_issue(&r, calls_of(t, x), x->calls, to->ptr, shards, e));
+    TRY(unshard(t, x, shards, to->ptr, e));
     if (swapped) tiers_free_slot(t, PLAN_WEIGHTS, x->state[PLAN_WEIGHTS], STREAM_COMM);
     trainer_record(t, &to->filled, on);
     slots_assign_weight(t, x->index, x->slot);

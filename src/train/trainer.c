@@ -14,11 +14,14 @@ static status open_model(const trainer_options *o, graph_mode mode, model **out,
                        .batch = o->micro_batch,
                        .seq = o->seq_len,
                        .documents = o->documents,
+                       .loss = o->loss,
                        .needs = o->place.needs,
                        .numerics = o->numerics,
                        .is_frozen = param_groups_is_frozen,
                        .type_of = param_groups_type_of,
                        .tensor_arg = &o->groups,
+                       .adapter_of = o->lora ? model_lora_find : NULL,
+                       .adapter_arg = o->lora,
                        .recompute = o->strategy.recompute,
                        .position.mesh = o->mesh,
                        .position.sequence_parallel = o->strategy.sequence_parallel,
@@ -56,6 +59,7 @@ static plan_group_options group_options_of(const param_group *g)
     plan_group_options o = {.dp = g->dp,
                             .over = g->over,
                             .compute = g->precision,
+                            .storage = g->storage,
                             .frozen = g->frozen,
                             .has_m = optim_has_m(&g->optimizer),
                             .has_v = optim_rule_of(&g->optimizer)->has_v,
@@ -156,6 +160,7 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
                                   .first_backward = m->first_backward,
                                   .micros = micros_of(o),
                                   .batches_everywhere = o->documents,
+                                  .preferences = o->loss.preference.kind != PREFERENCE_NONE,
                                   .input_grad_in_place = in.in_place,
                                   .cost = in.cost,
                                   .blocks = m->blocks,
@@ -184,6 +189,9 @@ static status check_shapes(const model *m, const dataset *d, const char *which, 
             "%s: a sample has %lld inputs and %lld labels, the model takes %lld and %lld", which,
             (long long)d->shape.inputs, (long long)d->shape.labels, (long long)takes.inputs,
             (long long)takes.labels);
+    if (d->shape.extras != takes.extras)
+        return err_set(e, E_USAGE, "%s: a token has %d numbers behind its label, the loss takes %d",
+                       which, d->shape.extras, takes.extras);
     if (d->shape.label_type != takes.label_type)
         return err_set(e, E_USAGE, "%s: labels are %s, the loss takes %s", which,
                        dtype_name(d->shape.label_type), dtype_name(takes.label_type));
@@ -233,17 +241,22 @@ done:
 }
 
 // Without groups, all parameters are in one group with the job's own settings.
-static void take_groups(trainer *t)
+static status take_groups(trainer *t, err *e)
 {
+    status result = OK;
     const trainer_options *o = &t->o;
-    if (o->groups.count > 0) return;
     t->group = (param_group){.dp = o->strategy.dp,
                              .over = POLICY_AXES,
                              .precision = o->precision,
                              .optimizer = o->optimizer,
                              .lr_scale = 1};
     memcpy(t->group.tier, o->strategy.offload.tier, sizeof t->group.tier);
-    t->o.groups = (param_groups){.items = &t->group, .count = 1};
+    if (o->groups.count == 0) t->o.groups = (param_groups){.items = &t->group, .count = 1};
+    if (o->storage != STORAGE_NF4) return OK;
+    TRY(param_groups_split(&t->o.groups, &t->packed, e));
+    t->o.groups = t->packed;
+done:
+    return result;
 }
 
 size_t trainer_weight_bytes(const trainer *t)
@@ -263,10 +276,11 @@ static status prepare(trainer *t, const trainer_options *o, err *e)
     const batch_split split = trainer_split(o);
     t->o = *o;
     t->o.micro_batch = batch_split_of(&split, mesh_data_rank(&o->mesh, o->place.rank));
-    take_groups(t);
+    TRY(take_groups(t, e));
     o = &t->o;
     TRY(open_model(o, GRAPH_TRAIN, &t->model, e));
-    if (o->valid || o->predicts) TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
+    if (o->valid || o->predicts || kernel_preference_refers(&o->loss.preference))
+        TRY(open_model(o, GRAPH_EVAL, &t->eval, e));
     TRY(check_shapes(t->model, o->train, "data.train", e));
     TRY(check_shapes(t->model, o->valid, "data.valid", e));
     TRY(make_plan(o, t->model, &t->plan, e));
@@ -301,6 +315,7 @@ void trainer_close(trainer *t)
     trainer_spans_close(t);
     memory_close(t->memory);
     schedule_clear(&t->schedule);
+    free((param_group *)t->packed.items);
     schedule_clear(&t->forward);
     plan_free(t->plan);
     model_close(t->model);

@@ -11,6 +11,7 @@
 #include "data/batch_split.h"
 #include "data/dataset.h"
 #include "data/sampler.h"
+#include "model/adapter.h"
 #include "model/folder.h"
 #include "optim/lr.h"
 #include "optim/optim.h"
@@ -56,9 +57,11 @@ typedef struct trainer_options {
         batch_split; // [data-parallel ranks] the micro-batch of each rank; NULL: micro_batch everywhere
     int64_t seq_len; // 1 for samples that are not sequences
     bool documents;  // samples are packed documents (dataset.h)
+    graph_loss_options loss; // of cross-entropy
     uint64_t seed;
     optim_config optimizer; // lr already scaled
     param_groups groups;    // the last one has match NULL; none: one group with the settings above
+    storage_type storage;   // of the frozen weights of linear layers
     lr_config lr;
     double clip_grad_norm;
     trainer_checks checks;
@@ -67,6 +70,9 @@ typedef struct trainer_options {
     bool predicts;          // infer_predict will be called; it may always be with `valid`
     sampler_order order;
     const safetensors *weights; // initial weights, read by trainer_open only; NULL: drawn
+    const model_lora *lora;     // adapters; NULL: none
+    // What training changes where the model has adapters, read by trainer_open only; NULL: as without, and adapters are drawn.
+    const safetensors *adapter;
 } trainer_options;
 
 // How the sequences of a step are divided over the data-parallel ranks. It borrows o->batch_split.
@@ -86,12 +92,19 @@ status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *p
 status trainer_open(const trainer_options *o, trainer **out, err *e);
 void trainer_close(trainer *t); // NULL allowed. Not collective
 
+// The pairs of a step whose loss is of preferences, and means over them: the rewards (kernel_preference.h), and how often
+// the chosen one's is larger.
+typedef struct trainer_preferences {
+    double pairs, chosen, rejected, accuracy;
+} trainer_preferences;
+
 typedef struct trainer_step_result {
     uint64_t step; // finished optimizer steps, this one included
     double loss, grad_norm, lr;
     double tokens; // positions of the global batch; fewer when ranks ran out of data
     double seconds;
     double loss_scale; // of fp16; 0 with other types
+    trainer_preferences preferences; // zeros with other losses
     bool skipped, stop;
     bool exhausted; // no rank had data: there was no step, and `step` is the last one before
 } trainer_step_result;
@@ -217,10 +230,11 @@ typedef struct trainer_save_options {
     int64_t keep;
     trainer_best best;            // for a run that resumes
     bool keep_best;               // its checkpoint stays, too
-    const char *config_json;      // of the model
+    const char *config_json;      // of the model, or of its adapters, which are then saved alone
     const char *tokenizer_folder; // NULL for none
     // Of the initial weights: the checkpoint has its names, its other tensors and its other files; NULL: none.
     const model_folder *folder;
+    const uint64_t *base_mark; // of the weights of the adapters' base; NULL: not known
 } trainer_save_options;
 
 // Writes a checkpoint: rank 0 makes the files, and every rank writes its shards into them. A rank that does

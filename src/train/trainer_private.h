@@ -65,8 +65,10 @@ typedef struct trainer_hooks {
 typedef struct trainer_saving trainer_saving;
 
 struct trainer {
-    trainer_options o; // o.groups is `group` where the options have none
-    param_group group; // all parameters, by the job's own settings
+    trainer_options
+        o; // o.groups is `group` where the options have none, and `packed` where weights are packed
+    param_group group;   // all parameters, by the job's own settings
+    param_groups packed; // the groups, with those of packed weights apart; its items are owned
     plan *plan;
     schedule schedule; // of a training step
     schedule forward;  // of the evaluation of one micro-batch

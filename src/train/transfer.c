@@ -2,6 +2,7 @@
 // full parameters on the host. Checkpoints, initial weights and tools use it. The plan says which
 // ranks have which shards of a parameter, so rank 0 knows from which ranks to receive.
 #include "base/alloc.h"
+#include "train/packed.h"
 #include "train/state_shards.h"
 #include "train/trainer_private.h"
 
@@ -18,7 +19,8 @@ state_shards state_shards_of(const plan_group *g, trainer_state_kind part)
                           .type = plan_array_type(g, a),
                           .layout = part == STATE_GRADIENT ? plan_gradient_layout(g)
                                                            : plan_array_layout(g, a),
-                          .shards = in_place ? g->weight : g->optimizer};
+                          .shards = in_place ? g->weight : g->optimizer,
+                          .packed = a == ARRAY_WEIGHTS && g->o.storage == STORAGE_NF4};
 }
 
 bool trainer_has_state(const trainer *t, trainer_state_kind part, int p)
@@ -116,7 +118,8 @@ static status receive_shard(trainer *t, const state_shards *x, const plan_row *r
     status result = OK;
     plan_shard s = plan_local_shard(t->plan, theirs, x->shards, coord);
     const size_t bytes = (size_t)s.count * dtype_bytes(x->type);
-    char *destination = x->type == F32 ? (char *)(to + s.first) : received;
+    const bool apart = x->type != F32 || x->packed;
+    char *destination = apart ? received : (char *)(to + s.first);
     if (rank == 0) {
         char *own;
         TRY(state_shards_find(t, x, r, false, &own, &s, e));
@@ -124,7 +127,10 @@ static status receive_shard(trainer *t, const state_shards *x, const plan_row *r
     } else {
         TRY(exchange_receive(t, destination, bytes, rank, e));
     }
-    if (x->type != F32) dtype_convert(to + s.first, F32, received, x->type, (size_t)s.count);
+    if (x->packed)
+        packed_to_rows(t, theirs, s, received, to);
+    else if (apart)
+        dtype_convert(to + s.first, F32, received, x->type, (size_t)s.count);
 done:
     return result;
 }
@@ -139,7 +145,7 @@ static status put_together(trainer *t, const state_shards *x, int p, float *out,
     float *shard = over ? NULL : out;
     char *received = NULL;
     if (over) TRY(alloc_array(&shard, count, sizeof *shard, t->model->param[p].name, e));
-    if (x->type != F32)
+    if (x->type != F32 || x->packed)
         TRY(alloc_array(&received, count, dtype_bytes(x->type), t->model->param[p].name, e));
     for (int i = 0; i < mesh_group_size(m, over); i++) {
         plan_row theirs = *r;
@@ -230,6 +236,7 @@ status trainer_write_state(trainer *t, trainer_state_kind part, int p, const flo
     char *to;
     plan_shard s;
     if (r->bucket < 0) return OK;
+    if (x.packed) return packed_write(t, p, in, e);
     if (t->model->param[p].sharded) {
         TRY(alloc_array(&shard, (size_t)r->count, sizeof *shard, t->model->param[p].name, e));
         model_param_take_shard(t->model, p, t->plan->coord, in, shard);
@@ -251,7 +258,8 @@ status trainer_write_state_from(trainer *t, trainer_state_kind part, int p, trai
     char *to;
     plan_shard s;
     if (r->bucket < 0) return OK;
-    if (t->model->param[p].sharded) { // the rows of a shard may be parts of rows
+    // The rows of a shard may be parts of rows, and what a block of packed rows holds depends on all of its tensor.
+    if (t->model->param[p].sharded || x.packed) {
         TRY(read(from, p, 0, t->model->param[p].count, space, e));
         return trainer_write_state(t, part, p, space, e);
     }

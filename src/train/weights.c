@@ -5,25 +5,9 @@
 #include "base/size.h"
 #include "train/calls.h"
 #include "train/launch.h"
+#include "train/packed.h"
 #include "train/state_shards.h"
 #include "train/trainer_private.h"
-
-static status read_weights(trainer *t, err *e)
-{
-    status result = OK;
-    int64_t most = 0;
-    float *host = NULL;
-    for (int p = 0; p < t->model->params; p++)
-        if (t->plan->row[p].bucket >= 0) most = size_max(most, t->model->param[p].count);
-    TRY(alloc_array(&host, (size_t)most, sizeof *host, "a parameter", e));
-    for (int p = 0; p < t->model->params; p++) {
-        if (t->plan->row[p].bucket < 0) continue;
-        TRY(trainer_write_weight(t, p, t->o.weights, host, e));
-    }
-done:
-    free(host);
-    return result;
-}
 
 // Memory of the device, in F32, for weights of another type: they are drawn there piece by piece, and
 // converted to where they lie.
@@ -112,6 +96,37 @@ static plan_shard row_elements(const trainer *t, const state_shards *x, const pl
     return (plan_shard){s.first + from - begin, size_max(to - from, 0)};
 }
 
+// Draws the full parameter, because the scales of packed rows depend on all of it.
+static status draw_packed(trainer *t, const drawing *d, int p, err *e)
+{
+    status result = OK;
+    device_stream *on = trainer_stream(t, STREAM_COMPUTE);
+    const int64_t all = t->model->param[p].count;
+    float *full = NULL;
+    TRY(alloc_array(&full, (size_t)all, sizeof *full, t->model->param[p].name, e));
+    for (int64_t done = 0, count; done < all; done += count) {
+        count = size_min(all - done, d->count);
+        model_param_init(t->model, p, t->o.seed, done, count, on, d->space);
+        TRY(device_download(on, full + done, d->space, (size_t)count * sizeof *full, e));
+    }
+    TRY(packed_write(t, p, full, e));
+done:
+    free(full);
+    return result;
+}
+
+static status draw_packed_group(trainer *t, const plan_group *g, const drawing *d, err *e)
+{
+    status result = OK;
+    for (int k = g->first_bucket; k < g->first_bucket + g->buckets; k++) {
+        const plan_bucket *b = &t->plan->bucket[k];
+        for (int i = b->first_row; i < b->first_row + b->rows; i++)
+            TRY(draw_packed(t, d, t->plan->order[i], e));
+    }
+done:
+    return result;
+}
+
 static status draw_group(trainer *t, const plan_group *g, const drawing *d, err *e)
 {
     status result = OK;
@@ -142,20 +157,65 @@ static int64_t most_converted(const trainer *t)
     for (int r = 0; r < t->model->params; r++) {
         if (p->row[r].bucket < 0) continue;
         const state_shards x = state_shards_of(plan_group_of(p, p->row[r].bucket), STATE_WEIGHT);
+        if (x.packed) most = size_max(most, t->model->param[r].count);
         if (x.type != F32)
             most = size_max(most, plan_local_shard(p, &p->row[r], x.shards, p->coord).count);
     }
     return most;
 }
 
-static status draw_weights(trainer *t, err *e)
+// The files that hold parameter p; NULL: it is drawn.
+static const safetensors *source_of(const trainer *t, int p)
+{
+    const model_param *q = &t->model->param[p];
+    const bool trains = t->o.lora && model_lora_trains_param(t->o.lora, q);
+    if (trains && t->o.adapter) return t->o.adapter;
+    return q->decl->is_adapter ? NULL : t->o.weights;
+}
+
+// Draws this rank's shard of p.
+static status draw_param(trainer *t, int p, const drawing *d, err *e)
+{
+    const plan_row *r = &t->plan->row[p];
+    const state_shards x = state_shards_of(&t->plan->group[r->group], STATE_WEIGHT);
+    return draw_elements(t, &x, d, p, plan_local_shard(t->plan, r, x.shards, t->plan->coord), e);
+}
+
+// Parameters that files do not hold are drawn.
+static status read_weights(trainer *t, const drawing *d, err *e)
+{
+    status result = OK;
+    int64_t most = 0;
+    float *host = NULL;
+    for (int p = 0; p < t->model->params; p++)
+        if (t->plan->row[p].bucket >= 0) most = size_max(most, t->model->param[p].count);
+    TRY(alloc_array(&host, (size_t)most, sizeof *host, "a parameter", e));
+    for (int p = 0; p < t->model->params; p++) {
+        if (t->plan->row[p].bucket < 0) continue;
+        const safetensors *from = source_of(t, p);
+        if (from)
+            TRY(trainer_write_weight(t, p, from, host, e));
+        else
+            TRY(draw_param(t, p, d, e));
+    }
+done:
+    free(host);
+    return result;
+}
+
+static status fill_weights(trainer *t, err *e)
 {
     status result = OK;
     drawing d = {.count = size_min(most_converted(t), DRAWN_MOST)};
     const size_t bytes = (size_t)d.count * sizeof *d.space;
-    if (bytes > 0) TRY(device_alloc(t->o.device, MEMORY_DEVICE, bytes, (void **)&d.space, e));
-    for (int i = 0; i < t->plan->groups; i++)
-        if (t->plan->group[i].buckets > 0) TRY(draw_group(t, &t->plan->group[i], &d, e));
+    const bool reads = t->o.weights || t->o.adapter;
+    if (reads && !t->o.lora) d.count = 0; // nothing is drawn
+    if (d.count > 0) TRY(device_alloc(t->o.device, MEMORY_DEVICE, bytes, (void **)&d.space, e));
+    for (int i = 0; i < t->plan->groups && !reads; i++)
+        if (t->plan->group[i].buckets > 0)
+            TRY((t->plan->group[i].o.storage == STORAGE_NF4 ? draw_packed_group : draw_group)(
+                t, &t->plan->group[i], &d, e));
+    if (reads) TRY(read_weights(t, &d, e));
     if (d.space) TRY(trainer_ops(t)->sync(trainer_stream(t, STREAM_COMPUTE), e));
 done:
     if (d.space) device_release(t->o.device, MEMORY_DEVICE, d.space, bytes);
@@ -165,7 +225,7 @@ done:
 status trainer_fill_weights(trainer *t, err *e)
 {
     status result = OK;
-    TRY((t->o.weights ? read_weights : draw_weights)(t, e));
+    TRY(fill_weights(t, e));
     TRY(trainer_restore(t, 0, e));
 done:
     return result;

@@ -58,7 +58,7 @@ for named in "env ILAB_GLOBAL_CONFIG=elsewhere.yaml $trireme ilab model train" "
     "$trireme ilab --config elsewhere.yaml model train" "$trireme ilab model --config=elsewhere.yaml train" \
     "$trireme ilab --config missing.yaml model train --config elsewhere.yaml"; do
     # shellcheck disable=SC2086
-    refused 2 '^trireme: --lora-rank: found 8; LoRA is planned, not written yet$' $named --lora-rank 8
+    refused 2 '^trireme: --strategy: found lab-skills-only; training in phases is planned' $named --strategy lab-skills-only
     # shellcheck disable=SC2086
     refused 2 '^trireme: elsewhere.yaml:6: train.effective_batch_size: train.global_batch: found 8, not a multiple of' \
         $named --gpus 3 --quiet
@@ -66,11 +66,11 @@ done
 
 # ---- One line says what is missing, and names flags as they are written
 ilab() { refused 2 "$1" "$trireme" ilab model train --model-path "$model" "${@:2}"; }
-ilab '^trireme: --data-path: found train.jsonl; conversations \(JSONL\) are planned, not written yet; valid: PREFIX of token shards' \
+ilab '^trireme: --data-path: found train.jsonl; valid: FILE.jsonl with messages, or PREFIX of token shards' \
     --data-path train.jsonl
 ilab '^trireme: --data-pth: unknown option of InstructLab; did you mean --data-path\?$' --data-pth toy
 ilab '^trireme: --strategy: found lab-multiphase; training in phases is planned' --strategy lab-multiphase
-ilab '^trireme: --4-bit-quant: found true; weights in NF4 are planned' --4-bit-quant
+ilab '^trireme: --4-bit-quant: found true; it belongs to the pipeline simple; valid: --lora-rank N' --4-bit-quant
 ilab '^trireme: --pipeline: found simple, which has no equal here; valid: full, accelerated$' --pipeline simple
 ilab '^trireme: --device: found hpu, which has no equal here; valid: cpu, cuda$' --device hpu
 ilab '^trireme: --num-epochs: found many; valid: a whole number from 1$' --num-epochs many
@@ -79,7 +79,7 @@ ilab '^trireme: --nnodes: found 2; valid: trireme translate instructlab config.y
 ilab '^trireme: --config: needs a value \(FILE\)$' --config
 refused 2 '^trireme: --config: needs a value \(FILE\)$' "$trireme" ilab --config
 refused 2 "^trireme: there is no command 'ilab modle', did you mean 'model'; " "$trireme" ilab --config elsewhere.yaml modle
-refused 2 '^trireme: --model-path: found m.gguf; models in GGUF are planned' "$trireme" ilab model train --model-path m.gguf
+refused 2 '^trireme: --model-path: found m.gguf; valid: a HuggingFace folder, which trireme checkpoint import makes' "$trireme" ilab model train --model-path m.gguf
 refused 2 "^trireme: InstructLab's train.data_path: not given, " "$trireme" ilab model train
 refused 2 "InstructLab's default of train.model_path: model.path: .*home/.cache/instructlab/models/instructlab/granite-7b-lab" \
     "$trireme" ilab model train --data-path toy
@@ -103,9 +103,14 @@ expect_line '^    weights: host ' stdout
 expect_line '^  dp_shard: 4 ' stdout
 expect_line '^  dp_replicate: 2 ' stdout
 expect_line '^  ranks: 8 ' stdout
-translate 'checkpoint_at_epoch: true, data_path: x.jsonl'
+translate 'checkpoint_at_epoch: true, data_path: x.json'
 expect_line '^  save_every: 3906 +# InstructLab.s default of train.save_samples \(samples become steps\)$' stdout
-expect_line '^# t.yaml:1: train.data_path: found x.jsonl; conversations' stdout
+expect_line '^# t.yaml:1: train.data_path: found x.json; valid: FILE.jsonl' stdout
+translate 'data_path: x.jsonl, lora_rank: 4'
+expect_line '^  train: x.jsonl +# t.yaml:1: train.data_path$' stdout
+expect_line '^  format: instructlab +# t.yaml:1: train.data_path$' stdout
+expect_line '^  rank: 4 +# t.yaml:1: train.lora_rank$' stdout
+expect_line '^  storage: nf4 +# InstructLab.s default of train.lora_quantize_dtype$' stdout
 
 # ---- The keys of articles, which InstructLab does not read
 translate 'num_gpus: 4, batch_size: 8, gradient_accumulation_steps: 4, effective_batch_size: 128, mixed_precision: bf16,

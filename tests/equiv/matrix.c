@@ -28,7 +28,8 @@ static const struct {
                    "ogw_host_apart_update", "og_host_apart_update", "ogw_file_apart"}},
     [DIM_PRECISION] = {"precision", {"fp32", "bf16", "fp16"}},
     [DIM_GROUPS] = {"groups",
-                    {"one", "frozen", "settings", "mlp_ddp", "mlp_zero3", "optimizers", "types"}},
+                    {"one", "frozen", "settings", "mlp_ddp", "mlp_zero3", "optimizers", "types",
+                     "lora"}},
     [DIM_SPLIT] = {"split", {"even", "3_1", "1_2_1"}},
 };
 
@@ -166,8 +167,18 @@ enum {
     GROUPS_MLP_DDP,
     GROUPS_MLP_ZERO3,
     GROUPS_OPTIMIZERS,
-    GROUPS_TYPES
+    GROUPS_TYPES,
+    GROUPS_LORA // adapters of all linear layers
 };
+
+const model_lora *matrix_lora(const point *p)
+{
+    static char all[] = "all-linear";
+    static char *targets[] = {all};
+    static const model_lora lora = {
+        .rank = 2, .alpha = 6, .dropout = 0.1, .targets = targets, .target_count = 1};
+    return p->v[DIM_GROUPS] == GROUPS_LORA ? &lora : NULL;
+}
 
 // The policy that the weights of the MLPs have over dp_shard and cp; NULL: that of all others.
 static const char *policy_of_mlps(const point *p)
@@ -216,6 +227,13 @@ param_groups matrix_groups(const point *p, const trainer_options *o, param_group
         out[count] = base;
         out[count].match = "*.mlp.*";
         out[count++].precision = o->precision == F32 ? BF16 : F32;
+    }
+    if (matrix_lora(p)) {
+        out[count] = base;
+        out[count].match = "*";
+        out[count].trains = model_lora_trains, out[count].trains_arg = matrix_lora(p);
+        out[count].of_base = true;
+        out[count++].frozen = true;
     }
     if (policy_of_mlps(p)) {
         out[count] = base;

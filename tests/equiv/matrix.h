@@ -36,7 +36,7 @@ typedef struct point {
 enum {
     MATRIX_RANKS = 8,
     MATRIX_STEPS = 4,
-    MATRIX_WEIGHTS = 1 << 15,
+    MATRIX_WEIGHTS = 3 << 14,
     MATRIX_NAME = 400,
     MATRIX_GROUPS = 8
 };
@@ -61,6 +61,9 @@ void matrix_options(const point *p, trainer_options *o);
 // Fills `out` with the point's parameter groups, where they differ from *o. None: count 0.
 param_groups matrix_groups(const point *p, const trainer_options *o,
                            param_group out[MATRIX_GROUPS]);
+
+// The adapters of the point's model; NULL: none. They need its groups.
+const model_lora *matrix_lora(const point *p);
 
 // EXACT: losses and weights are bit-identical to the reference's. CLOSE: sums have another order,
 // so losses and weights are within matrix_tolerance of the reference's.

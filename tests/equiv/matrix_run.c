@@ -98,6 +98,7 @@ static void fill_options(setup *s, trainer_options *o)
     if (s->how->unkind || s->how->cuda) o->strategy.offload.host_is_apart = true;
     o->train = s->data;
     o->groups = matrix_groups(s->point, o, s->group);
+    o->lora = matrix_lora(s->point);
 }
 
 // ---- One rank

@@ -183,14 +183,14 @@ void __wrap_clip_share(const plan *p, const plan_group *g, int *index, int *shar
     if (is(ALL_SQUARES)) *index = 0, *shares = 1;
 }
 
-status __real_clip_agree(comm *c, device_stream *on, kernel_step *step, double max_norm,
+status __real_clip_agree(comm *c, device_stream *on, kernel_step *step, int sums, double max_norm,
                          comm_visit *visit, err *e);
-status __wrap_clip_agree(comm *c, device_stream *on, kernel_step *step, double max_norm,
+status __wrap_clip_agree(comm *c, device_stream *on, kernel_step *step, int sums, double max_norm,
                          comm_visit *visit, err *e);
-status __wrap_clip_agree(comm *c, device_stream *on, kernel_step *step, double max_norm,
+status __wrap_clip_agree(comm *c, device_stream *on, kernel_step *step, int sums, double max_norm,
                          comm_visit *visit, err *e)
 {
-    const status result = __real_clip_agree(c, on, step, max_norm, visit, e);
+    const status result = __real_clip_agree(c, on, step, sums, max_norm, visit, e);
     if (is(TWO_LOSSES)) step->result.loss *= 2; // the cpu device has computed it
     return result;
 }

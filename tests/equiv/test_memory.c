@@ -173,7 +173,9 @@ static status observe(worker_group *all, int rank, golden *g, trainer *t, err *e
     if (rank == 0) o->after = counted();
     pthread_barrier_wait(&all->barrier);
     o->device_allocations[rank] = g->device->allocations - before;
-    o->used[rank] = g->device->bytes_peak - g->device->bytes_scratch;
+    // Weights that are drawn pass through memory of their own before the first step.
+    const uint64_t most = all->s->wide ? g->device->bytes_now : g->device->bytes_peak;
+    o->used[rank] = most - g->device->bytes_scratch;
     o->host_used[rank] = g->device->host_bytes_now;
     device_description about;
     TRY(device_describe("cpu", &(device_options){.threads = 1}, &about, e));
@@ -267,6 +269,34 @@ static const named_strategy strategies[] = {
       .weights = TIER_FILE,
       .gradients = TIER_FILE,
       .optimizer = TIER_FILE}},
+    {"NF4", {.wide = true, .match = "*_proj*", .freezes = true, .storage = STORAGE_NF4}},
+    {"NF4, zero3, bf16",
+     {.wide = true,
+      .shard = 2,
+      .inner = "zero3",
+      .precision = BF16,
+      .match = "*_proj*",
+      .freezes = true,
+      .storage = STORAGE_NF4,
+      .evaluates = true}},
+    {"NF4, all in files",
+     {.wide = true,
+      .shard = 2,
+      .inner = "zero3",
+      .weights = TIER_FILE,
+      .optimizer = TIER_FILE,
+      .match = "*_proj*",
+      .freezes = true,
+      .storage = STORAGE_NF4}},
+    {"NF4, tp, zero3 in groups of 2",
+     {.wide = true,
+      .tp = 2,
+      .shard = 4,
+      .inner = "zero3",
+      .reshard = 2,
+      .match = "*_proj*",
+      .freezes = true,
+      .storage = STORAGE_NF4}},
     {"tp", {.tp = 2, .evaluates = true}},
     {"tp, 4, bf16", {.tp = 4, .precision = BF16}},
     {"sequence parallel, recomputed",

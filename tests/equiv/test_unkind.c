@@ -149,8 +149,8 @@ static uint64_t generate(const char *name, dtype precision, int order)
     golden_open(&g, name, 1);
     const safetensors_tensor *prompt = golden_tensor(&g, "prompt");
     device *on = open_device(order);
-    CHECK(
-        decoder_open(on, g.config.family, &g.config, precision, g.weights, prompt->dim[0], &d, e));
+    CHECK(decoder_open(on, g.config.family, &g.config, precision, g.weights, NULL, prompt->dim[0],
+                       &d, e));
     for (int64_t offset = 0, count; offset < prompt->dim[0]; offset += count) {
         const float *logits;
         count = offset == 0 ? 3 : 1;

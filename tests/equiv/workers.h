@@ -50,7 +50,10 @@ typedef struct scenario {
     // Parameters whose tensors match are in a group of their own, over dp_shard with the policy
     // match_inner (NULL: inner).
     const char *match, *match_inner;
-    bool freezes;     // that group
+    bool freezes;         // that group
+    storage_type storage; // of its weights of linear layers
+    // The model is a llama with layers of several blocks of NF4, whose weights are drawn.
+    bool wide;
     bool shards_only; // its inner process group is dp_shard, without cp
     bool distant;     // the communicator asks for streams with threads of their own
     bool toy;         // several ranks use the toy communicator
@@ -127,6 +130,8 @@ static inline trainer_options workers_options(golden *g, const scenario *s, cons
     if (s->match) o.groups = workers_groups(s, &o, group);
     if (s->evaluates) o.valid = &g->data.base;
     o.checks.issues_every_step = s->issues;
+    o.storage = s->storage;
+    if (s->wide) o.weights = NULL;
     scaler_defaults(&o.scaler);
     return o;
 }
@@ -159,7 +164,8 @@ static inline status worker_group_work(worker_group *all, int rank, err *e)
     trainer *t = NULL;
     device *host = NULL;
     static const distant_options distant = {.own_thread = true};
-    golden_open(&g, all->s->model ? all->s->model : "gpt2_new", 1);
+    golden_open(&g, all->s->wide ? "llama_gqa" : all->s->model ? all->s->model : "gpt2_new", 1);
+    if (all->s->wide) g.config.hidden = g.config.ffn = 128, g.config.head_dim = 32;
     if (all->s->family) g.config.family = all->s->family;
     comm_close(g.comm);
     g.comm = NULL;

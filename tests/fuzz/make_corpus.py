@@ -182,6 +182,26 @@ for name in ("gpt2", "llama3", "characters"):
                                    "<|pad|>": {"id": "<|pad|>", "ids": [1], "tokens": ["<|pad|>"]}}}
     put("tokenizer", "more-%s.json" % name, json.dumps(small, ensure_ascii=False))
 
+with open(os.path.join(HERE, "..", "golden", "tokenizer", "unigram.json")) as f:
+    charsmap = next(v for v in json.load(f) if v["name"] == "t5")["set"]["normalizer"]
+PIECES = [["<unk>", 0.0], ["</s>", 0.0], ["\u2581", -2.5], ["\u2581th", -4.25], ["e", -3.0], ["sh", -5.125], ["\u00e9", -7.5], ["<0xE2>", -20.0]]
+put("tokenizer", "good-unigram.json", json.dumps({
+    "version": "1.0", "added_tokens": [{"id": 1, "content": "</s>", "special": True}, {"id": 8, "content": "<m>", "lstrip": True,
+                                                                                       "single_word": True, "normalized": True}],
+    "normalizer": {"type": "Sequence", "normalizers": [charsmap, {"type": "NFKD"}, {"type": "StripAccents"}, {"type": "Lowercase"},
+                                                       {"type": "Nmt"}, {"type": "Strip", "strip_left": True, "strip_right": True},
+                                                       {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}]},
+    "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, METASPACE]}, "decoder": METASPACE,
+    "model": {"type": "Unigram", "unk_id": 0, "vocab": PIECES, "byte_fallback": False}}))
+put("tokenizer", "good-spelled.json", json.dumps({
+    "added_tokens": [], "normalizer": {"type": "NFKC"}, "decoder": {"type": "ByteLevel"}, "pre_tokenizer": {
+        "type": "Sequence", "pretokenizers": [{"type": "Punctuation", "behavior": "Contiguous"}, {"type": "ByteLevel"}, {"type": "Digits"},
+                                              {"type": "Whitespace"}, {"type": "CharDelimiterSplit", "delimiter": "a"}]},
+    "model": {"type": "BPE", "unk_token": "a", "vocab": {"a": 0, "\u0120": 1, "s": 2, "\u0120s": 3}, "merges": [["\u0120", "s"]]}}))
+for name in ("bpe", "unigram"):
+    with open(os.path.join(HERE, "..", "golden", "tokenizer", name + ".model"), "rb") as f:
+        put("sentencepiece", "good-" + name, f.read())
+
 # ---- Checkpoints: the name of the file, then what stands in it
 put("checkpoint", "good-state", "trireme/state.json\n" + text({"tokens": 12345678901, "lr": 0.1, "job": "x", "step": 7}))
 put("checkpoint", "good-config", "config.json\n" + text({"model_type": "gpt2", "n_layer": 2}))

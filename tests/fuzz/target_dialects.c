@@ -35,13 +35,12 @@ static yaml_node *parse(const dialect *d, const char *s, size_t bytes)
 {
     yaml_node *root = NULL;
     err e = {.code = OK};
-    status result;
-    if (d->is_arguments)
-        result = dialect_parse_shell(d, NAME, s, bytes, &root, &e);
-    else if (d->is_json)
-        result = dialect_parse_json(NAME, s, bytes, &root, &e);
-    else
-        result = yaml_node_parse_repeats(NAME, s, bytes, &root, &e);
+    text content = {0}; // ends with a zero byte, as a file that is read does
+    text_add_bytes(&content, s, bytes);
+    FUZZ_CLAIM(!content.failed, "no memory");
+    const status result =
+        dialect_parse(d, NAME, content.chars ? content.chars : "", content.bytes, &root, &e);
+    text_clear(&content);
     if (result == OK && root->kind == NODE_MAP) return root;
     yaml_node_free(root);
     return NULL;

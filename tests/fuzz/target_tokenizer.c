@@ -12,6 +12,29 @@ static const char *const TEXTS[] = {"", "The ship's mast, 1825!\n\n  It was a tr
                                     "\xc3\xa9\xe2\x80\x94\xf0\x9f\x9a\xa2 \t\r\n<|endoftext|>",
                                     "don't 'S I'LL aaaaaaaaaaaaaaaa"};
 
+// A text whose origin is traced has the same ids, and ends in it that do not fall.
+static void check_traced(tokenizer_workspace *w, const char *s, const int32_t *ids, size_t count)
+{
+    const int32_t *traced = NULL;
+    const uint32_t *ends = NULL;
+    size_t traced_count = 0;
+    const tokenizer_range some = {strlen(s) / 2, strlen(s) / 4};
+    err e = {.code = OK};
+    int32_t *before = malloc((count + 1) * sizeof *before);
+    FUZZ_CLAIM(before, "no memory");
+    memcpy(before, ids, count * sizeof *ids);
+    status result =
+        tokenizer_encode_literal(w, s, strlen(s), NULL, 0, &traced, &ends, &traced_count, &e);
+    FUZZ_CLAIM(result == OK && traced_count == count, "%s", e.text);
+    for (size_t k = 0; k < count; k++) {
+        FUZZ_CLAIM(traced[k] == before[k], "another id");
+        FUZZ_CLAIM(ends[k] <= strlen(s) && (k == 0 || ends[k - 1] <= ends[k]), "end %u", ends[k]);
+    }
+    result = tokenizer_encode_literal(w, s, strlen(s), &some, 1, &traced, &ends, &traced_count, &e);
+    if (result != OK) fuzz_refused(result, &e);
+    free(before);
+}
+
 static void check_accepted(const tokenizer *t)
 {
     tokenizer_workspace *w = NULL;
@@ -28,6 +51,7 @@ static void check_accepted(const tokenizer *t)
         }
         for (size_t k = 0; k < count; k++)
             FUZZ_CLAIM(ids[k] >= 0 && ids[k] < tokenizer_vocab(t), "id %d", ids[k]);
+        check_traced(w, TEXTS[i], ids, count);
         tokenizer_decode(t, ids, count, true, &out);
         text_clear(&out);
     }

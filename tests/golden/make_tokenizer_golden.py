@@ -302,6 +302,162 @@ def family_cases(documents, bases):
     return out
 
 
+# ---- Unigram, every normalizer and pre-tokenizer, ByteLevel before others, literal text, and where tokens end
+
+RULES = ["65 301\tE9", "FB01\t66 69", "2122\t54 4D", "9\t20", "A\t20", "D\t20", "200B\t20", "FEFF\t", "FF21\t41", "2026\t2E 2E 2E",
+         "3000\t20", "A0\t20", "1\t", "AC00\t1100 1161", "212B\tC5", "F900\t8C48", "D E4\t78"]
+UNIGRAM_TEXTS = [
+    "é e\u0301 e\u0301\u0301 ﬁ ﬁ\u0301 ™ x™", "a\u0301\u0327\u0e48 \u0301", "\t\tx\r\n\ny", "\ufeffx\u200by\x01z", "ＡＢ…\u3000か\u3099", "가각 \u1100\u1161",
+    "``quoted'' 'x'", "İI ẞß ǅ ΑΣ σς \u1c89 \ua7dc", "H\u0308e\u0301\u20dd \u0903 न\u094d\u093c", "!!?—…$+<> \u166d\u2e43", "a,b.c!d  e", "12ab34 \u0663\u00b2 1000000",
+    "\x07\x7f\x8f\ufffd\u2581", "unknown 丅丆万 words 丅", "xx\U0001d7d8\U0001f600", "\u1e9b\u0323 \u0344 \u2adc", "\u00e0\u0325 \u1ae6a\u1ae6 é\u1ae6",
+]
+
+
+def small_charsmap():
+    """The map of a few rules, made by SentencePiece."""
+    import base64
+    import tempfile
+
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2
+
+    with tempfile.TemporaryDirectory() as folder:
+        rules = pathlib.Path(folder) / "rules.tsv"
+        rules.write_text("\n".join(RULES) + "\n")
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["this is a small text", "for a small map", "of characters"] * 20), model_prefix=f"{folder}/m",
+            vocab_size=30, hard_vocab_limit=False, normalization_rule_tsv=str(rules), minloglevel=2)
+        proto = sentencepiece_model_pb2.ModelProto()
+        proto.ParseFromString(pathlib.Path(f"{folder}/m.model").read_bytes())
+    return base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
+
+
+def train_unigram(documents):
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.train_from_iterator(documents, trainers.UnigramTrainer(
+        vocab_size=700, special_tokens=["<unk>", "<s>", "</s>"], unk_token="<unk>", show_progress=False))
+    root = json.loads(tokenizer.to_str())
+    root["added_tokens"] = []
+    known = {name for name, _ in root["model"]["vocab"]}
+    root["model"]["vocab"] += [[f"<0x{b:02X}>", -20.0] for b in range(256)]
+    root["model"]["vocab"] += [[c, -9.5 - i / 7] for i, c in enumerate(["é", "\u0301", "...", "か", "fi", MARK * 2, "x" + MARK]) if c not in known]
+    return root
+
+
+def unigram_variants(pieces):
+    vocab = {name: i for i, (name, _) in enumerate(pieces)}
+    plain = added(vocab, *((n, "s") for n in NAMES))
+    masked = added(vocab, ("<s>", "s"), ("<mask>", "sl"), ("word", "w"), ("Quoted", "n"))
+    charsmap = {"type": "Precompiled", "precompiled_charsmap": small_charsmap()}
+    meta = metaspace("always", True)
+    steps = lambda *some: {"type": "Sequence", "normalizers": list(some)}
+    kind = lambda *names: [{"type": n} for n in names]
+    strip = {"type": "Strip", "strip_left": True, "strip_right": True}
+    blanks = lambda new: {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": new}
+    fields = lambda **f: {"normalizer": None, "pre_tokenizer": meta, "decoder": meta, "added_tokens": plain, **f}
+    words = sequence({"type": "WhitespaceSplit"}, meta)
+    yield "t5", fields(normalizer=charsmap, pre_tokenizer=words), {}
+    yield "xlm-r", fields(normalizer=charsmap, added_tokens=masked), {}
+    yield "pegasus", fields(normalizer=steps(charsmap, {**strip, "strip_left": False}, blanks(MARK))), {}
+    yield "albert", fields(normalizer=steps(replace("``", '"'), replace("''", '"'), *kind("NFKD", "StripAccents", "Lowercase"), charsmap,
+                                            blanks(" ")), added_tokens=masked), {}
+    yield "nmt", fields(normalizer=steps(*kind("Nmt", "NFKC"), strip)), {}
+    yield "decomposed", fields(normalizer=steps({"type": "NFD"}, steps(*kind("Lowercase")))), {}
+    yield "bytes", fields(pre_tokenizer=metaspace("first", False), decoder=decoder()), {"byte_fallback": True}
+    yield "bytes, whole text", fields(pre_tokenizer=None, decoder=decoder()), {"byte_fallback": True}
+    yield "bert", fields(pre_tokenizer=sequence({"type": "BertPreTokenizer"}, meta)), {}
+    yield "words", fields(pre_tokenizer=sequence({"type": "Whitespace"}, {"type": "Digits", "individual_digits": True}, meta)), {}
+    yield "delimiter", fields(pre_tokenizer=sequence({"type": "CharDelimiterSplit", "delimiter": "e"}, meta)), {}
+    for behavior in ("Isolated", "Removed", "Contiguous", "MergedWithPrevious", "MergedWithNext"):
+        yield f"punctuation, {behavior}", fields(pre_tokenizer={"type": "Punctuation", "behavior": behavior}), {}
+
+
+def spelled_variants():
+    falcon = sequence({"type": "Punctuation", "behavior": "Contiguous"}, level(False, True),
+                      {"type": "Digits", "individual_digits": False}, split({"Regex": "[0-9][0-9][0-9]"}))
+    yield "falcon", {"pre_tokenizer": falcon}
+    yield "bloom", {"pre_tokenizer": sequence(split({"Regex": " ?[^(\\s|[.,!?…。，、।۔،])]+"}), level(False, False))}
+    yield "bytes in the normalizer", {"normalizer": {"type": "ByteLevel"}, "pre_tokenizer": split({"Regex": "Ġ?[a-zA-Z]+"})}
+    yield "compatible", {"normalizer": {"type": "NFKC"}}
+
+
+def byte_ends(text, encoding):
+    """Where each token ends, in bytes."""
+    at, places = 0, [0]
+    for c in text:
+        at += len(c.encode())
+        places.append(at)
+    return [places[end] for _, end in encoding.offsets]
+
+
+def unigram_cases(documents, bases):
+    rng = random.Random(13)
+    everything = [(1, *v) for v in unigram_variants(bases[1]["model"]["vocab"])]
+    everything += [(0, name, top, {}) for name, top in spelled_variants()]
+    out = []
+    for base, name, top, model in everything:
+        root = copy.deepcopy(bases[base])
+        root.update(top)
+        root["model"].update(model)
+        tokenizer = Tokenizer.from_str(json.dumps(root))
+        plain = Tokenizer.from_str(json.dumps(root))
+        plain.encode_special_tokens = True
+        cases = []
+        for t in UNIGRAM_TEXTS + MORE_TEXTS + hard_texts(documents, rng, 10):
+            found = tokenizer.encode(t, add_special_tokens=False)
+            cases.append([t, found.ids, tokenizer.decode(found.ids, skip_special_tokens=False), byte_ends(t, found),
+                          plain.encode(t, add_special_tokens=False).ids])
+        out.append({"name": name, "base": base, "set": top, "model": model, "cases": cases})
+    return out
+
+
+# ---- tokenizer.model
+
+def model_of_sentencepiece(documents, name, **options):
+    import sentencepiece
+
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        rules = pathlib.Path(folder) / "rules.tsv"
+        rules.write_text("\n".join(RULES) + "\n")
+        if options.pop("maps", False):
+            options["normalization_rule_tsv"] = str(rules)
+        else:
+            options["normalization_rule_name"] = "identity"
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=(line for d in documents for line in d.split("\n")), model_prefix=f"{folder}/m", minloglevel=2, **options)
+        (OUT / f"{name}.model").write_bytes(pathlib.Path(f"{folder}/m.model").read_bytes())
+
+
+def convert_as_transformers(path):
+    from tokenizers import AddedToken
+    from transformers.convert_slow_tokenizer import SentencePieceExtractor, SpmConverter
+
+    extractor = SentencePieceExtractor(str(path))
+    proto = extractor.proto
+    tokenizer = SpmConverter.build_tokenizer_from_spm_proto(proto, extractor.extract(None)["vocab"])
+    tokenizer.add_special_tokens([AddedToken(p.piece, normalized=False, special=True) for p in proto.pieces if p.type in (2, 3)])
+    tokenizer.add_tokens([AddedToken(p.piece, normalized=False, special=False) for p in proto.pieces if p.type == 4])
+    return tokenizer
+
+
+def sentencepiece_cases(documents):
+    model_of_sentencepiece(documents, "bpe", model_type="bpe", vocab_size=700, byte_fallback=True, split_digits=True,
+                           remove_extra_whitespaces=False, user_defined_symbols=["<turn>", "+-*"], character_coverage=0.99)
+    model_of_sentencepiece(documents, "unigram", model_type="unigram", vocab_size=400, maps=True, pad_id=0, eos_id=1, unk_id=2,
+                           bos_id=-1, character_coverage=0.99)
+    rng = random.Random(17)
+    texts = UNIGRAM_TEXTS + MORE_TEXTS + ["a<turn>b +-*c", "  two  spaces  "] + hard_texts(documents, rng, 20)
+    out = []
+    for name in ("bpe", "unigram"):
+        tokenizer = convert_as_transformers(OUT / f"{name}.model")
+        encoded = [tokenizer.encode(t, add_special_tokens=False).ids for t in texts]
+        out.append({"name": name, "cases": [[t, ids, tokenizer.decode(ids, skip_special_tokens=False)] for t, ids in zip(texts, encoded)]})
+    return out
+
+
 def main():
     OUT.mkdir(exist_ok=True)
     documents = make_documents()
@@ -330,6 +486,10 @@ def main():
     characters = train_characters(documents)
     write("characters.json", characters)
     write("families.json", family_cases(documents, [gpt2, llama3, characters]))
+    pieces = train_unigram(documents)
+    write("pieces.json", pieces)
+    write("unigram.json", unigram_cases(documents, [llama3, pieces]))
+    write("sentencepiece.json", sentencepiece_cases(documents))
 
 
 def check(folder):

@@ -155,7 +155,8 @@ static float *generate(const char *name, const char *device_name, size_t *count)
     golden_open(&g, name, 1);
     const safetensors_tensor *prompt = golden_tensor(&g, "prompt");
     CHECK(device_open(device_name, &(device_options){.threads = 1}, &on, e));
-    CHECK(decoder_open(on, g.config.family, &g.config, F32, g.weights, prompt->dim[0], &d, e));
+    CHECK(
+        decoder_open(on, g.config.family, &g.config, F32, g.weights, NULL, prompt->dim[0], &d, e));
     const size_t vocab = (size_t)decoder_vocab(d);
     float *all = calloc((size_t)prompt->dim[0] * vocab, sizeof *all);
     *count = 0;
@@ -209,7 +210,7 @@ static void test_tokens_and_transfers_allocate_nothing(void **state)
     golden_open(&g, "gpt2_new", 1);
     const int32_t *prompt = (const int32_t *)golden_tensor(&g, "prompt")->data;
     CHECK(device_open("cuda", NULL, &on, e));
-    CHECK(decoder_open(on, g.config.family, &g.config, F32, g.weights, 6, &d, e));
+    CHECK(decoder_open(on, g.config.family, &g.config, F32, g.weights, NULL, 6, &d, e));
     CHECK(on->ops->stream_open(on, STREAM_COMPUTE, false, &s, e));
     CHECK(device_alloc(on, MEMORY_DEVICE, bytes, &memory, e));
     const uint64_t before = on->allocations;

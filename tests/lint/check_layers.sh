@@ -10,7 +10,7 @@ check() {
     (cd "$1" && find src -name '*.[ch]' -o -name '*.cu' | sort | xargs grep -Hn '^ *# *include *["<]') | awk '
         BEGIN {
             n = split("base 0 jinja 1 device 1 net 1 rendezvous 2 store 2 comm 3 graph 4 parallel 4 model 5 optim 5 " \
-                      "data 5 ckpt 5 train 6 config 6 monitor 6 doctor 6 diagnose 6 infer 7 planner 7 launch 8 session 9 cmd 10 api 10", word, " ")
+                      "data 5 ckpt 5 train 6 config 6 monitor 6 doctor 6 diagnose 6 infer 7 convert 7 planner 7 launch 8 session 9 cmd 10 api 10", word, " ")
             for (i = 1; i < n; i += 2) tier[word[i]] = word[i + 1]
         }
         {

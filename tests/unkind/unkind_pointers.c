@@ -104,6 +104,7 @@ static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
     [K_UPDATE] = ROW(AT(update.segment), AT(update.w), AT(update.m), AT(update.v), AT(update.g),
                      AT(update.low), AT(update.average), AT(update.step), AT(update.group)),
     [K_CONVERT] = ROW(AT(convert.src), AT(convert.dst), AT(convert.segment)),
+    [K_UNPACK_NF4] = ROW(AT(unpack_nf4.packed), AT(unpack_nf4.y)),
     [K_COPY_ROWS] = ROW(AT(copy_rows.src), AT(copy_rows.dst), AT(copy_rows.src_rows.documents),
                         AT(copy_rows.dst_rows.documents)),
     [K_FILL] = ROW(AT(fill.dst)),

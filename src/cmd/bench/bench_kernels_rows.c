@@ -3,6 +3,8 @@
 #include "cmd/bench/bench_kernels.h"
 
 #include "base/dtype.h"
+#include "base/nf4.h"
+#include "base/size.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -225,6 +227,20 @@ static void describe_flat(bench_arena *m, const bench_sizes *q, bench_call *c)
                                               .dst_type = q->type};
 }
 
+// Packed rows; whatever the bytes are, they are codes.
+static void describe_unpack_nf4(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    const int64_t rows = FLAT_ARRAYS * q->model->inner,
+                  cols = size_max(q->model->cols / NF4_BLOCK, 1) * NF4_BLOCK;
+    c->call.u.unpack_nf4 =
+        (kernel_unpack_nf4_args){.rows = rows,
+                                 .cols = cols,
+                                 .packed = bench_array(m, rows * nf4_row_words(cols), F32),
+                                 .y = bench_array(m, rows * cols, q->type),
+                                 .type = q->type};
+    bench_set_shape(c, rows, cols);
+}
+
 // The sum of the arrays of ranks, which all lie on this device.
 static void describe_reduce(bench_arena *m, const bench_sizes *q, bench_call *c)
 {
@@ -293,6 +309,7 @@ const bench_kernel_row BENCH_ROWS[] = {
     {K_CLIP, describe_clip, true, false},
     {K_UPDATE, describe_update, true, true},
     {K_CONVERT, describe_flat, true, true},
+    {K_UNPACK_NF4, describe_unpack_nf4, true, true},
     {K_COPY_ROWS, bench_copy_rows, true, true},
     {K_FILL, describe_flat, true, true},
     {K_DIGEST, describe_flat, true, true},

@@ -134,6 +134,29 @@ done:
     return result;
 }
 
+// Adds the key "command" where the program of a script is one of its words.
+static status add_command(const dialect *d, const char *program, yaml_node *map, err *e)
+{
+    status result = OK;
+    yaml_node *n = NULL;
+    const dialect_row *row = dialect_row_of_key(d, "command");
+    const char *slash = program ? strrchr(program, '/') : NULL;
+    const char *word = slash ? slash + 1 : program;
+    if (!word || !row || !row->words) return OK;
+    const size_t bytes = strcspn(word, ".");
+    for (int i = 0; row->words[i][0]; i++) {
+        if (strlen(row->words[i][0]) != bytes || strncmp(row->words[i][0], word, bytes) != 0)
+            continue;
+        TRY(yaml_node_scalar(row->words[i][0], 0, &n, e));
+        TRY(text_copy("command", &n->key, e));
+        put(map, n);
+        n = NULL;
+    }
+done:
+    yaml_node_free(n);
+    return result;
+}
+
 status dialect_parse_shell(const dialect *d, const char *name, const char *s, size_t bytes,
                            yaml_node **out, err *e)
 {
@@ -141,11 +164,13 @@ status dialect_parse_shell(const dialect *d, const char *name, const char *s, si
     shell_command c = {.has_program = false};
     yaml_node *launcher = NULL;
     const dialect_row *row = dialect_row_of_key(d, "launcher");
-    TRY(shell_read(name, s, bytes, &c, e));
+    TRY(shell_read(name, s, bytes, d->command, &c, e));
     result =
         dialect_parse_arguments(d, (int)c.argument.count, c.argument.word, c.argument.line, out, e);
     if (result == E_USAGE) err_prefix(e, "%s:", name);
-    if (result != OK || !row || !c.launcher.count) goto done;
+    if (result != OK) goto done;
+    TRY(add_command(d, c.program, *out, e));
+    if (!row || !c.launcher.count) goto done;
     TRY(take_launcher(&c.launcher, &launcher, e));
     yaml_node_append(*out, launcher);
 done:

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "config/dialect/private.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -58,7 +59,7 @@ static const char *find_word(const dialect_row *row, const char *theirs, bool *k
 static bool is_number(const dialect_row *row, const yaml_node *n, double *out)
 {
     if (n->kind != NODE_SCALAR || (row->unquoted && n->quoted)) return false;
-    return text_to_double(n->scalar, out) && *out >= row->low;
+    return dialect_to_number(n->scalar, out) && *out >= row->low;
 }
 
 static bool is_of_type(const dialect_row *row, const yaml_node *n)
@@ -240,7 +241,8 @@ static status take_defaults(const dialect_reader *r, err *e)
 {
     status result = OK;
     yaml_node *n = NULL;
-    for (const dialect_row *row = r->of->rows; row < r->of->rows + r->of->row_count; row++) {
+    for (const dialect_row *row = dialect_next_row(r->of, NULL); row;
+         row = dialect_next_row(r->of, row)) {
         if (!row->states || dialect_node(r->root, row->theirs) || !has_section(r, row)) continue;
         TRY(yaml_node_scalar(row->fallback, 0, &n, e));
         TRY(take(r, row->theirs, row, n, true, e));
@@ -269,7 +271,8 @@ static status note_effective(const dialect_reader *r, err *e)
     json_t *all = r->out->effective ? r->out->effective : json_object();
     r->out->effective = all;
     if (!all) return err_set(e, E_MEMORY, "no memory for a dialect");
-    for (const dialect_row *row = r->of->rows; row < r->of->rows + r->of->row_count; row++) {
+    for (const dialect_row *row = dialect_next_row(r->of, NULL); row;
+         row = dialect_next_row(r->of, row)) {
         const yaml_node *n = dialect_value(r, row->theirs);
         json_t *value = NULL;
         if (n && row->type == DIALECT_SECTION)
@@ -283,12 +286,13 @@ static status note_effective(const dialect_reader *r, err *e)
     return OK;
 }
 
-// Gives keys and sections their new names.
-static status rename_keys(const dialect_reader *r, yaml_node *root, err *e)
+// Gives keys and sections the new names of a list.
+static status rename_keys(const dialect_reader *r, const char *const (*renamed)[2], yaml_node *root,
+                          err *e)
 {
     status result = OK;
-    for (int i = 0; r->of->renamed && r->of->renamed[i][0]; i++) {
-        const char *old = r->of->renamed[i][0], *now = r->of->renamed[i][1];
+    for (int i = 0; renamed && renamed[i][0]; i++) {
+        const char *old = renamed[i][0], *now = renamed[i][1];
         const char *dot = strrchr(now, '.');
         yaml_node *n = (yaml_node *)dialect_node(root, old);
         if (!n) continue;
@@ -324,7 +328,7 @@ static status take_tree(const dialect_reader *r, yaml_node *root, err *e)
                        r->of->system);
     TRY(refuse_manifest(r, root, e));
     if (r->of->begin) TRY(r->of->begin(r, root, e));
-    TRY(rename_keys(r, root, e));
+    for (const dialect *d = r->of; d; d = d->base) TRY(rename_keys(r, d->renamed, root, e));
     TRY(walk(r, root, "", r->of->ignores_other, e));
     TRY(take_defaults(r, e));
     TRY(note_effective(r, e));
@@ -333,14 +337,22 @@ done:
     return result;
 }
 
-// Reads the text of a file of a dialect.
-static status parse(const dialect *d, const char *path, const char *content, size_t bytes,
-                    yaml_node **out, err *e)
+// Returns whether a file is a script, or begins with options.
+static bool is_script(const char *end, const char *content)
+{
+    const char *s = content + strspn(content, " \t\r\n");
+    return (end && strcmp(end, ".sh") == 0) || strncmp(s, "#!", 2) == 0 ||
+           (s[0] == '-' && s[1] == '-' && isalpha((unsigned char)s[2]));
+}
+
+status dialect_parse(const dialect *d, const char *path, const char *content, size_t bytes,
+                     yaml_node **out, err *e)
 {
     const char *end = strrchr(path, '.');
     const bool is_yaml = end && (strcmp(end, ".yml") == 0 || strcmp(end, ".yaml") == 0) &&
                          content[strspn(content, " \t\r\n")] != '{';
-    if (d->is_arguments) return dialect_parse_shell(d, path, content, bytes, out, e);
+    if (d->is_arguments || (d->has_options && is_script(end, content)))
+        return dialect_parse_shell(d, path, content, bytes, out, e);
     if (d->is_json && !is_yaml) return dialect_parse_json(path, content, bytes, out, e);
     return yaml_node_parse_repeats(path, content, bytes, out, e);
 }
@@ -358,7 +370,7 @@ static status parse_file(dialect_reader *r, yaml_node **out, err *e)
         TRY(dialect_parse_json(r->file, decoded.chars, decoded.bytes, out, e));
     } else {
         TRY(file_read_small(r->file, FILE_MOST_CONFIG, &content, &bytes, e));
-        TRY(parse(r->of, r->file, content, bytes, out, e));
+        TRY(dialect_parse(r->of, r->file, content, bytes, out, e));
     }
 done:
     text_clear(&decoded);
@@ -417,7 +429,7 @@ status dialect_read_text(const dialect *d, const char *content, translation *out
     status result = OK;
     yaml_node *root = NULL;
     dialect_reader r = {.of = d, .file = d->name, .out = out};
-    TRY(parse(d, d->name, content, strlen(content), &root, e));
+    TRY(dialect_parse(d, d->name, content, strlen(content), &root, e));
     TRY(take_root(&r, root, NULL, 0, e));
 done:
     if (result != OK) dialect_make_printable(e);

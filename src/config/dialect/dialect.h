@@ -93,6 +93,13 @@ struct dialect {
         is_json; // with the comments that hjson allows, or base64 of it in place of a path; *.yml may be YAML. Else YAML
     bool ignores_other; // their reader ignores unknown keys at the top
     bool is_arguments;  // a file holds arguments of a command line, as a shell has them
+    // The keys at the top are options of a command line, too, and a script that gives them is a file of this system.
+    bool has_options;
+    // The command of a script whose subcommand is the program, as "trl" of trl sft; NULL: none. A row "command" with words
+    // takes the subcommand, or the name of a program that is one of them, as sft.py.
+    const char *command;
+    // The dialect whose rows and names hold for keys that this one has none for; NULL: none.
+    const dialect *base;
     const dialect_row *rows;
     int row_count;
     const dialect_names

@@ -158,6 +158,7 @@ static status begin_key(yaml_node *n, const char *begin, err *e)
 status dialect_add_begun(const dialect *d, yaml_node *root, err *e)
 {
     status result = OK;
+    if (d->base) TRY(dialect_add_begun(d->base, root, e));
     for (int i = 0; d->begun && d->begun[i][0]; i++) {
         yaml_node *section = find_entry(root, d->begun[i][0], strlen(d->begun[i][0]));
         if (!section || section->kind != NODE_MAP) continue;

@@ -23,21 +23,20 @@ static const char *const PRECISIONS[][2] = {
     {"bf16", "bf16"}, {"fp16", "fp16"}, {"fp32", "fp32"}, {"no", "fp32"}, {NULL, NULL}};
 static const char *const STAGES[][2] = {
     {"0", "ddp"}, {"1", "zero1"}, {"2", "zero2"}, {"3", "zero3"}, {NULL, NULL}};
+static const char *const QUANTIZED[][2] = {{"nf4", "nf4"}, {"none", "auto"}, {NULL, NULL}};
 static const char *const RECOMPUTING[][2] = {{"true", "full"}, {"false", "none"}, {NULL, NULL}};
 
 static const char DERIVED[] = "InstructLab has no such key: it derives it from max_batch_len";
-static const char LORA[] = "LoRA is planned, not written yet";
 static const char PHASES[] =
     "training in phases is planned, not written yet; valid: one run for each phase";
 static const char GGUF[] =
-    "models in GGUF are planned, not written yet; valid: a HuggingFace folder";
+    "valid: a HuggingFace folder, which trireme checkpoint import makes of a GGUF file";
 static const char MLX[] = "it belongs to the pipeline simple, which is not the library's training";
-static const char SHARDS[] =
-    "conversations (JSONL) are planned, not written yet; valid: PREFIX of token shards, which "
-    "trireme data prepare writes";
+static const char FILES[] =
+    "valid: FILE.jsonl with messages, or PREFIX of token shards, which trireme data prepare writes";
 static const char PACKING[] =
-    "samples are not packed by tokens: each row has data.seq_len tokens, and train.micro_batch "
-    "auto takes as many rows as fit in memory";
+    "a micro-batch is not filled by tokens: each sample has a row of data.seq_len tokens, and "
+    "train.micro_batch auto takes as many rows as fit in memory";
 
 // Appends the path of a model. A name that is no folder here is that of one in the cache of `ilab model download`.
 static status add_model(const char *name, text *out, err *e)
@@ -96,7 +95,7 @@ static const dialect_row ROW[] = {
     SETS_WITH(IN_TRAIN("device"), DIALECT_WORD, "cpu", "launch.device", .option = "device", .words = DEVICES),
     READ_WITH(IN_TRAIN("data_path"), DIALECT_TEXT, NULL, .option = "data_path"),
     SETS_WITH(IN_TRAIN("ckpt_output_dir"), DIALECT_TEXT, NULL, "train.out", .option = "ckpt_output_dir", .note = "checkpoints are checkpoints/step-N in it"),
-    OPTION("data_output_dir", IN_TRAIN("data_output_dir"), DIALECT_TEXT, NULL, EFFECT_NOTHING, "token shards are read as they are, and no processed data are written"),
+    OPTION("data_output_dir", IN_TRAIN("data_output_dir"), DIALECT_TEXT, NULL, EFFECT_NOTHING, "data are encoded when the run starts, and no processed data are written"),
     SETS_WITH(IN_TRAIN("max_seq_len"), DIALECT_WHOLE, "4096", "data.seq_len", .option = "max_seq_len", .low = 1),
     OPTION("max_batch_len", IN_TRAIN("max_batch_len"), DIALECT_WHOLE, NULL, EFFECT_LOST, PACKING),
     SETS_WITH(IN_TRAIN("num_epochs"), DIALECT_WHOLE, "10", "train.epochs", .option = "num_epochs", .low = 1),
@@ -106,8 +105,8 @@ static const dialect_row ROW[] = {
     READ_WITH(IN_TRAIN("deepspeed_cpu_offload_optimizer"), DIALECT_BOOL, "false", .option = "deepspeed_cpu_offload_optimizer"),
     READ_WITH(IN_TRAIN("fsdp_cpu_offload_optimizer"), DIALECT_BOOL, "false", .option = "fsdp_cpu_offload_optimizer"),
     READ_WITH(IN_TRAIN("distributed_backend"), DIALECT_WORD, "fsdp", .option = "distributed_backend", .words = BACKENDS),
-    OPTION("lora_rank", IN_TRAIN("lora_rank"), DIALECT_WHOLE, "0", EFFECT_REFUSED, LORA),
-    OPTION("lora_quantize_dtype", IN_TRAIN("lora_quantize_dtype"), DIALECT_TEXT, "nf4", EFFECT_NOTHING, NULL),
+    READ_WITH(IN_TRAIN("lora_rank"), DIALECT_WHOLE, "0", .option = "lora_rank", .low = 0),
+    READ_WITH(IN_TRAIN("lora_quantize_dtype"), DIALECT_WORD, "nf4", .option = "lora_quantize_dtype", .words = QUANTIZED),
     OPTION("is_padding_free", IN_TRAIN("is_padding_free"), DIALECT_BOOL, "false", EFFECT_NOTHING, "rows hold no padding"),
     READ_WITH(IN_TRAIN("nproc_per_node"), DIALECT_WHOLE, "1", .option = "gpus", .low = 1),
     OPTION("disable_flash_attn", IN_TRAIN("disable_flash_attn"), DIALECT_BOOL, "false", EFFECT_NOTHING, "there is one attention, which keeps no scores"),
@@ -122,9 +121,9 @@ static const dialect_row ROW[] = {
     SETS_WITH(MORE("random_seed"), DIALECT_WHOLE, "42", "train.seed", .note = "InstructLab does not hand it to its library, whose seed is 42"),
     OPTION("deepspeed_cpu_offload_optimizer_ratio", MORE("deepspeed_cpu_offload_optimizer_ratio"), DIALECT_NUMBER, "1", EFFECT_LOST, "all state of the optimizer is offloaded: less memory of the device, and more time"),
     OPTION("deepspeed_cpu_offload_optimizer_pin_memory", MORE("deepspeed_cpu_offload_optimizer_pin_memory"), DIALECT_BOOL, "false", EFFECT_NOTHING, "Trireme always does so"),
-    OPTION("lora_alpha", MORE("lora_alpha"), DIALECT_NUMBER, "32", EFFECT_NOTHING, NULL),
-    OPTION("lora_dropout", MORE("lora_dropout"), DIALECT_NUMBER, "0.1", EFFECT_NOTHING, NULL),
-    OPTION("lora_target_modules", MORE("lora_target_modules"), DIALECT_ANY, NULL, EFFECT_NOTHING, NULL),
+    READ_WITH(MORE("lora_alpha"), DIALECT_NUMBER, "32", .option = "lora_alpha", .low = 0),
+    READ_WITH(MORE("lora_dropout"), DIALECT_NUMBER, "0.1", .option = "lora_dropout", .low = 0),
+    READ_WITH(MORE("lora_target_modules"), DIALECT_ANY, NULL, .option = "lora_target_modules", .low = -1e300),
     OPTION("use_dolomite", MORE("use_dolomite"), DIALECT_BOOL, "false", EFFECT_NOTHING, "InstructLab has removed it"),
     READ_WITH(MORE("nnodes"), DIALECT_WHOLE, "1", .option = "nnodes", .low = 1),
     OPTION("node_rank", MORE("node_rank"), DIALECT_WHOLE, "0", EFFECT_NOTHING, NULL),
@@ -141,7 +140,7 @@ static const dialect_row ROW[] = {
     OPTION("skip_quantize", "--skip-quantize", DIALECT_BOOL, NULL, EFFECT_NOTHING, MLX),
     OPTION("sq", "-sq", DIALECT_BOOL, NULL, EFFECT_NOTHING, MLX),
     OPTION("iters", "--iters", DIALECT_WHOLE, "100", EFFECT_NOTHING, MLX),
-    OPTION("4_bit_quant", "--4-bit-quant", DIALECT_BOOL, "false", EFFECT_REFUSED, "weights in NF4 are planned, not written yet"),
+    OPTION("4_bit_quant", "--4-bit-quant", DIALECT_BOOL, "false", EFFECT_REFUSED, "it belongs to the pipeline simple; valid: --lora-rank N, whose frozen weights are in NF4"),
     OPTION("strategy", "--strategy", DIALECT_TEXT, NULL, EFFECT_REFUSED, PHASES),
     OPTION("phased_phase1_data", "--phased-phase1-data", DIALECT_TEXT, NULL, EFFECT_REFUSED, PHASES),
     OPTION("phased_phase2_data", "--phased-phase2-data", DIALECT_TEXT, NULL, EFFECT_REFUSED, PHASES),
@@ -238,19 +237,37 @@ done:
     return result;
 }
 
-// Token shards, or the reason why there are no data: in a run an error, else a remark.
+// Samples as InstructLab's library takes them: those as long as a row are left out, and a step counts samples.
+static status set_samples(const dialect_reader *r, const char *given, const char *theirs, err *e)
+{
+    status result = OK;
+    text value = {0};
+    yaml_node_quote(given, &value);
+    TRY(text_check(&value, e));
+    TRY(dialect_set(r, "data.train", value.chars, theirs, NULL, e));
+    TRY(dialect_set(r, "data.format", "instructlab", theirs, NULL, e));
+    TRY(dialect_set(r, "data.packing", "none", theirs,
+                    "a step takes effective_batch_size samples, each in a row of its own", e));
+    TRY(dialect_set(r, "data.truncate", "drop", theirs,
+                    "InstructLab leaves out long samples, and those of less than 20 tokens", e));
+done:
+    text_clear(&value);
+    return result;
+}
+
+// Conversations in JSONL, token shards, or the reason why there are no data: in a run an error, else a remark.
 static status finish_data(const dialect_reader *r, err *e)
 {
     status result = OK;
     static const char KEY[] = IN_TRAIN("data_path");
-    const char *given = dialect_text(r, KEY);
+    const char *given = dialect_text(r, KEY), *end = given ? strrchr(given, '.') : NULL;
     char *path = NULL;
     text index = {0}, value = {0};
     if (!given && r->runs)
         return dialect_refuse(r, KEY, e,
                               "not given, and the folder of data sets is InstructLab's "
                               "default; %s",
-                              SHARDS);
+                              FILES);
     if (!given) return OK;
     TRY(value_absolute(given, &path, e));
     text_addf(&index, "%s.idx", path);
@@ -259,15 +276,46 @@ static status finish_data(const dialect_reader *r, err *e)
         yaml_node_quote(given, &value);
         TRY(text_check(&value, e));
         TRY(dialect_set(r, "data.train", value.chars, KEY, NULL, e));
+    } else if (end && strcmp(end, ".jsonl") == 0 && (!r->runs || file_exists(path))) {
+        TRY(set_samples(r, given, KEY, e));
     } else if (r->runs) {
-        result = dialect_refuse(r, KEY, e, "found %.*s; %s", TEXT_CUT(given, 200), SHARDS);
+        result = dialect_refuse(r, KEY, e, "found %.*s; %s", TEXT_CUT(given, 200), FILES);
     } else {
-        TRY(dialect_remark_on(r, KEY, true, e, "found %.*s; %s", TEXT_CUT(given, 200), SHARDS));
+        TRY(dialect_remark_on(r, KEY, true, e, "found %.*s; %s", TEXT_CUT(given, 200), FILES));
     }
 done:
     free(path);
     text_clear(&index);
     text_clear(&value);
+    return result;
+}
+
+// The adapter, whose frozen weights are in NF4 unless a file says otherwise.
+static status finish_adapter(const dialect_reader *r, err *e)
+{
+    status result = OK;
+    static const char RANK[] = IN_TRAIN("lora_rank"), TARGET[] = MORE("lora_target_modules"),
+                      TYPE[] = IN_TRAIN("lora_quantize_dtype");
+    const yaml_node *target = dialect_value(r, TARGET), *type = dialect_node(r->root, TYPE);
+    int64_t rank = 0;
+    text names = {0};
+    if (!dialect_count(r, RANK, &rank) || rank == 0) return OK;
+    if (target && target->kind == NODE_LIST && !target->first) target = NULL;
+    TRY(dialect_set_count(r, "lora.rank", rank, RANK, NULL, e));
+    TRY(dialect_set(r, "lora.alpha", dialect_text(r, MORE("lora_alpha")), MORE("lora_alpha"), NULL,
+                    e));
+    TRY(dialect_set(r, "lora.dropout", dialect_text(r, MORE("lora_dropout")), MORE("lora_dropout"),
+                    NULL, e));
+    if (target && target->kind == NODE_SCALAR) text_add(&names, "[");
+    if (target) yaml_node_text(target, &names);
+    if (target && target->kind == NODE_SCALAR) text_add(&names, "]");
+    TRY(text_check(&names, e));
+    TRY(dialect_set(r, "lora.target_modules", target ? names.chars : "all-linear", TARGET,
+                    target ? NULL : "all projections", e));
+    const char *storage = type && yaml_node_is_null(type) ? "auto" : dialect_our_word(r, TYPE);
+    TRY(dialect_set(r, "model.storage", storage ? storage : "auto", TYPE, NULL, e));
+done:
+    text_clear(&names);
     return result;
 }
 
@@ -395,6 +443,7 @@ static status finish(const dialect_reader *r, err *e)
     TRY(finish_device(r, e));
     TRY(finish_model(r, e));
     TRY(finish_data(r, e));
+    TRY(finish_adapter(r, e));
     TRY(finish_backend(r, e));
     TRY(finish_output(r, e));
 done:

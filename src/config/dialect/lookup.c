@@ -23,12 +23,29 @@ static bool matches(const char *row, const char *path)
 
 const dialect_row *dialect_row_of_key(const dialect *d, const char *path)
 {
-    for (const dialect_row *x = d->rows; x < d->rows + d->row_count; x++)
-        if (matches(x->theirs, path)) return x;
-    for (const dialect_names *list = d->names; list && list->names; list++)
-        for (const char *const *name = list->names; *name; name++)
-            if (strcmp(*name, path) == 0) return &list->row;
+    for (; d; d = d->base) {
+        for (const dialect_row *x = d->rows; x < d->rows + d->row_count; x++)
+            if (matches(x->theirs, path)) return x;
+        for (const dialect_names *list = d->names; list && list->names; list++)
+            for (const char *const *name = list->names; *name; name++)
+                if (strcmp(*name, path) == 0) return &list->row;
+    }
     return NULL;
+}
+
+const dialect_row *dialect_next_row(const dialect *d, const dialect_row *row)
+{
+    const dialect *of = d;
+    while (row && !(row >= of->rows && row < of->rows + of->row_count)) of = of->base;
+    row = row ? row + 1 : of->rows;
+    for (;; row++) {
+        while (row == of->rows + of->row_count) {
+            of = of->base;
+            if (!of) return NULL;
+            row = of->rows;
+        }
+        if (of == d || dialect_row_of_key(d, row->theirs) == row) return row;
+    }
 }
 
 // Returns whether a row stands directly below a section, which is "" at the top. *word is its last word.
@@ -41,11 +58,15 @@ static bool is_below(const dialect_row *x, const char *section, const char **wor
     return strncmp(x->theirs, section, bytes) == 0;
 }
 
-static size_t count_names(const dialect *d)
+// The number of all names and rows.
+static size_t count_all(const dialect *d)
 {
     size_t count = 0;
-    for (const dialect_names *list = d->names; list && list->names; list++)
-        for (const char *const *name = list->names; *name; name++) count++;
+    for (; d; d = d->base) {
+        count += (size_t)d->row_count;
+        for (const dialect_names *list = d->names; list && list->names; list++)
+            for (const char *const *name = list->names; *name; name++) count++;
+    }
     return count;
 }
 
@@ -55,11 +76,12 @@ status dialect_suggest(const dialect *d, const char *section, const char *word, 
     status result = OK;
     const char **words = NULL, *one;
     size_t count = 0;
-    TRY(alloc_array(&words, (size_t)d->row_count + count_names(d), sizeof *words, "a dialect", e));
-    for (int i = 0; i < d->row_count; i++)
-        if (is_below(&d->rows[i], section, &one) && !strchr(one, '*')) words[count++] = one;
-    for (const dialect_names *list = *section ? NULL : d->names; list && list->names; list++)
-        for (const char *const *name = list->names; *name; name++) words[count++] = *name;
+    TRY(alloc_array(&words, count_all(d), sizeof *words, "a dialect", e));
+    for (const dialect_row *x = dialect_next_row(d, NULL); x; x = dialect_next_row(d, x))
+        if (is_below(x, section, &one) && !strchr(one, '*')) words[count++] = one;
+    for (const dialect *of = *section ? NULL : d; of; of = of->base)
+        for (const dialect_names *list = of->names; list && list->names; list++)
+            for (const char *const *name = list->names; *name; name++) words[count++] = *name;
     const char *near = text_nearest(word, words, count);
     if (near) text_add(out, "; did you mean ");
     if (near) dialect_add_key(d, near, out);
@@ -132,15 +154,24 @@ bool dialect_count(const dialect_reader *r, const char *theirs, int64_t *out)
     return s && text_to_count(s, out);
 }
 
+bool dialect_to_number(const char *s, double *out)
+{
+    int64_t whole;
+    if (text_to_double(s, out)) return true;
+    if (strspn(s, "0123456789_") != strlen(s) || !text_to_count(s, &whole)) return false;
+    *out = (double)whole;
+    return true;
+}
+
 bool dialect_number(const dialect_reader *r, const char *theirs, double *out)
 {
     const char *s = dialect_text(r, theirs);
-    return s && text_to_double(s, out);
+    return s && dialect_to_number(s, out);
 }
 
 const dialect_row *dialect_row_of_option(const dialect *d, const char *option)
 {
-    for (const dialect_row *x = d->rows; x < d->rows + d->row_count; x++)
+    for (const dialect_row *x = dialect_next_row(d, NULL); x; x = dialect_next_row(d, x))
         if (x->option && strcmp(x->option, option) == 0) return x;
-    return d->is_arguments ? dialect_row_of_key(d, option) : NULL;
+    return d->is_arguments || d->has_options ? dialect_row_of_key(d, option) : NULL;
 }

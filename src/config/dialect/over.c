@@ -14,9 +14,12 @@ static status unknown_option(const dialect *d, const yaml_node *n, err *e)
     const char **options = NULL;
     size_t count = 0;
     text what = {0};
-    TRY(alloc_array(&options, (size_t)d->row_count, sizeof *options, "a dialect", e));
-    for (int i = 0; i < d->row_count; i++)
-        if (d->rows[i].option) options[count++] = d->rows[i].option;
+    for (const dialect_row *x = dialect_next_row(d, NULL); x; x = dialect_next_row(d, x)) count++;
+    TRY(alloc_array(&options, count, sizeof *options, "a dialect", e));
+    count = 0;
+    for (const dialect_row *x = dialect_next_row(d, NULL); x; x = dialect_next_row(d, x))
+        if (x->option || (d->has_options && !strpbrk(x->theirs, ".*")))
+            options[count++] = x->option ? x->option : x->theirs;
     const char *near = text_nearest(n->key, options, count);
     dialect_add_option(n->key, &what);
     text_addf(&what, ": unknown option of %s", d->system);

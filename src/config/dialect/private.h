@@ -54,6 +54,9 @@
 
 enum { LINE_OPTION = -1 }; // the line of a value that an option gives
 
+// Parses the text of a file as its system reads it: JSON, YAML or a script.
+status dialect_parse(const dialect *d, const char *path, const char *content, size_t bytes,
+                     yaml_node **out, err *e);
 // Reads the file of a reader, or nothing where it has none, with given values [count] over it.
 status dialect_read_with(dialect_reader r, const dialect_given *given, size_t count, err *e);
 // Leaves out all but the last of the values that a file gives a key, as PyYAML does, with a remark.
@@ -67,10 +70,14 @@ status dialect_add_begun(const dialect *d, yaml_node *root, err *e);
 // Appends the text that URL-safe base64 means. Returns false for what is no base64 of a JSON object.
 bool dialect_decode_base64(const char *s, text *out);
 const dialect_row *dialect_row_of_key(const dialect *d, const char *theirs); // NULL: unknown
+// The row behind `row` of a dialect and of those that it is based on, whose rows it may hide. NULL: the first; the last
+// one is followed by NULL.
+const dialect_row *dialect_next_row(const dialect *d, const dialect_row *row);
 // Appends "; did you mean stage?", or the keys of the section, which is "" at the top, where none is near.
 status dialect_suggest(const dialect *d, const char *section, const char *word, text *out, err *e);
 const yaml_node *dialect_node(const yaml_node *map,
-                              const char *path); // at a dotted path; NULL: none
+                              const char *path);    // at a dotted path; NULL: none
+bool dialect_to_number(const char *s, double *out); // also 500_000, as YAML 1.1 reads it
 bool dialect_node_is_auto(const yaml_node *n);
 // The line of a key, or of the section that it would stand in; 0: none.
 int dialect_line_of(const dialect_reader *r, const char *theirs);

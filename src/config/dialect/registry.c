@@ -4,7 +4,8 @@
 #include <string.h>
 
 extern const dialect dialect_deepspeed, dialect_accelerate, dialect_megatron, dialect_instructlab,
-    dialect_torch, dialect_tensorflow;
+    dialect_torch, dialect_tensorflow, dialect_trainer, dialect_trl, dialect_axolotl,
+    dialect_llamafactory;
 
 const dialect *const DIALECTS[] = {
     &dialect_deepspeed,
@@ -13,6 +14,10 @@ const dialect *const DIALECTS[] = {
     &dialect_instructlab,
     &dialect_torch,
     &dialect_tensorflow,
+    &dialect_trainer,
+    &dialect_trl,
+    &dialect_axolotl,
+    &dialect_llamafactory,
     NULL, // the end
 };
 

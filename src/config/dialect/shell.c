@@ -30,7 +30,8 @@ typedef struct shell_variable {
 } shell_variable;
 
 typedef struct shell {
-    const char *name; // of the file
+    const char *name;    // of the file
+    const char *command; // the name of a command with subcommands; NULL: none
     const char *s, *end;
     int line, depth; // depth: of if, for, while and case
     shell_variable *all;
@@ -522,15 +523,24 @@ static bool is_program(const char *word)
            !strpbrk(word, " \t\n");
 }
 
+// Returns whether a word is a name, or a path that ends with it.
+static bool is_name(const char *word, const char *name)
+{
+    const char *slash = strrchr(word, '/');
+    return strcmp(slash ? slash + 1 : word, name) == 0;
+}
+
 // The number of the word that names the program; -1: none. Words of a condition or of a message name none.
-static int find_program(const shell_words *w)
+static int find_program(const shell *h, const shell_words *w)
 {
     static const char *const OTHERS[] = {"[",  "[[", "test", "echo", "printf", "cd",
                                          "cp", "mv", "ls",   "cat",  "sed"};
     for (size_t i = 0; w->count && i < sizeof OTHERS / sizeof *OTHERS; i++)
         if (strcmp(w->word[0], OTHERS[i]) == 0 || opens(w->word[0]) > 0) return -1;
     for (size_t i = 0; i < w->count; i++)
-        if (is_program(w->word[i])) return (int)i;
+        if (is_program(w->word[i]) ||
+            (i && h->command && w->word[i][0] != '-' && is_name(w->word[i - 1], h->command)))
+            return (int)i;
     return -1;
 }
 
@@ -549,9 +559,9 @@ static status take_command(shell *h, shell_words *out, err *e)
         }
         if (skip_redirection(h)) continue;
         const size_t before = out->count;
-        const bool has_program = find_program(out) >= 0;
+        const bool has_program = find_program(h, out) >= 0;
         TRY(take_word(h, ends_command, out, e));
-        if (!has_program && find_program(out) >= 0) text_clear(&h->unknown);
+        if (!has_program && find_program(h, out) >= 0) text_clear(&h->unknown);
         if (!begins || out->count == before) continue;
         const char *word = out->word[before];
         h->depth += opens(word);
@@ -577,7 +587,7 @@ done:
 static status keep_command(const shell *h, shell_words *w, shell_command *out, err *e)
 {
     status result = OK;
-    const int program = find_program(w);
+    const int program = find_program(h, w);
     const bool is_option = w->count && w->word[0][0] == '-';
     if (program >= 0 && out->has_program)
         FAIL(E_USAGE, "%d: found a second command, %s; valid: one", w->line[program],
@@ -586,6 +596,7 @@ static status keep_command(const shell *h, shell_words *w, shell_command *out, e
     if (program >= 0) {
         shell_words_clear(&out->argument);
         out->has_program = true;
+        TRY(text_copy(w->word[program], &out->program, e));
         TRY(move_words(w, 0, (size_t)program, &out->launcher, e));
     }
     if (h->unknown.bytes)
@@ -600,12 +611,15 @@ void shell_command_clear(shell_command *c)
 {
     shell_words_clear(&c->launcher);
     shell_words_clear(&c->argument);
+    free(c->program);
+    c->program = NULL;
 }
 
-status shell_read(const char *name, const char *s, size_t bytes, shell_command *out, err *e)
+status shell_read(const char *name, const char *s, size_t bytes, const char *command,
+                  shell_command *out, err *e)
 {
     status result = OK;
-    shell h = {.name = name, .s = s, .end = s + bytes, .line = 1};
+    shell h = {.name = name, .command = command, .s = s, .end = s + bytes, .line = 1};
     shell_words words = {.word = NULL};
     TRY(alloc_zeroed(&h.all, VARIABLES_MAX, sizeof *h.all, "a script", e));
     while (h.s < h.end) {

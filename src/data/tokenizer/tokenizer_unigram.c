@@ -140,10 +140,14 @@ void tokenizer_unigram_workspace_clear(tokenizer_unigram_workspace *w)
     *w = (tokenizer_unigram_workspace){.nodes = NULL};
 }
 
+static bool improves(const tokenizer_unigram_node *node, double score)
+{
+    return node->start == NO_START || score > node->score;
+}
+
 static void offer(tokenizer_unigram_node *node, double score, size_t start, int32_t id)
 {
-    if (node->start != NO_START && !(score > node->score)) return;
-    *node = (tokenizer_unigram_node){score, (uint32_t)start, id};
+    if (improves(node, score)) *node = (tokenizer_unigram_node){score, (uint32_t)start, id};
 }
 
 // Offers the pieces that start at a byte, whose character has `length` bytes. Returns whether one is that character.
@@ -176,12 +180,13 @@ status tokenizer_unigram_run(const tokenizer_unigram *u, tokenizer_unigram_works
     for (size_t i = 0, length; i < bytes; i += length) {
         unicode_read(word + i, &length);
         if (offer_pieces(u, w, word, bytes, i, length)) continue;
-        if (u->unknown < 0)
+        const double score = u->unknown_score + w->nodes[i].score;
+        if (u->unknown < 0 && improves(&w->nodes[i + length], score))
             FAIL(E_USAGE,
                  "the text has the character \"%.*s\", which is not in model.vocab, and "
                  "model.unk_id is null",
                  (int)length, word + i);
-        offer(&w->nodes[i + length], u->unknown_score + w->nodes[i].score, i, u->unknown);
+        offer(&w->nodes[i + length], score, i, u->unknown);
     }
     for (size_t i = bytes; i > 0; i = w->nodes[i].start) w->next[w->nodes[i].start] = (uint32_t)i;
 done:

@@ -418,6 +418,7 @@ void VEC(value_norm)(const cpu_context *x, const void *args);
 void VEC(value_norm_grad)(const cpu_context *x, const void *args);
 void VEC(xielu)(const cpu_context *x, const void *args);
 void VEC(xielu_grad)(const cpu_context *x, const void *args);
+void VEC(unpack_nf4)(const cpu_context *x, const void *args);
 void VEC(add)(const cpu_context *x, const void *args);
 void VEC(dropout)(const cpu_context *x, const void *args);
 void VEC(init)(const cpu_context *x, const void *args);

@@ -62,18 +62,19 @@ VEC_INLINE void dropout_range(const kernel_dropout_args *p, rng_key key, int64_t
     }
 }
 
-// Elements first … last-1, run by run of consecutive logical rows.
+// Elements first … last-1, run by run of consecutive logical rows, or row by row where x has some of their columns.
 static void dropout_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
                          int thread)
 {
     (void)x, (void)thread;
     const kernel_dropout_args *p = args;
     const kernel_draw_key draw_key = kernel_draw_read(&p->draw);
+    const int64_t full = p->full_cols ? p->full_cols : p->cols;
     while (first < last) {
-        int64_t row = first / p->cols, rows = p->rows - row;
+        int64_t row = first / p->cols, rows = full == p->cols ? p->rows - row : 1;
         int64_t end = (row + kernel_consecutive_rows(&p->row_tokens, row, rows)) * p->cols;
         uint64_t logical = draw_key.row0 + (uint64_t)kernel_logical_row(&p->row_tokens, row);
-        uint64_t word = logical * (uint64_t)p->cols + (uint64_t)(first - row * p->cols);
+        uint64_t word = logical * (uint64_t)full + (uint64_t)(p->first_col + first - row * p->cols);
         end = size_min(end, last);
 #define CALL(type, residual) dropout_range(p, draw_key.key, first, end, word, type, residual)
         V_BY_RESIDUAL(p->type, p->residual_fp32, CALL);

@@ -23,6 +23,18 @@ VEC_INLINE void normals(const uint32_t *words, int64_t n, float *out)
     }
 }
 
+// Uniform numbers first … last-1, from -std to std.
+static void uniform_part(const kernel_init_args *p, int64_t first, int64_t last)
+{
+    uint32_t scratch[BATCH + 8 * VL];
+    for (int64_t from = first; from < last; from += BATCH) {
+        const int64_t count = size_min(BATCH, last - from);
+        const uint32_t *words = VEC(random)(p->key, p->index0 + (uint64_t)from, count, scratch);
+        for (int64_t i = 0; i < count; i++)
+            p->y[from + i] = p->std * (2 * rng_uniform(words[i]) - 1);
+    }
+}
+
 static void init_part(const cpu_context *x, const void *args, int64_t first, int64_t last,
                       int thread)
 {
@@ -38,7 +50,8 @@ static void init_part(const cpu_context *x, const void *args, int64_t first, int
         normals(VEC(random)(p->key, index - (uint64_t)skip, all, scratch), all, random);
         for (int64_t i = 0; i < count; i++) p->y[from + i] = p->std * random[skip + i];
     }
-    for (int64_t i = first; i < last && !p->normal; i++) p->y[i] = p->constant;
+    if (p->uniform) uniform_part(p, first, last);
+    for (int64_t i = first; i < last && !p->normal && !p->uniform; i++) p->y[i] = p->constant;
 }
 
 void VEC(init)(const cpu_context *x, const void *args)

@@ -41,6 +41,7 @@ void VEC(kernels_fill)(cpu_kernels *k)
     run[K_SUM_SQUARES] = VEC(sum_squares);
     run[K_UPDATE] = VEC(update);
     run[K_CONVERT] = VEC(convert);
+    run[K_UNPACK_NF4] = VEC(unpack_nf4);
     run[K_COPY_ROWS] = VEC(copy_rows);
     run[K_FILL] = VEC(fill);
     run[K_DIGEST] = VEC(digest);

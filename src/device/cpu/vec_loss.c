@@ -115,18 +115,17 @@ VEC_INLINE double logit_of(const void *row, int64_t column, float scale, float s
 }
 
 // Replaces a row of capped logits by its gradient. z = softcap * t has the slope scale * (1 - t^2).
-VEC_INLINE void capped_grad(const vec_loss_rows *w, void *row, int64_t label, double lse,
-                            dtype type)
+VEC_INLINE void capped_grad(const kernel_cross_entropy_args *p, double factor, void *row,
+                            int64_t label, double lse, dtype type)
 {
-    const kernel_cross_entropy_args *p = w->p;
     double at_label = 0;
     bool here = label >= 0 && label < p->cols;
     if (here) {
         double z = logit_of(row, label, p->scale, p->softcap, true, type), t = z / p->softcap;
-        at_label = w->factor * (1 - t * t) * (exp(z - lse) - 1);
+        at_label = factor * (1 - t * t) * (exp(z - lse) - 1);
     }
     vf s = v_set(factor_of(p->scale, p->softcap, true)), cap = v_set(p->softcap),
-       f = v_set((float)w->factor), l = v_set((float)lse);
+       f = v_set((float)factor), l = v_set((float)lse);
 #define GRAD(c, n)                                                                                 \
     do {                                                                                           \
         vf t = v_tanh(v_load_n(row, c, n, type) * s);                                              \
@@ -138,10 +137,10 @@ VEC_INLINE void capped_grad(const vec_loss_rows *w, void *row, int64_t label, do
 }
 
 // Replaces the row by its gradient. `label` counts from column 0 and may lie outside the row.
-VEC_INLINE void row_grad(const vec_loss_rows *w, void *row, int64_t label, double lse, dtype type)
+VEC_INLINE void row_grad(const kernel_cross_entropy_args *p, double factor, void *row,
+                         int64_t label, double lse, dtype type)
 {
-    const kernel_cross_entropy_args *p = w->p;
-    double scale = p->scale, factor = w->factor, at_label = 0;
+    double scale = p->scale, at_label = 0;
     bool here = label >= 0 && label < p->cols;
     if (here) at_label = factor * (exp(scale * logit(row, label, type) - lse) - 1);
     vf s = v_set(p->scale), f = v_set((float)factor), l = v_set((float)lse);
@@ -168,10 +167,11 @@ VEC_INLINE double loss_row(const vec_loss_rows *w, int64_t r, bool capped, dtype
         total.lse = stats.top + log(stats.sum);
         total.label = logit_of(row, label, p->scale, p->softcap, capped, type);
     }
+    const double factor = p->weights ? w->factor * p->weights[r] : w->factor;
     if (p->gradient && capped)
-        capped_grad(w, row, label, total.lse, type);
+        capped_grad(p, factor, row, label, total.lse, type);
     else if (p->gradient)
-        row_grad(w, row, label, total.lse, type);
+        row_grad(p, factor, row, label, total.lse, type);
     return total.lse - total.label;
 }
 
@@ -203,8 +203,11 @@ void VEC(cross_entropy)(const cpu_context *x, const void *args)
         int64_t rows = size_min(p->rows - w.row0, LOSS_ROWS);
         VEC(share)(x, &w, rows, vec_grain(p->cols), loss_part);
         for (int64_t r = 0; r < rows; r++) {
-            loss += w.losses[r];
-            count += p->labels[w.row0 + r] != p->ignore;
+            const int64_t row = w.row0 + r;
+            const double weight = p->weights ? p->weights[row] : 1;
+            loss += weight * w.losses[r];
+            count += p->labels[row] != p->ignore ? weight : 0;
+            if (p->losses) p->losses[row] = w.losses[r];
         }
     }
     if (p->loss_sum) *p->loss_sum += loss;

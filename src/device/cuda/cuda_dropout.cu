@@ -11,7 +11,7 @@ template <typename T, typename FROM, typename TO, bool ADDS> struct dropout_base
     const FROM *x;
     const TO *residual;
     TO *y;
-    int64_t cols;
+    int64_t cols, first_col, full_cols;
     kernel_tokens row_tokens;
     kernel_draw draw;
     float p, scale;
@@ -33,11 +33,12 @@ template <typename T, typename FROM, typename TO, bool ADDS> struct dropout_base
     // The number of the random word of column 0 of row r.
     __device__ uint64_t first_word(int64_t r) const
     {
-        return (draw_key.row0 + (uint64_t)gpu_logical_row(row_tokens, r)) * (uint64_t)cols;
+        return (draw_key.row0 + (uint64_t)gpu_logical_row(row_tokens, r)) * (uint64_t)full_cols +
+               (uint64_t)first_col;
     }
 };
 
-// cols is a multiple of PACK, so the words of a pack are those of PACK / 4 counters.
+// cols, first_col and full_cols are multiples of PACK, so the words of a pack are those of PACK / 4 counters.
 template <typename T, typename FROM, typename TO, bool ADDS>
 struct dropout_op : dropout_base<T, FROM, TO, ADDS> {
     enum { PACK = each_pack<FROM, TO> };
@@ -118,12 +119,14 @@ static void dropout_launch(const cuda_context *x, const kernel_dropout_args *p)
                                                   (const TO *)p->residual,
                                                   (TO *)p->y,
                                                   p->cols,
+                                                  p->first_col,
+                                                  p->full_cols ? p->full_cols : p->cols,
                                                   p->row_tokens,
                                                   p->draw,
                                                   p->p,
                                                   1 / (1 - p->p)};
-    if (p->cols % 8 == 0 && gpu_is_aligned16(p->x) && gpu_is_aligned16(p->residual) &&
-        gpu_is_aligned16(p->y)) {
+    if (p->cols % 8 == 0 && p->first_col % 8 == 0 && base.full_cols % 8 == 0 &&
+        gpu_is_aligned16(p->x) && gpu_is_aligned16(p->residual) && gpu_is_aligned16(p->y)) {
         each_launch(x, "dropout", dropout_op<T, FROM, TO, ADDS>{base}, p->rows * p->cols, true);
         return;
     }

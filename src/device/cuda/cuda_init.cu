@@ -46,6 +46,29 @@ struct init_normal_op {
     }
 };
 
+struct init_range_op {
+    enum { PACK = 1 };
+    struct loaded {
+    };
+    float *y;
+    rng_key key;
+    uint64_t index0;
+    float std;
+
+    __device__ loaded load(int64_t) const
+    {
+        return {};
+    }
+    __device__ void store(int64_t i, const loaded &) const
+    {
+        one(i);
+    }
+    __device__ void one(int64_t i) const
+    {
+        y[i] = gpu_mul(std, 2 * rng_uniform(rng_word(key, index0 + (uint64_t)i)) - 1);
+    }
+};
+
 struct init_constant_op {
     enum { PACK = 4 };
     struct loaded {
@@ -74,6 +97,10 @@ extern "C" void cuda_init(const cuda_context *x, const void *args)
 {
     const kernel_init_args *p = (const kernel_init_args *)args;
     if (p->count <= 0) return;
+    if (p->uniform) {
+        each_launch(x, "init", init_range_op{p->y, p->key, p->index0, p->std}, p->count, true);
+        return;
+    }
     if (!p->normal) {
         each_launch(x, "init", init_constant_op{p->y, p->constant}, p->count,
                     gpu_is_aligned16(p->y));

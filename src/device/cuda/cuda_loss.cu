@@ -231,16 +231,17 @@ template <typename T, int N> static __device__ inline void loss_write_zeros(T *r
 
 // ---- Rows
 
-static __device__ inline double loss_factor(const kernel_cross_entropy_args &p)
+static __device__ inline double loss_factor(const kernel_cross_entropy_args &p, int64_t row)
 {
     const float loss_scale = p.step ? (float)p.step->loss_scale : 1;
-    return (double)p.scale * loss_scale;
+    const double unit = (double)p.scale * loss_scale;
+    return p.weights ? unit * p.weights[row] : unit;
 }
 
 // A row of the full vocabulary. Returns its loss.
 template <bool CAPPED, typename T, int N>
-static __device__ inline double loss_of_row(const kernel_cross_entropy_args &p, T *row,
-                                            int64_t label, int kept)
+static __device__ inline double loss_of_row(const kernel_cross_entropy_args &p,
+                                            int64_t row_number, T *row, int64_t label, int kept)
 {
     const loss_row r = loss_row_of(p.cols, label, p.scale, CAPPED ? p.softcap : 0);
     const bool has_label = r.label >= 0;
@@ -249,7 +250,7 @@ static __device__ inline double loss_of_row(const kernel_cross_entropy_args &p, 
     const loss_sums s = loss_sum_row<CAPPED, T, N>(r, row, kept);
     const float term = has_label ? loss_term(r, x - s.top) : 0, all = s.others + term;
     if (p.gradient) {
-        const double factor = loss_factor(p);
+        const double factor = loss_factor(p, row_number);
         const loss_gradient g = {r, s.top, (float)(factor / all),
                                  (float)(-factor * slope * (s.others / all))};
         loss_write_gradient<CAPPED, T, N>(g, row, kept);
@@ -280,7 +281,7 @@ static __device__ inline double loss_of_shards(const kernel_cross_entropy_args &
     __syncthreads();
     if (p.gradient) {
         // The part of the logarithm that float does not hold goes into the factor.
-        const double factor = loss_factor(p), lse = shared->lse;
+        const double factor = loss_factor(p, row_number), lse = shared->lse;
         loss_row r = loss_row_of(p.cols, label, p.scale, CAPPED ? p.softcap : 0);
         if (!CAPPED) r.sign = p.scale, r.slope = 1.44269504f;
         const double unit = CAPPED ? (double)p.softcap : 1; // of v
@@ -309,9 +310,10 @@ static __global__ __launch_bounds__(LOSS_THREADS, 2) void loss_kernel(kernel_cro
         if (p.gradient) loss_write_zeros<T, N>(row, p.cols);
     } else {
         loss = SHARDS ? loss_of_shards<CAPPED, T, N>(p, number, row, label)
-                      : loss_of_row<CAPPED, T, N>(p, row, label, kept);
+                      : loss_of_row<CAPPED, T, N>(p, number, row, label, kept);
     }
     if (losses && threadIdx.x == 0) losses[number] = loss;
+    if (p.losses && threadIdx.x == 0) p.losses[number] = loss;
 }
 
 // One block adds the losses and counts the rows.
@@ -327,8 +329,9 @@ __launch_bounds__(LOSS_ADDING_WARPS *GPU_WARP) void loss_add_kernel(kernel_cross
     double sum = 0, count = 0;
 #pragma unroll 4
     for (int64_t r = threadIdx.x; r < p.rows; r += LOSS_ADDING_WARPS * GPU_WARP) {
-        sum += losses[r];
-        count += p.labels[r] != p.ignore ? 1 : 0;
+        const double weight = p.weights ? p.weights[r] : 1;
+        sum += weight * losses[r];
+        count += p.labels[r] != p.ignore ? weight : 0;
     }
     sum = gpu_block_sum<LOSS_ADDING_WARPS>(sum, shared->sum);
     count = gpu_block_sum<LOSS_ADDING_WARPS>(count, shared->count);

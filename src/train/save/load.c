@@ -1,5 +1,6 @@
 // load.c -- resumes a trainer from a checkpoint. Called by the session.
 #include "base/alloc.h"
+#include "train/packed.h"
 #include "train/save/save.h"
 #include "train/trainer_private.h"
 
@@ -9,6 +10,26 @@ static status read_tensor(const void *from, int p, int64_t first, int64_t count,
     (void)p, (void)e;
     memcpy(out, (const char *)x->data + (size_t)first * sizeof *out, (size_t)count * sizeof *out);
     return OK;
+}
+
+// The checkpoint holds packed weights unpacked. Packing them again would change them, so they stay what the base gave.
+static status load_weight(trainer *t, int p, const ckpt *c, float *space, err *e)
+{
+    status result = OK;
+    const plan_row *r = &t->plan->row[p];
+    bool same = true;
+    if (t->plan->group[r->group].o.storage != STORAGE_NF4)
+        return trainer_write_weight(t, p, c->weights, space, e);
+    if (r->bucket < 0) return OK;
+    TRY(model_param_load(t->model, p, c->weights, 0, t->model->param[p].count, space, e));
+    TRY(packed_compare(t, p, space, &same, e));
+    if (!same)
+        FAIL(E_USAGE,
+             "%s: %s is not what the NF4 weights of this job's base give; valid: the model.path, "
+             "model.init and train.seed of the run that saved it",
+             c->folder, r->name);
+done:
+    return result;
 }
 
 static status load_state(trainer *t, const ckpt *c, err *e)
@@ -22,8 +43,10 @@ static status load_state(trainer *t, const ckpt *c, err *e)
     TRY(alloc_array(&full, (size_t)most, sizeof *full, "a tensor to load", e));
     TRY(save_list_make(t, NULL, &l, e));
     for (int p = 0; p < t->model->params; p++) {
-        if (save_has_master(t, p)) continue;
-        TRY(trainer_write_weight(t, p, c->weights, full, e));
+        if (save_has_master(t, p) ||
+            (t->o.lora && !model_lora_trains_param(t->o.lora, &t->model->param[p])))
+            continue;
+        TRY(load_weight(t, p, c, full, e));
     }
     for (size_t i = 0; i < l.state.count; i++) {
         const save_tensor *own = &l.state.items[i];

@@ -25,7 +25,7 @@ static void add_groups(const param_groups *groups, text *json)
     text_add(json, "]");
 }
 
-status save_facts(const trainer *t, const trainer_best *best, char **out, err *e)
+status save_facts(const trainer *t, const trainer_save_options *o, char **out, err *e)
 {
     text json = {0};
     const scaler *s = results_scaler(t);
@@ -41,11 +41,13 @@ status save_facts(const trainer *t, const trainer_best *best, char **out, err *e
                   ",\"loss_scale\":%.17g,\"scaler_iteration\":%" PRId64
                   ",\"scaler_last_overflow\":%" PRId64 ",\"scaler_hysteresis\":%" PRId64,
                   s->scale, s->iteration, s->last_overflow, s->hysteresis);
+    const trainer_best *best = &o->best;
     if (best->step >= 0)
         text_addf(&json,
                   ",\"best_step\":%" PRId64 ",\"best_loss\":%.17g"
                   ",\"evaluations_since_best\":%" PRId64,
                   best->step, best->loss, best->since);
+    if (o->base_mark) text_addf(&json, ",\"base\":\"%016" PRIx64 "\"", *o->base_mark);
     add_groups(&t->o.groups, &json);
     text_add(&json, "}");
     return text_take(&json, out, e);
@@ -79,6 +81,7 @@ ckpt_save_options save_options(save_run *s, const char *facts)
                                .files = &s->files,
                                .weights = tensors_of(&s->list.weights),
                                .config_json = s->o->config_json,
+                               .is_adapter = s->t->o.lora != NULL,
                                .state_json = facts,
                                .tokenizer_folder = s->o->tokenizer_folder,
                                .model_folder = s->o->folder ? s->o->folder->path : NULL,
@@ -91,7 +94,7 @@ static status save_here(save_run *s, char **folder, err *e)
 {
     status result = OK;
     char *facts = NULL;
-    TRY(save_facts(s->t, &s->o->best, &facts, e));
+    TRY(save_facts(s->t, s->o, &facts, e));
     const ckpt_save_options c = save_options(s, facts);
     TRY(ckpt_save(&c, folder, e));
 done:
@@ -116,7 +119,7 @@ status save_run_make(save_run *s, trainer *t, const trainer_save_options *o, err
     *s = (save_run){.t = t, .o = o};
     TRY(save_list_make(t, o->folder, &s->list, e));
     const ckpt_tensors weights = tensors_of(&s->list.weights), state = tensors_of(&s->list.state);
-    TRY(ckpt_files_make(&weights, &state, 0, &s->files, e));
+    TRY(ckpt_files_make(&weights, &state, t->o.lora ? CKPT_ADAPTER : 0, &s->files, e));
 done:
     return result;
 }

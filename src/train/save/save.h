@@ -9,7 +9,7 @@
 
 // What a tensor of a checkpoint holds.
 typedef struct save_tensor {
-    char name[PARAM_NAME_BYTES + 16]; // of a parameter's state
+    char name[PARAM_NAME_BYTES + 24]; // of a parameter's state, or of an adapter's tensor
     trainer_state_kind part;          // one kind of state of a parameter
     int param;                        // or
     const model_param_file *file;     // a piece of it, in HuggingFace's folder; NULL: all of it
@@ -42,14 +42,14 @@ typedef struct save_run {
 status save_run_make(save_run *s, trainer *t, const trainer_save_options *o, err *e);
 void save_run_clear(save_run *s);
 // The facts of the trainer for state.json, and the options of a checkpoint that has them. It borrows both.
-status save_facts(const trainer *t, const trainer_best *best, char **out, err *e);
+status save_facts(const trainer *t, const trainer_save_options *o, char **out, err *e);
 ckpt_save_options save_options(save_run *s, const char *facts);
 
 // `folder` is that of the initial weights, which outlives the list; NULL: none. The owner calls save_list_clear, also
 // after a failure.
 status save_list_make(const trainer *t, const model_folder *folder, save_list *out, err *e);
 void save_list_clear(save_list *l);
-// Whether parameter p has master weights with more bits than those of the HuggingFace folder.
+// Whether parameter p has master weights with more bits than those of the HuggingFace folder, or of the adapter's.
 bool save_has_master(const trainer *t, int p);
 // Whether the state file has this kind of state of parameter p.
 bool save_is_stored(const trainer *t, trainer_state_kind part, int p);

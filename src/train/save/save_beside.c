@@ -101,7 +101,7 @@ static status open_folder(trainer *t, trainer_saving *s, const char **folder, er
 {
     status result = OK;
     TRY(text_copy(s->o.config_json, &s->config_json, e));
-    TRY(save_facts(t, &s->o.best, &s->facts, e));
+    TRY(save_facts(t, &s->o, &s->facts, e));
     s->c = save_options(&s->run, s->facts);
     s->c.config_json = s->config_json;
     TRY(ckpt_save_begin(&s->c, &s->job, folder, e));

@@ -16,7 +16,7 @@ static const char *part_name(trainer_state_kind part)
 bool save_has_master(const trainer *t, int p)
 {
     const plan_group *g = &t->plan->group[t->plan->row[p].group];
-    return plan_group_has(g, ARRAY_MASTER) && g->o.compute != F32;
+    return plan_group_has(g, ARRAY_MASTER) && g->o.compute != F32 && !t->o.lora;
 }
 
 bool save_is_stored(const trainer *t, trainer_state_kind part, int p)
@@ -41,6 +41,16 @@ done:
     return result;
 }
 
+// Of a run with adapters, what training changes, in F32 as PEFT's own files: it has no bits to lose.
+static status list_adapter(const trainer *t, const model_param_file *f, save_list *l,
+                           safetensors_tensor info, err *e)
+{
+    save_tensor x = {.part = STATE_WEIGHT, .param = f->param, .file = f};
+    if (!model_lora_trains(t->o.lora, f->name)) return OK;
+    snprintf(x.name, sizeof x.name, "%s%s", MODEL_LORA_PREFIX, f->name);
+    return add(&l->weights, x, info, e);
+}
+
 // The tensors have the names that they have in `folder`. An fp32 group in a 16-bit job has no master weights: a 16-bit file would lose its lower bits.
 static status list_weights(const trainer *t, const model_folder *folder, save_list *l, err *e)
 {
@@ -48,6 +58,10 @@ static status list_weights(const trainer *t, const model_folder *folder, save_li
     TRY(model_param_files_make(t->model, F32, &l->files, e));
     for (int i = 0; i < l->files.count; i++) {
         const model_param_file *f = &l->files.file[i];
+        if (t->o.lora) {
+            TRY(list_adapter(t, f, l, l->files.info[i], e));
+            continue;
+        }
         safetensors_tensor info = l->files.info[i];
         if (folder) info.name = folder->name[i];
         info.type = compute_type(t, f->param);
@@ -111,6 +125,8 @@ status save_list_make(const trainer *t, const model_folder *folder, save_list *o
     TRY(list_weights(t, folder, out, e));
     TRY(list_state(t, out, e));
     TRY(list_powersgd(t, out, e));
+    for (size_t i = 0; i < out->weights.count && t->o.lora; i++)
+        out->weights.info[i].name = out->weights.items[i].name;
     for (size_t i = 0; i < out->state.count; i++) { // the items do not move any more
         const save_tensor *x = &out->state.items[i];
         out->state.info[i].name = x->powersgd ? x->powersgd->name : x->name;
@@ -134,7 +150,8 @@ uint64_t trainer_saved_bytes(const trainer *t)
 {
     uint64_t bytes = 0;
     for (int p = 0; p < t->model->params; p++) {
-        size_t each = dtype_bytes(compute_type(t, p));
+        if (t->o.lora && !model_lora_trains_param(t->o.lora, &t->model->param[p])) continue;
+        size_t each = dtype_bytes(t->o.lora ? F32 : compute_type(t, p));
         for (int part = 0; part < STATE_GRADIENT; part++)
             if (save_is_stored(t, (trainer_state_kind)part, p)) each += sizeof(float);
         bytes += (uint64_t)t->model->param[p].count * each;

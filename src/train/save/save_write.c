@@ -5,6 +5,7 @@
 // shard to rank 0 instead, which then is at the same place of the list. Shards go through buffers of a fixed
 // size, in rows that lie next to each other in the full tensor.
 #include "base/alloc.h"
+#include "train/packed.h"
 #include "train/save/save.h"
 #include "train/state_shards.h"
 #include "train/trainer_private.h"
@@ -48,6 +49,7 @@ typedef struct save_shard {
     int param;                 // -1: the rows are those of the tensor
     const int *coord;          // [AXES] of the rank; borrowed
     int64_t first, rows, cols; // rows of the shard that the rank computes with
+    int64_t width; // elements in which a row lies there: cols, or the words of a packed row
 } save_shard;
 
 // ---- A block of rows
@@ -99,12 +101,21 @@ static status put_block(save_writer *w, const save_target *to, dtype type, int64
 // Brings rows of the shard to the rank that writes them.
 static status bring_block(save_writer *w, const save_shard *x, int64_t row, int64_t rows, err *e)
 {
-    const size_t each = dtype_bytes(x->type), bytes = (size_t)(rows * x->cols) * each;
+    const size_t each = dtype_bytes(x->type), bytes = (size_t)(rows * x->width) * each;
     trainer *t = w->t;
-    const char *own = x->own ? x->own + (size_t)((row - x->first) * x->cols) * each : NULL;
+    const char *own = x->own ? x->own + (size_t)((row - x->first) * x->width) * each : NULL;
     if (!own) return exchange_receive(t, w->given, bytes, x->rank, e);
     if (!w->folder) return exchange_send(t, own, bytes, e);
     return device_download(trainer_stream(t, STREAM_COMPUTE), w->given, own, bytes, e);
+}
+
+// Unpacks the rows that were brought.
+static void unpack_block(save_writer *w, const save_shard *x, int64_t rows)
+{
+    plan_row r = w->t->plan->row[x->param];
+    r.cols = x->cols;
+    packed_to_rows(w->t, &r, (plan_shard){0, rows * x->width}, w->given, w->row_major);
+    memcpy(w->given, w->row_major, (size_t)(rows * x->cols) * sizeof *w->row_major);
 }
 
 // ---- A shard
@@ -156,6 +167,7 @@ static status move_shard(save_writer *w, const save_target *to, const save_shard
         if (!writes_row(w, x, row)) continue;
         const int64_t to_row = row_of(to, full - to->first_row, &n);
         TRY(bring_block(w, x, row, n, e));
+        if (x->width != x->cols && to->fd >= 0) unpack_block(w, x, n);
         if (to->fd >= 0) TRY(put_block(w, to, x->type, to_row, n, col, x->cols, e));
     }
 done:
@@ -174,7 +186,12 @@ static bool takes_part(const save_writer *w, int rank)
 static status write_powersgd(save_writer *w, const save_target *to, const powersgd_tensor *x,
                              err *e)
 {
-    save_shard s = {.rank = x->rank, .type = F32, .param = -1, .rows = x->rows, .cols = x->cols};
+    save_shard s = {.rank = x->rank,
+                    .type = F32,
+                    .param = -1,
+                    .rows = x->rows,
+                    .cols = x->cols,
+                    .width = x->cols};
     if (!takes_part(w, x->rank)) return OK;
     if (x->rank == w->t->o.comm->rank)
         s.own =
@@ -193,6 +210,7 @@ static status write_shard(save_writer *w, const save_target *to, const save_tens
     theirs.rows = model_param_shard_rows(t->model, x->param, coord);
     theirs.cols = model_param_shard_cols(t->model, x->param, coord);
     plan_shard elements = plan_local_shard(t->plan, &theirs, kind->shards, coord);
+    const int64_t width = plan_row_width(t->plan, &theirs, kind->shards);
     char *own = NULL;
     if (elements.count == 0) goto done;
     if (rank == t->o.comm->rank) TRY(state_shards_find(t, kind, r, false, &own, &elements, e));
@@ -201,9 +219,10 @@ static status write_shard(save_writer *w, const save_target *to, const save_tens
                           .own = own,
                           .param = x->param,
                           .coord = coord,
-                          .first = elements.first / theirs.cols,
-                          .rows = elements.count / theirs.cols,
-                          .cols = theirs.cols};
+                          .first = elements.first / width,
+                          .rows = elements.count / width,
+                          .cols = theirs.cols,
+                          .width = width};
     TRY(move_shard(w, to, &s, e));
 done:
     return result;

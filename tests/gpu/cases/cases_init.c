@@ -19,7 +19,8 @@ static kernel_call describe_init(space *s, const void *args)
                                     .index0 = (uint64_t)(((int64_t)1 << 33) + h->variant),
                                     .std = 0.02f,
                                     .constant = 1,
-                                    .normal = h->normal}};
+                                    .normal = h->normal,
+                                    .uniform = !h->normal && h->variant % 2 == 1}};
 }
 
 // Positions 1, 2, 5 and 6 of sequences of 8 tokens.
@@ -64,7 +65,7 @@ static kernel_call describe_digest(space *s, const void *args)
 
 static void check_init(case_run *r, int64_t count)
 {
-    for (int variant = 0; variant < 5; variant++) {
+    for (int variant = 0; variant < 6; variant++) {
         shape h = {.cols = count, .normal = variant < 4, .variant = variant};
         case_check(r, describe_init, &h, "init %lld from %d", (long long)count, variant);
     }

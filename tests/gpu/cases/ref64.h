@@ -44,6 +44,7 @@
 #define ref_square_error        ref64_square_error
 #define ref_sum_squares         ref64_sum_squares
 #define ref_total_of_shards     ref64_total_of_shards
+#define ref_unpack_nf4          ref64_unpack_nf4
 #define ref_update              ref64_update
 #define ref_update_read         ref64_update_read
 

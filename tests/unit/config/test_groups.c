@@ -17,7 +17,9 @@
 static param_group *groups_of(const job *j)
 {
     param_group *g = NULL;
-    assert_int_equal(job_solve_groups(j, &g, NULL), OK);
+    int count;
+    assert_int_equal(job_solve_groups(j, &g, &count, NULL), OK);
+    assert_int_equal(count, j->groups + 1);
     return g;
 }
 

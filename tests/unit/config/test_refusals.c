@@ -17,7 +17,7 @@ static void unknown_keys_get_a_guess_or_a_list(void **state)
          "job.yaml:4: train.lr: unknown key; did you mean optimizer.lr?"},
         {SMALL "trian: {steps: 5}", "", "job.yaml:3: trian: unknown key; did you mean train?"},
         {SMALL "banana: 5", "",
-         "job.yaml:3: banana: unknown key; valid: model, data, train, optimizer, "
+         "job.yaml:3: banana: unknown key; valid: model, lora, data, train, optimizer, "
          "lr_schedule, parallel, groups, memory, launch, checks, observe"},
         {SMALL "checks: {xyzzy: 1}", "",
          "job.yaml:3: checks.xyzzy: unknown key; valid: replicas_every, nonfinite, watchdog, "
@@ -26,7 +26,7 @@ static void unknown_keys_get_a_guess_or_a_list(void **state)
          "--train.global-batch: unknown option; did you mean train.global_batch?"},
         {SMALL, "--seq_len|4", "--seq_len: unknown option; did you mean data.seq_len?"},
         {SMALL, "--verbose",
-         "--verbose: unknown option; valid: model, data, train, optimizer, "
+         "--verbose: unknown option; valid: model, lora, data, train, optimizer, "
          "lr_schedule, parallel, groups, memory, launch, checks, observe"},
         {SMALL, "--model.haeds|5",
          "--model.haeds: not a field of gpt2 models; did you mean heads?"},
@@ -145,6 +145,9 @@ static void keys_that_contradict_each_other_are_refused(void **state)
          "job.yaml:1: model.n_head: sets what model.heads has set already"},
         {"model: {family: gpt2, init: checkpoint}", "",
          "job.yaml:1: model.init: found checkpoint; it needs model.path, a folder with weights"},
+        {SMALL, "--model.storage|nf4",
+         "--model.storage: found nf4, which keeps frozen weights, but all weights train; valid: "
+         "auto, or an entry of groups with trainable: false"},
         {"data: {train: mock}", "",
          "job.yaml: model: not given; valid: model.path: a HuggingFace folder, or "
          "model.family: " FAMILIES},

@@ -163,7 +163,7 @@ static void other_kinds_of_file_are_named(void **state)
         {"{}", "model is missing"},
         {"{\"model\": {}}", "decoder is missing; a tokenizer without ByteLevel"},
         {"{\"model\": {\"type\": \"WordPiece\"}}",
-         "model.type is WordPiece; only BPE is supported"},
+         "model.type is WordPiece; valid are BPE and Unigram"},
         {"{\"model\": {}, \"decoder\": {\"type\": \"Sequence\", \"decoders\": [{\"type\": "
          "\"Strip\", "
          "\"content\": \" \", \"start\": 1, \"stop\": 0}]}}",
@@ -174,7 +174,7 @@ static void other_kinds_of_file_are_named(void **state)
          "model.byte_fallback is true, but model.vocab lacks <0x00>"},
         {"{\"pre_tokenizer\": " LEVEL "}", "model is missing"},
         {"{\"pre_tokenizer\": " LEVEL ", \"model\": {\"type\": \"Unigram\"}}",
-         "model.type is Unigram; only BPE is supported"},
+         "pre_tokenizer ends with ByteLevel, which is not supported with Unigram"},
         {"{\"model\": {}, \"pre_tokenizer\": " LEVEL ", \"decoder\": {\"type\": \"Metaspace\"}}",
          "decoder is Metaspace"},
         {"{\n\n  \"model\": }", "line 3: broken JSON"},

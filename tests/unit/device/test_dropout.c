@@ -107,10 +107,38 @@ static void one_launch_has_the_bits_of_two(void **state)
     }
 }
 
+// Launches for the left and the right columns of x give what one launch gives for all.
+static void columns_have_the_words_of_the_full_rows(void **state)
+{
+    (void)state;
+    enum { LEFT = 24, RIGHT = COLS - LEFT };
+    float *x = numbers(F32, 1), *want = numbers(F32, 2), part[ROWS * COLS], have[ROWS * COLS];
+    cpu_features features;
+    cpu_features_read(&features);
+    for (cpu_level level = CPU_GENERIC; level <= features.best; level++) {
+        cpu_kernels_fill(&kernels, level);
+        const kernel_dropout_args all = masked(x, want, F32);
+        kernels.run[K_DROPOUT](&context, &all);
+        for (int side = 0; side < 2; side++) {
+            const int first = side ? LEFT : 0, cols = side ? RIGHT : LEFT;
+            for (int r = 0; r < ROWS; r++)
+                memcpy(part + r * cols, x + r * COLS + first, (size_t)cols * sizeof *part);
+            kernel_dropout_args a = masked(part, have, F32);
+            a.cols = cols, a.first_col = first, a.full_cols = COLS;
+            kernels.run[K_DROPOUT](&context, &a);
+            for (int r = 0; r < ROWS; r++)
+                assert_memory_equal(have + r * cols, want + r * COLS + first,
+                                    (size_t)cols * sizeof *have);
+        }
+    }
+    free(x), free(want);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_launch_has_the_bits_of_two),
+        cmocka_unit_test(columns_have_the_words_of_the_full_rows),
     };
     return cmocka_run_group_tests(tests, open_context, close_context);
 }

@@ -165,6 +165,9 @@ static void test_elements(void **state)
     c.u.convert =
         (kernel_convert_args){.count = 10, .src_type = F32, .dst_type = F32, .accumulate = true};
     expect(&c, 0, 120);
+    c = (kernel_call){.kind = K_UNPACK_NF4}; // a packed row of 576 columns has 78 words
+    c.u.unpack_nf4 = (kernel_unpack_nf4_args){.rows = 10, .cols = 576, .type = BF16};
+    expect(&c, 0, 10 * (4 * 78 + 2 * 576));
     c = (kernel_call){.kind = K_REDUCE};
     c.u.reduce = (kernel_reduce_args){.count = 10, .ranks = 4, .outs = 1, .type = F32};
     expect(&c, 0, 200);

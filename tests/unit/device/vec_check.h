@@ -46,6 +46,7 @@ static const double vec_tolerance_f32[KERNELS] = {
     [K_SQUARE_ERROR] = 2e-7,
     [K_UPDATE] = 1e-6,
     [K_CONVERT] = 0,
+    [K_UNPACK_NF4] = 0,
     [K_FILL] = 0,
     [K_ORTHOGONALIZE] = 1e-6,
 };

@@ -15,8 +15,8 @@ static inline void check_logits(const char *name, int64_t piece)
     golden_open(&g, name, 1);
     const safetensors_tensor *prompt = golden_tensor(&g, "prompt"),
                              *want = golden_tensor(&g, "logits");
-    CHECK(
-        decoder_open(g.device, g.config.family, &g.config, F32, g.weights, prompt->dim[0], &d, e));
+    CHECK(decoder_open(g.device, g.config.family, &g.config, F32, g.weights, NULL, prompt->dim[0],
+                       &d, e));
     for (int64_t offset = 0; offset < prompt->dim[0]; offset += piece) {
         const float *logits;
         int64_t count = piece < prompt->dim[0] - offset ? piece : prompt->dim[0] - offset;

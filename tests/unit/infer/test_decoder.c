@@ -149,7 +149,7 @@ static void feed_pieces(device *v, const safetensors *weights, const graph_logit
 {
     decoder *d;
     const float *logits = NULL;
-    CHECK(decoder_open(v, &two_family, form, F32, weights, room, &d, e));
+    CHECK(decoder_open(v, &two_family, form, F32, weights, NULL, room, &d, e));
     for (int64_t offset = 0; offset < TOKENS; offset += piece)
         CHECK(decoder_feed(d, TEXT + offset, piece < TOKENS - offset ? piece : TOKENS - offset,
                            &logits, e));
@@ -205,7 +205,7 @@ static void test_a_sequence_continues_after_it_was_truncated(void **state)
     const float *logits;
     CHECK(device_open("cpu", &(device_options){.threads = 1}, &v, e));
     safetensors *weights = two_weights(v);
-    CHECK(decoder_open(v, &two_family, NULL, F32, weights, TOKENS, &d, e));
+    CHECK(decoder_open(v, &two_family, NULL, F32, weights, NULL, TOKENS, &d, e));
     CHECK(decoder_feed(d, TEXT, 4, &logits, e));
     CHECK(decoder_feed(d, TEXT + 4, 1, &logits, e));
     memcpy(first, logits, sizeof first);
@@ -231,8 +231,8 @@ static void test_a_state_follows_a_truncated_sequence(void **state)
     const safetensors_tensor *prompt = golden_tensor(&g, "prompt");
     const int32_t *ids = prompt->data;
     const size_t bytes = sizeof(float) * (size_t)golden_tensor(&g, "logits")->dim[1];
-    CHECK(
-        decoder_open(g.device, g.config.family, &g.config, F32, g.weights, prompt->dim[0], &d, e));
+    CHECK(decoder_open(g.device, g.config.family, &g.config, F32, g.weights, NULL, prompt->dim[0],
+                       &d, e));
     CHECK(decoder_feed(d, ids, 1, &logits, e));
     memcpy(fresh, logits, bytes);
     CHECK(decoder_feed(d, ids + 1, 6, &logits, e));
@@ -294,7 +294,7 @@ static void fill_text(int32_t ids[LONG], int32_t vocab)
 static decoder *open_windows(device *v, const safetensors *weights, int64_t room)
 {
     decoder *d;
-    CHECK(decoder_open(v, &windows_family, NULL, F32, weights, room, &d, e));
+    CHECK(decoder_open(v, &windows_family, NULL, F32, weights, NULL, room, &d, e));
     return d;
 }
 
@@ -386,7 +386,7 @@ static void check_long_prompt(const char *name)
     const size_t bytes = (size_t)vocab * sizeof(float);
     float *want = malloc(bytes);
     fill_text(ids, (int32_t)vocab);
-    CHECK(decoder_open(g.device, g.config.family, &g.config, F32, g.weights, LONG, &d, e));
+    CHECK(decoder_open(g.device, g.config.family, &g.config, F32, g.weights, NULL, LONG, &d, e));
     memcpy(want, feed(d, ids, LONG, 1), bytes);
     for (int64_t piece = 299; piece <= LONG; piece += LONG - 299) {
         decoder_rewind(d, 0);

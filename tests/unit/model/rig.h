@@ -22,7 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { RIG_RANKS = 4, RIG_BLOCKS = 8, RIG_PARAMS = 64 };
+enum { RIG_RANKS = 4, RIG_BLOCKS = 8, RIG_PARAMS = 96 };
 
 // How the backward is run.
 typedef enum rig_backward {

@@ -32,6 +32,7 @@ typedef struct planned_group {
     const char *outer, *inner;
     bool frozen;
     dtype compute;
+    storage_type storage;
     memory_tier tier[PLAN_STATES];
     bool no_moments;                // the rule has no state
     mesh_axes level[POLICY_LEVELS]; // of its process groups; zeros: those of all other groups
@@ -72,6 +73,7 @@ static plan_group_options planned_group_options(const planned_group *g)
                                    *policy_find(g->inner ? g->inner : "ddp")},
                             .over = POLICY_AXES,
                             .compute = g->compute,
+                            .storage = g->storage,
                             .frozen = g->frozen,
                             .has_m = !g->no_moments,
                             .has_v = !g->no_moments};

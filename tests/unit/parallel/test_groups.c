@@ -71,6 +71,72 @@ static void test_a_frozen_half_has_only_weights(void **state)
     expect_bytes(&x, 4 * N, 0, 4 * N, 8 * N, 4 * N);
 }
 
+// A row of 128 columns is 20 words: 16 of codes, one of the mean, two of maxima, one of the place and two scales.
+static void test_packed_weights_have_the_bytes_of_their_rows(void **state)
+{
+    (void)state;
+    enum { ROWS = 4 * 64, PACKED = ROWS * 20 * 4 }; // bytes of a block
+    planned x = frozen_half("ddp", "ddp");
+    x.group[0].storage = STORAGE_NF4;
+    expect_bytes(&x, 2 * 4 * N + 2 * PACKED, 0, 2 * 4 * N, 2 * 8 * N, 0);
+    x = frozen_half("ddp", "zero3");
+    x.group[0].storage = STORAGE_NF4, x.group[0].compute = BF16;
+    expect_bytes(&x, 2 * 4 * N + PACKED, 0, 2 * 4 * N, 2 * 8 * N, 0);
+    x.group[0].tier[PLAN_WEIGHTS] = TIER_FILE; // where a bucket is whole pages
+    expect_bytes(&x, 2 * 4 * N, 0, 2 * 4 * N, 2 * 8 * N, 2 * 4 * 2 * FILE_ALIGN);
+}
+
+// A slot has the unpacked weights, and behind them the packed rows where they are gathered.
+static void test_packed_weights_are_gathered_behind_a_slot(void **state)
+{
+    (void)state;
+    planned x = frozen_half("ddp", "zero3");
+    x.group[0].storage = STORAGE_NF4, x.group[0].compute = BF16;
+    plan *p = planned_open(&x);
+    const int k = p->row[0].bucket;
+    const plan_redistribution *m = &plan_group_of(p, k)->redistribute.unshard;
+    assert_int_equal(m->count, 1);
+    assert_true(m->layout == LAYOUT_PACKED && m->step[0].to == LAYOUT_PACKED);
+    const comm_segment *s = &m->step[0].segment[p->bucket[k].first_row];
+    assert_int_equal(s->count, 256 * 20);
+    assert_int_equal(s->shard_count, 128 * 20);
+    assert_int_equal(plan_packed_start(p, k), 2 * N);
+    assert_int_equal(plan_weight_slot(p, k), N + 256 * 20 * 4 / 2);
+    assert_int_equal(plan_weight_slot(p, p->row[2].bucket), N);
+    plan_free(p);
+    x.group[0].inner = "ddp";
+    p = planned_open(&x);
+    assert_true(plan_group_of(p, k)->weight_slots);
+    assert_int_equal(plan_group_of(p, k)->redistribute.unshard.count, 0);
+    assert_int_equal(plan_weight_slot(p, k), N);
+    text t = {0};
+    plan_print(p, false, &t);
+    assert_non_null(strstr(t.chars,
+                           "weights replicated as NF4, frozen: no gradients, no optimizer state\n"
+                           "  each forward                unpack weights from NF4 to bf16, block "
+                           "by block\n"));
+    text_clear(&t);
+    plan_print(p, true, &t);
+    assert_non_null(strstr(t.chars, "\"frozen\":true,\"storage\":\"nf4\","));
+    text_clear(&t);
+    plan_free(p);
+}
+
+static void test_rows_of_parts_of_blocks_are_not_packed(void **state)
+{
+    (void)state;
+    err e = {.code = OK};
+    plan *p = NULL;
+    planned x = frozen_half("ddp", "ddp");
+    x.group[0].storage = STORAGE_NF4;
+    x.param[1].cols = 100;
+    assert_int_equal(planned_make(&x, &p, &e), E_USAGE);
+    assert_string_equal(e.text,
+                        "model.storage: nf4 keeps blocks of 64 elements together, but a rank has "
+                        "rows of 100 of b; valid: auto, or a parallel.tp that divides the rows "
+                        "into blocks");
+}
+
 static void test_groups_have_their_own_optimizer_state_and_type(void **state)
 {
     (void)state;
@@ -239,6 +305,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_groups_that_are_alike_share_buckets),
         cmocka_unit_test(test_a_frozen_half_has_only_weights),
+        cmocka_unit_test(test_packed_weights_have_the_bytes_of_their_rows),
+        cmocka_unit_test(test_packed_weights_are_gathered_behind_a_slot),
+        cmocka_unit_test(test_rows_of_parts_of_blocks_are_not_packed),
         cmocka_unit_test(test_groups_have_their_own_optimizer_state_and_type),
         cmocka_unit_test(test_each_group_sends_its_own_closed_form),
         cmocka_unit_test(test_parameters_are_sharded_over_flattened_axes),

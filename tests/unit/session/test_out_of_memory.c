@@ -313,7 +313,7 @@ static status do_generate(run *r, err *e)
     TRY(ckpt_locate(folder, &found, NULL, e));
     TRY(model_config_read(found, &c, e));
     TRY(safetensors_open_folder(found, &weights, e));
-    TRY(decoder_open(r->session.device, c.family, &c, F32, weights, 8, &x, e));
+    TRY(decoder_open(r->session.device, c.family, &c, F32, weights, NULL, 8, &x, e));
     for (int i = 0; i < 4; i++) {
         TRY(decoder_feed(x, &id, 1, &logits, e));
         const sample_options o = {.temperature = 1, .top_p = 0.9, .top_k = 8, .seed = 3};

@@ -26,8 +26,9 @@ void ref_dropout(const cpu_context *x, const void *args)
     const dtype from = p->residual ? p->type : residual, to = p->residual ? residual : p->type;
     const ref_real scale = 1 / (1 - (ref_real)p->p);
     for (int64_t r = 0; r < p->rows; r++) {
-        uint64_t word =
-            (draw_key.row0 + (uint64_t)kernel_logical_row(&p->row_tokens, r)) * (uint64_t)p->cols;
+        uint64_t word = (draw_key.row0 + (uint64_t)kernel_logical_row(&p->row_tokens, r)) *
+                            (uint64_t)(p->full_cols ? p->full_cols : p->cols) +
+                        (uint64_t)p->first_col;
         for (int64_t c = 0; c < p->cols; c++) {
             bool keep = rng_uniform(rng_word(draw_key.key, word + (uint64_t)c)) >= p->p;
             int64_t i = r * p->cols + c;
@@ -43,11 +44,21 @@ void ref_init(const cpu_context *x, const void *args)
     (void)x;
     const kernel_init_args *p = args;
     if (p->normal) rng_normals(p->key, p->index0, (size_t)p->count, p->y);
-    for (int64_t i = 0; i < p->count; i++) p->y[i] = p->normal ? p->std * p->y[i] : p->constant;
+    for (int64_t i = 0; i < p->count; i++)
+        p->y[i] = p->normal ? p->std * p->y[i]
+                  : p->uniform
+                      ? p->std * (2 * rng_uniform(rng_word(p->key, p->index0 + (uint64_t)i)) - 1)
+                      : p->constant;
 }
 
 static void convert_segment(const kernel_convert_args *p, const kernel_segment *s)
 {
+    if (p->src_type == p->dst_type && !p->accumulate) { // also where the elements are no numbers
+        const size_t each = dtype_bytes(p->src_type);
+        memmove((char *)p->dst + (size_t)s->dst * each,
+                (const char *)p->src + (size_t)s->src * each, (size_t)s->count * each);
+        return;
+    }
     for (int64_t i = 0; i < s->count; i++) {
         ref_real value = ref_load(p->src, s->src + i, p->src_type);
         if (p->accumulate) value += ref_load(p->dst, s->dst + i, p->dst_type);

@@ -57,18 +57,20 @@ void ref_cross_entropy(const cpu_context *x, const void *args)
     (void)x;
     const kernel_cross_entropy_args *p = args;
     double loss = 0, count = 0, s = p->scale;
-    double factor = s * (float)kernel_step_read(p->step).loss_scale;
+    const double unit = s * (float)kernel_step_read(p->step).loss_scale;
     for (int64_t r = 0; r < p->rows; r++) {
         void *row = (void *)ref_at(p->logits, r * kernel_stride(p->stride, p->cols), p->type);
         const ref_logits logits = {row, p->cols, s, p->softcap, p->type};
         int64_t label = p->labels[r] - p->first;
         bool valid = p->labels[r] != p->ignore;
+        const double weight = p->weights ? p->weights[r] : 1, factor = unit * weight;
         ref_row_total total = {0};
         if (valid) {
             total = p->stats ? ref_total_of_shards(p, r) : total_of_row(&logits, label);
-            loss += total.lse - total.label;
-            count += 1;
+            loss += weight * (total.lse - total.label);
+            count += weight;
         }
+        if (p->losses) p->losses[r] = total.lse - total.label;
         for (int64_t c = 0; c < p->cols && p->gradient; c++) {
             double slope, z = ref_cap(s * ref_load(row, c, p->type), p->softcap, &slope);
             double probability = valid ? exp(z - total.lse) : 0;

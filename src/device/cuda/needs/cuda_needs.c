@@ -156,6 +156,12 @@ static size_t cross_entropy(const void *args)
     return loss_is_wanted(p) ? (size_t)p->rows * sizeof(double) : 0;
 }
 
+static size_t preference(const void *args)
+{
+    const kernel_preference_args *p = args;
+    return (size_t)(p->documents / 2) * (PREFERENCE_SUMS + 2) * sizeof(double);
+}
+
 // ---- Others
 
 static size_t delta_rule_grad(const void *args)
@@ -181,6 +187,7 @@ static size_t (*const WORKSPACE[KERNELS])(const void *args) = {
     [K_DELTA_RULE_GRAD] = delta_rule_grad,
     [K_XIELU_GRAD] = xielu_grad,
     [K_CROSS_ENTROPY] = cross_entropy,
+    [K_PREFERENCE] = preference,
     [K_SQUARE_ERROR] = square_error,
     [K_SUM_SQUARES] = sum_squares,
     [K_ORTHOGONALIZE] = orthogonalize,

@@ -1,0 +1,205 @@
+// checkpoint_convert.c -- `trireme checkpoint export | import`: models in the formats of other programs.
+#include "cmd/cmd.h"
+#include "cmd/console.h"
+
+#include "base/file.h"
+#include "base/json.h"
+#include "ckpt/ckpt.h"
+#include "cmd/command.h"
+#include "convert/convert.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct convert_request {
+    const char *to, *out, *type;
+    int64_t shard_bytes;
+    bool merge, overwrite, json;
+} convert_request;
+
+#define AT(field) offsetof(convert_request, field)
+static const flag export_flags[] = {
+    {"--to", FLAG_TEXT, AT(to), "hf|peft|gguf",
+     "Chooses what is made: a HuggingFace folder, an adapter folder of PEFT, or a GGUF file."},
+    {"--out", FLAG_TEXT, AT(out), "PATH", "Names the new folder, or the new GGUF file."},
+    {"--dtype", FLAG_TEXT, AT(type), "TYPE",
+     "Casts the weights: fp32, bf16 or fp16 in folders (default: as they are), f16, bf16, q8_0 or "
+     "f32 in GGUF files (default: f16)."},
+    {"--shard-size", FLAG_COUNT, AT(shard_bytes), "BYTES",
+     "Sets the most bytes of a file of weights in a folder (default: 5G)."},
+    {"--merge", FLAG_SWITCH, AT(merge), NULL,
+     "Adds the adapter of DIR to its base and exports the sum."},
+    {"--overwrite", FLAG_SWITCH, AT(overwrite), NULL, "Replaces PATH where it exists."},
+    {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
+};
+static const flag import_flags[] = {
+    {"--out", FLAG_TEXT, AT(out), "DIR", "Names the new folder."},
+    {"--dtype", FLAG_TEXT, AT(type), "fp32|bf16|fp16",
+     "Casts the weights (default: as they are; fp32 where they are quantised)."},
+    {"--shard-size", FLAG_COUNT, AT(shard_bytes), "BYTES",
+     "Sets the most bytes of a file of weights (default: 5G)."},
+    {"--overwrite", FLAG_SWITCH, AT(overwrite), NULL, "Replaces DIR where it exists."},
+    {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
+};
+enum {
+    EXPORT_FLAGS = sizeof export_flags / sizeof *export_flags,
+    IMPORT_FLAGS = sizeof import_flags / sizeof *import_flags
+};
+
+static status read_arguments(const flag *flags, size_t count, int argc, char **argv,
+                             convert_request *r, char **from, err *e)
+{
+    status result = OK;
+    flag_texts words = {0};
+    TRY(flags_parse(flags, count, argc, argv, r, &words, e));
+    if (words.count != 1)
+        FAIL(E_USAGE, "checkpoint %s: found %zu paths; valid: one, of what is %sed", argv[0],
+             words.count, argv[0]);
+    if (!r->out) FAIL(E_USAGE, "checkpoint %s: --out is missing", argv[0]);
+    TRY(text_copy(words.items[0], from, e));
+done:
+    flag_texts_clear(&words);
+    return result;
+}
+
+static void print_result(const convert_result *r, bool json)
+{
+    char size[24];
+    for (const char *s = r->warnings.chars; s && *s;) {
+        const int n = (int)strcspn(s, "\n");
+        char *line = strndup(s, (size_t)n);
+        cmd_warn(line);
+        free(line);
+        s += n + (s[n] == '\n');
+    }
+    text_bytes(size, (double)r->bytes);
+    if (!json) {
+        console_line("%s: %" PRIu64 " tensors, %s, %s", r->out, r->tensors, size, r->kind);
+        return;
+    }
+    json_t *j = json_pack("{s:o, s:I, s:I, s:s}", "out", json_of_text(r->out), "tensors",
+                          (json_int_t)r->tensors, "bytes", (json_int_t)r->bytes, "dtype", r->kind);
+    json_dumpf(j, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(j);
+}
+
+// Finds the checkpoint of a run's folder.
+static status locate(char **from, err *e)
+{
+    status result = OK;
+    char *found = NULL;
+    text warnings = {0};
+    if (!file_is_directory(*from))
+        FAIL(E_USAGE, "%s: found no folder; valid: a checkpoint, a run, or a model's folder",
+             *from);
+    TRY(ckpt_locate(*from, &found, &warnings, e));
+    TRY(text_check(&warnings, e));
+    cmd_warn(warnings.bytes ? warnings.chars : NULL);
+    free(*from);
+    *from = found;
+done:
+    text_clear(&warnings);
+    return result;
+}
+
+// An adapter is exported as one; a model has none.
+static status check_kind(const convert_request *r, const char *from, err *e)
+{
+    status result = OK;
+    bool adapter;
+    TRY(convert_is_adapter(from, &adapter, e));
+    if (r->merge)
+        FAIL(E_USAGE, "--merge: %s; valid: without it",
+             adapter ? "adapters cannot be merged yet" : "found a model, which has no adapter");
+    if (adapter && strcmp(r->to, "peft") != 0)
+        FAIL(E_USAGE, "--to %s: %s holds an adapter; valid: --to peft", r->to, from);
+    if (!adapter && strcmp(r->to, "peft") == 0)
+        FAIL(E_USAGE, "--to peft: %s holds no adapter; valid: --to hf, --to gguf", from);
+done:
+    return result;
+}
+
+static status export_one(const convert_request *r, char **from, convert_result *out, err *e)
+{
+    status result = OK;
+    if (!r->to || (strcmp(r->to, "hf") && strcmp(r->to, "peft") && strcmp(r->to, "gguf")))
+        FAIL(E_USAGE, "checkpoint export: --to: found %s; valid: hf, peft, gguf",
+             r->to ? r->to : "nothing");
+    TRY(locate(from, e));
+    TRY(check_kind(r, *from, e));
+    const convert_options o = {.from = *from,
+                               .out = r->out,
+                               .type = r->type,
+                               .shard_bytes = (uint64_t)r->shard_bytes,
+                               .overwrite = r->overwrite};
+    if (strcmp(r->to, "gguf") == 0)
+        TRY(convert_to_gguf(&o, out, e));
+    else
+        TRY(convert_to_folder(&o, out, e));
+done:
+    return result;
+}
+
+static int cmd_export(int argc, char **argv)
+{
+    status result = OK;
+    err error = {0}, *e = &error;
+    convert_request r = {0};
+    convert_result made = {0};
+    char *from = NULL;
+    TRY(read_arguments(export_flags, EXPORT_FLAGS, argc, argv, &r, &from, e));
+    TRY(export_one(&r, &from, &made, e));
+    print_result(&made, r.json);
+done:
+    convert_result_clear(&made);
+    free(from);
+    return result == OK ? 0 : cmd_fail(e);
+}
+
+static int cmd_import(int argc, char **argv)
+{
+    status result = OK;
+    err error = {0}, *e = &error;
+    convert_request r = {0};
+    convert_result made = {0};
+    char *from = NULL;
+    TRY(read_arguments(import_flags, IMPORT_FLAGS, argc, argv, &r, &from, e));
+    const convert_options o = {.from = from,
+                               .out = r.out,
+                               .type = r.type,
+                               .shard_bytes = (uint64_t)r.shard_bytes,
+                               .overwrite = r.overwrite};
+    if (file_is_directory(from))
+        TRY(convert_to_folder(&o, &made, e));
+    else
+        TRY(convert_from_gguf(&o, &made, e));
+    print_result(&made, r.json);
+done:
+    convert_result_clear(&made);
+    free(from);
+    return result == OK ? 0 : cmd_fail(e);
+}
+
+const command command_checkpoint_export = {
+    .name = "export",
+    .run = cmd_export,
+    .usage = "DIR --to hf|peft|gguf --out PATH [--dtype TYPE] [--shard-size BYTES] [--overwrite]",
+    .help = "Writes a checkpoint in another system's format.",
+    .about = "DIR is a checkpoint, the folder of a run, whose newest checkpoint is meant, or a "
+             "model's folder.",
+    .flags = export_flags,
+    .flag_count = EXPORT_FLAGS,
+};
+const command command_checkpoint_import = {
+    .name = "import",
+    .run = cmd_import,
+    .usage = "FILE.gguf|DIR --out DIR [--dtype TYPE] [--shard-size BYTES] [--overwrite]",
+    .help = "Reads a checkpoint of another system.",
+    .about = "A GGUF file becomes a HuggingFace folder with its tokenizer and chat template. A "
+             "folder of a model or of an adapter is checked and copied.",
+    .flags = import_flags,
+    .flag_count = IMPORT_FLAGS,
+};

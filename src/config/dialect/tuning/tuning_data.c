@@ -1,0 +1,207 @@
+// tuning_data.c -- the model and the data that a fine-tuning system's file names: folders, snapshots in the hub's cache,
+// JSONL files, chat templates. The dialects of these systems call it. See tuning.h. It knows no system's keys.
+#include "config/dialect/tuning/tuning.h"
+
+#include "base/file.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- model
+
+// Appends the folder of the hub's cache.
+static void add_cache(text *out)
+{
+    const char *cache = getenv("HF_HUB_CACHE"), *home = getenv("HF_HOME"),
+               *xdg = getenv("XDG_CACHE_HOME"), *user = getenv("HOME");
+    if (cache && *cache)
+        text_add(out, cache);
+    else if (home && *home)
+        text_addf(out, "%s/hub", home);
+    else if (xdg && *xdg)
+        text_addf(out, "%s/huggingface/hub", xdg);
+    else
+        text_addf(out, "%s/.cache/huggingface/hub", user ? user : "");
+}
+
+// Appends the snapshot of a model "owner/name"; nothing where the cache has none.
+static status add_snapshot(const char *name, const char *revision, text *out, err *e)
+{
+    status result = OK;
+    text path = {0}, folder = {0};
+    char *commit = NULL;
+    size_t bytes = 0;
+    add_cache(&folder);
+    text_add(&folder, "/models--");
+    for (const char *s = name; *s; s++) text_add(&folder, *s == '/' ? "--" : (char[]){*s, 0});
+    TRY(text_check(&folder, e));
+    text_addf(&path, "%s/refs/%s", folder.chars, revision);
+    TRY(text_check(&path, e));
+    if (strstr(path.chars, "/../") || !file_exists(path.chars)) goto done;
+    TRY(file_read_small(path.chars, 4096, &commit, &bytes, e));
+    commit[strcspn(commit, " \r\n")] = 0;
+    text_clear(&path);
+    text_addf(&path, "%s/snapshots/%s/config.json", folder.chars, commit);
+    TRY(text_check(&path, e));
+    if (file_exists(path.chars)) text_addf(out, "%s/snapshots/%s", folder.chars, commit);
+    TRY(text_check(out, e));
+done:
+    free(commit);
+    text_clear(&path);
+    text_clear(&folder);
+    return result;
+}
+
+// The folder of a model; an empty text where it is not here.
+static status find_model(const dialect_reader *r, const char *name, const char *revision, text *out,
+                         err *e)
+{
+    status result = OK;
+    TRY(tuning_find_file(r, name, NULL, out, e));
+    if (!out->bytes && !strpbrk(name, "\n~") && name[0] != '/' && name[0] != '.')
+        TRY(add_snapshot(name, revision, out, e));
+done:
+    return result;
+}
+
+status tuning_model(const dialect_reader *r, const char *theirs, const char *revision, err *e)
+{
+    status result = OK;
+    const char *name = dialect_text(r, theirs);
+    const char *version = revision ? dialect_text(r, revision) : NULL;
+    text path = {0};
+    if (!name) return OK;
+    TRY(find_model(r, name, version ? version : "main", &path, e));
+    if (path.bytes)
+        TRY(tuning_set_text(r, "model.path", path.chars, theirs, NULL, e));
+    else if (strchr("/.~", *name))
+        TRY(dialect_remark_on(r, theirs, true, e,
+                              "found %.*s, which is no folder here; valid: model.path",
+                              TEXT_CUT(name, 200)));
+    else
+        TRY(dialect_remark_on(r, theirs, true, e,
+                              "found %.*s, which is no folder here and not in the hub's cache; "
+                              "valid: hf download %.*s, or model.path",
+                              TEXT_CUT(name, 200), TEXT_CUT(name, 200)));
+done:
+    text_clear(&path);
+    return result;
+}
+
+// Returns whether a folder has a chat template.
+static bool has_template(const char *folder)
+{
+    text path = {0};
+    char *content = NULL;
+    size_t bytes = 0;
+    err ignored = {.code = OK};
+    text_addf(&path, "%s/chat_template.jinja", folder);
+    bool has = path.chars && file_exists(path.chars);
+    text_clear(&path);
+    text_addf(&path, "%s/tokenizer_config.json", folder);
+    if (!has && path.chars &&
+        file_read_small(path.chars, FILE_MOST_CONFIG, &content, &bytes, &ignored) == OK)
+        has = strstr(content, "\"chat_template\"") != NULL;
+    free(content);
+    text_clear(&path);
+    return has;
+}
+
+status tuning_template(const dialect_reader *r, const char *theirs, const char *model, err *e)
+{
+    status result = OK;
+    const char *name = dialect_text(r, theirs), *base = dialect_text(r, model);
+    text path = {0};
+    if (!name) return OK;
+    if (base) TRY(find_model(r, base, "main", &path, e));
+    if (path.bytes && !has_template(path.chars))
+        result = dialect_refuse(r, theirs, e,
+                                "found %.*s, and %.*s has no chat template; valid: "
+                                "chat_template.jinja in the model's folder",
+                                TEXT_CUT(name, 100), TEXT_CUT(path.chars, 200));
+    else
+        result = dialect_remark_on(r, theirs, true, e,
+                                   "found %.*s; the template of the model's own folder is used",
+                                   TEXT_CUT(name, 100));
+done:
+    text_clear(&path);
+    return result;
+}
+
+// ---- data
+
+status tuning_find_file(const dialect_reader *r, const char *name, const char *folder, text *out,
+                        err *e)
+{
+    const char *slash = r->file ? strrchr(r->file, '/') : NULL;
+    const bool is_whole = *name == '/' || !folder || !*folder;
+    text path = {0};
+    text_addf(&path, "%s%s%s", is_whole ? "" : folder, is_whole ? "" : "/", name);
+    status result = text_check(&path, e);
+    if (result == OK && *name && !strpbrk(path.chars, "\n\r")) {
+        if (file_exists(path.chars)) {
+            text_add(out, path.chars);
+        } else if (slash && path.chars[0] != '/') {
+            text_add_bytes(out, r->file, (size_t)(slash - r->file) + 1);
+            text_add(out, path.chars);
+            if (!out->chars || !file_exists(out->chars)) text_clear(out);
+        }
+        result = text_check(out, e);
+    }
+    text_clear(&path);
+    return result;
+}
+
+void tuning_sources_clear(tuning_sources *s)
+{
+    text_clear(&s->list);
+    s->count = 0;
+}
+
+status tuning_sources_add(tuning_sources *s, const char *path, const char *format, double weight,
+                          err *e)
+{
+    text_add(&s->list, s->count++ ? ", {path: " : "{path: ");
+    yaml_node_quote(path, &s->list);
+    if (format) text_addf(&s->list, ", format: %s", format);
+    if (weight > 0) {
+        text_add(&s->list, ", weight: ");
+        text_add_number(&s->list, weight);
+    }
+    text_add(&s->list, "}");
+    return text_check(&s->list, e);
+}
+
+status tuning_sources_set(const dialect_reader *r, const tuning_sources *s, const char *key,
+                          const char *theirs, err *e)
+{
+    text list = {0};
+    if (!s->count) return OK;
+    text_addf(&list, "[%s]", s->list.chars);
+    status result = text_check(&list, e);
+    if (result == OK) result = dialect_set(r, key, list.chars, theirs, NULL, e);
+    text_clear(&list);
+    return result;
+}
+
+status tuning_no_data(const dialect_reader *r, const char *theirs, const char *name, err *e)
+{
+    return dialect_remark_on(
+        r, theirs, true, e,
+        "found %.*s, which is no *.jsonl file here: data sets of a hub are not "
+        "downloaded; valid: data.train: FILE.jsonl",
+        TEXT_CUT(name, 200));
+}
+
+bool tuning_first_line_has(const char *path, const char *a, const char *b)
+{
+    FILE *f = fopen(path, "r");
+    json_error_t why;
+    json_t *first = f ? json_loadf(f, JSON_DISABLE_EOF_CHECK, &why) : NULL;
+    const bool has = json_object_get(first, a) && json_object_get(first, b);
+    json_decref(first);
+    if (f) fclose(f);
+    return has;
+}

@@ -1,0 +1,81 @@
+// families.c -- see families.h. Facts of llama.cpp's converter: a class for each architecture says which keys it adds and
+// how it changes tensors.
+#include "convert/families.h"
+
+#include <stddef.h>
+#include <string.h>
+
+// The first row of an architecture is the family that a file becomes; the second, where there are two, that of a file with
+// a window.
+static const convert_family FAMILIES[] = {
+    {"llama", "llama", PERMUTES | KEY_LENGTH | VOCAB_SIZE | ROPE_DIMS | ROPE_FACTORS, 0},
+    {"mistral", "llama", PERMUTES | KEY_LENGTH | VOCAB_SIZE | ROPE_DIMS | ROPE_FACTORS, 0},
+    {"ministral3", "mistral3",
+     PERMUTES | KEY_LENGTH | VOCAB_SIZE | ROPE_DIMS | ROPE_FACTORS | TEMPERATURE, 0},
+    {"qwen2", "qwen2", 0, 0},
+    {"qwen3", "qwen3", KEY_LENGTH, 0},
+    {"gemma2", "gemma2", PLUS_ONE | KEY_LENGTH | WINDOW_KEY | SOFTCAPS | QUERY_RULE | NO_ROPE, 46},
+    {"gemma3", "gemma3", PLUS_ONE | KEY_LENGTH | WINDOW_KEY | SOFTCAPS | QUERY_RULE, 62},
+    {"granite", "granite", PERMUTES | VOCAB_SIZE | ROPE_DIMS | ROPE_FACTORS | SCALES | LOGIT_FACTOR,
+     0},
+    {"phi3", "phi3", ROPE_DIMS | PARTIAL | WINDOW_KEY | LONG_FACTORS, 0},
+    {"gpt2", "gpt2", NO_KV_HEADS | NO_ROPE, 0},
+    {"smollm3", "smollm3", PERMUTES | VOCAB_SIZE | ROPE_DIMS | ROPE_FACTORS, 0},
+    {"olmo2", "olmo2", 0, 0},
+    {"olmo3", "olmo2", WINDOW_KEY | PATTERN, 0},
+    {"starcoder2", "starcoder2", 0, 0},
+    {"seed_oss", "seed_oss", KEY_LENGTH | POST_ATTENTION, 0},
+    {"arcee", "arcee", PERMUTES | KEY_LENGTH | VOCAB_SIZE | ROPE_DIMS | ROPE_FACTORS, 0},
+    {"cohere", "command-r", LOGIT_FACTOR | SCALING_NONE, 0},
+    {"exaone4", "exaone4", VOCAB_SIZE | ROPE_FACTORS | WINDOW_KEY | PATTERN, 0},
+};
+enum { FAMILY_COUNT = sizeof FAMILIES / sizeof *FAMILIES };
+
+const convert_family *convert_family_find(const char *family)
+{
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        if (strcmp(FAMILIES[i].family, family) == 0) return &FAMILIES[i];
+    return NULL;
+}
+
+const convert_family *convert_family_of_arch(const char *arch, bool window)
+{
+    const convert_family *found = NULL;
+    for (int i = 0; i < FAMILY_COUNT; i++) {
+        if (strcmp(FAMILIES[i].arch, arch) != 0) continue;
+        if (!found || (window && FAMILIES[i].flags & PATTERN)) found = &FAMILIES[i];
+    }
+    return found;
+}
+
+void convert_families_describe(text *out)
+{
+    for (int i = 0; i < FAMILY_COUNT; i++)
+        text_addf(out, "%s%s", i ? ", " : "", FAMILIES[i].family);
+}
+
+#define AT(of) offsetof(model_config, of)
+const convert_key CONVERT_KEYS[] = {
+    {"block_count", KEY_INT, AT(layers), .needs = 0},
+    {"context_length", KEY_INT, AT(max_seq), .needs = 0},
+    {"embedding_length", KEY_INT, AT(hidden), .needs = 0},
+    {"feed_forward_length", KEY_INT, AT(ffn), .needs = 0},
+    {"attention.head_count", KEY_INT, AT(heads), .needs = 0},
+    {"attention.head_count_kv", KEY_INT, AT(kv_heads), .unless = NO_KV_HEADS},
+    {"rope.freq_base", KEY_REAL, AT(rope.theta), .unless = NO_ROPE},
+    {"rope.freq_base_swa", KEY_REAL, AT(rope.local_theta), .unless = NO_ROPE, .optional = true},
+    {"attention.layer_norm_rms_epsilon", KEY_REAL, AT(norm_eps), .rms_norm = true},
+    {"attention.layer_norm_epsilon", KEY_REAL, AT(norm_eps), .layer_norm = true},
+    {"vocab_size", KEY_INT, AT(vocab), .needs = VOCAB_SIZE},
+    {"attention.scale", KEY_REAL, AT(scales.attention), .needs = SCALES, .optional = true},
+    {"embedding_scale", KEY_REAL, AT(scales.embedding), .needs = SCALES, .optional = true},
+    {"residual_scale", KEY_REAL, AT(scales.residual), .needs = SCALES, .optional = true},
+    {"logit_scale", KEY_REAL, AT(scales.logits), .needs = LOGIT_FACTOR, .optional = true},
+    {"attn_logit_softcapping", KEY_REAL, AT(attention_softcap), .needs = SOFTCAPS,
+     .optional = true},
+    {"final_logit_softcapping", KEY_REAL, AT(logit_softcap), .needs = SOFTCAPS, .optional = true},
+    {"attention.sliding_window", KEY_INT, AT(window), .needs = WINDOW_KEY, .optional = true},
+    {"attention.temperature_scale", KEY_REAL, AT(rope.query_growth), .needs = TEMPERATURE},
+    {"rope.scaling.yarn_log_multiplier", KEY_REAL, AT(rope.mscale_all), .needs = TEMPERATURE},
+};
+const int CONVERT_KEY_COUNT = sizeof CONVERT_KEYS / sizeof *CONVERT_KEYS;

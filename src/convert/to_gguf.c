@@ -1,0 +1,277 @@
+// to_gguf.c -- a HuggingFace folder to a GGUF file: tensor by tensor and key by key as llama.cpp's converter. The command
+// checkpoint calls it. Weights are read row by row from the folder's map and never held.
+#include "convert/convert.h"
+#include "convert/families.h"
+#include "convert/output.h"
+#include "convert/vocab.h"
+
+#include "base/alloc.h"
+#include "model/schema.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The kinds by the words of CONVERT_GGUF_TYPES, and their number in general.file_type.
+static const struct {
+    gguf_kind_number kind;
+    uint32_t file_type;
+} KINDS[] = {{GGUF_F16, 1}, {GGUF_BF16, 32}, {GGUF_Q8_0, 7}, {GGUF_F32, 0}};
+
+typedef struct exporter {
+    const convert_options *o;
+    convert_result *r;
+    const convert_family *family;
+    model_config config;
+    json_t *root; // config.json
+    model *m;
+    safetensors *from;
+    convert_tensors tensors;
+    model_tensor_match match;
+    gguf_output *outputs; // [count]: the tensors, then the factors of rotary positions
+    size_t count;
+    float factors[2][MODEL_ROPE_FACTORS];
+    int factor_sets, kind; // kind: index of KINDS
+    gguf_keys keys;
+    convert_output output;
+} exporter;
+
+// ---- Tensors
+
+static void describe_tensors(exporter *x)
+{
+    const gguf_kind *kind = gguf_kind_find(KINDS[x->kind].kind);
+    for (int i = 0; i < x->tensors.count; i++) {
+        const convert_tensor *t = &x->tensors.item[i];
+        gguf_output *to = &x->outputs[x->count++];
+        *to = (gguf_output){.kind = t->keeps_f32 ? gguf_kind_find(GGUF_F32) : kind,
+                            .dims = t->is_vector ? 1 : 2,
+                            .dim = {t->cols, t->rows, 1, 1}};
+        memcpy(to->name, t->name, sizeof to->name);
+        // As the converter where rows are no whole number of blocks.
+        if (t->cols % to->kind->elements) to->kind = gguf_kind_find(GGUF_F16);
+    }
+}
+
+static void add_factors(exporter *x, const char *name, int count)
+{
+    gguf_output *to = &x->outputs[x->count++];
+    *to = (gguf_output){.kind = gguf_kind_find(GGUF_F32), .dims = 1, .dim = {count, 1, 1, 1}};
+    (void)snprintf(to->name, sizeof to->name, "%s", name);
+    x->factor_sets++;
+}
+
+// The divisors of rotary frequencies are tensors.
+static void describe_factors(exporter *x)
+{
+    const model_rope_config *rope = &x->config.rope;
+    const int llama3 = convert_rope_factors(x->family, &x->config, x->factors[0]);
+    if (llama3 > 0) add_factors(x, "rope_freqs.weight", llama3);
+    if (rope->kind != ROPE_LONGROPE) return;
+    memcpy(x->factors[0], rope->longer.number, sizeof x->factors[0]);
+    memcpy(x->factors[1], rope->shorter.number, sizeof x->factors[1]);
+    add_factors(x, "rope_factors_long.weight", rope->longer.count);
+    add_factors(x, "rope_factors_short.weight", rope->shorter.count);
+}
+
+static status read_row(void *arg, size_t i, int64_t row, float *out, err *e)
+{
+    const exporter *x = arg;
+    (void)e;
+    if (i >= (size_t)x->tensors.count)
+        memcpy(out, x->factors[i - (size_t)x->tensors.count],
+               (size_t)x->outputs[i].dim[0] * sizeof *out);
+    else
+        convert_row_from_folder(&x->tensors.item[i], x->match.piece[i], row, out);
+    return OK;
+}
+
+static void warn_carried(exporter *x)
+{
+    size_t carried = 0;
+    const char *first = NULL;
+    for (size_t i = 0; i < safetensors_count(x->from); i++)
+        if (x->match.use[i] == TENSOR_CARRIED && carried++ == 0)
+            first = safetensors_get(x->from, i)->name;
+    if (carried)
+        text_addf(
+            &x->r->warnings,
+            "%zu tensors of %s are no part of the text model and are left out, the first is %s\n",
+            carried, x->o->from, first);
+}
+
+// ---- Keys
+
+// A folder's name as a title: words apart, their first letters large unless a word has large letters or begins with a digit.
+static void add_name(const char *folder, gguf_keys *out)
+{
+    text t = {0};
+    size_t n = strlen(folder);
+    while (n > 1 && folder[n - 1] == '/') n--;
+    size_t from = n;
+    while (from > 0 && folder[from - 1] != '/') from--;
+    for (size_t i = from; i < n;) {
+        size_t end = i;
+        bool lower = false, upper = false;
+        for (; end < n && folder[end] != '-' && folder[end] != ' '; end++) {
+            lower = lower || islower((unsigned char)folder[end]);
+            upper = upper || isupper((unsigned char)folder[end]);
+        }
+        const bool version =
+            folder[i] == 'v' && end > i + 1 && isdigit((unsigned char)folder[i + 1]);
+        const bool title = lower && !upper && !version && !isdigit((unsigned char)folder[i]);
+        if (end > i && t.bytes) text_add(&t, " ");
+        bool begins = true;
+        for (; i < end; i++) {
+            const char ch = title && begins ? (char)toupper((unsigned char)folder[i]) : folder[i];
+            begins = !isalpha((unsigned char)folder[i]);
+            text_add_bytes(&t, &ch, 1);
+        }
+        i = end + 1;
+    }
+    if (t.failed) text_fail(&out->bytes);
+    gguf_add_string(out, "general.name", t.chars ? t.chars : "", t.bytes);
+    text_clear(&t);
+}
+
+// "135M": the elements of all tensors, to two digits at least.
+static void add_size_label(const exporter *x, gguf_keys *out)
+{
+    static const struct {
+        double least, scale;
+        char letter;
+    } units[] = {{1e12, 1e-12, 'T'}, {1e9, 1e-9, 'B'}, {1e6, 1e-6, 'M'}, {-1, 1e-3, 'K'}};
+    double elements = 0;
+    char label[40];
+    int u = 0;
+    for (size_t i = 0; i < x->count; i++)
+        elements += (double)x->outputs[i].dim[0] * (double)x->outputs[i].dim[1];
+    while (elements <= units[u].least) u++;
+    const double scaled = elements * units[u].scale, rounded = rint(scaled);
+    const int digits = rounded < 1 ? 0 : rounded < 10 ? 1 : 2;
+    (void)snprintf(label, sizeof label, "%.*f%c", 2 - digits, scaled, units[u].letter);
+    gguf_add_string(out, "general.size_label", label, strlen(label));
+}
+
+static status add_sampling(const exporter *x, gguf_keys *out, err *e)
+{
+    status result = OK;
+    static const struct {
+        const char *field, *key;
+        bool whole;
+    } fields[] = {{"top_k", "top_k", true},
+                  {"top_p", "top_p", false},
+                  {"min_p", "min_p", false},
+                  {"temperature", "temp", false},
+                  {"repetition_penalty", "penalty_repeat", false}};
+    json_t *generation = NULL;
+    TRY(convert_read_json(x->o->from, "generation_config.json", &generation, e));
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        char key[64];
+        const json_t *v = json_object_get(generation, fields[i].field);
+        (void)snprintf(key, sizeof key, "general.sampling.%s", fields[i].key);
+        if (!json_is_number(v)) continue;
+        if (fields[i].whole) {
+            const int32_t whole = (int32_t)json_number_value(v);
+            gguf_add_int(out, key, whole);
+        } else {
+            gguf_add_real(out, key, json_number_value(v));
+        }
+    }
+done:
+    json_decref(generation);
+    return result;
+}
+
+static status add_keys(exporter *x, err *e)
+{
+    enum { QUANTIZATION_VERSION = 2 };
+    status result = OK;
+    gguf_keys *k = &x->keys;
+    gguf_add_string(k, "general.architecture", x->family->arch, strlen(x->family->arch));
+    gguf_add_string(k, "general.type", "model", 5);
+    TRY(add_sampling(x, k, e));
+    add_name(x->o->from, k);
+    add_size_label(x, k);
+    TRY(convert_keys_write(x->family, &x->config, x->root, k, &x->r->warnings, e));
+    gguf_add_u32(k, "general.file_type", KINDS[x->kind].file_type);
+    gguf_add_u32(k, "general.quantization_version", QUANTIZATION_VERSION);
+    TRY(vocab_export(x->o->from, x->family, &x->config, k, &x->r->warnings, e));
+done:
+    return result;
+}
+
+// ---- All of it
+
+static status find_family(exporter *x, err *e)
+{
+    status result = OK;
+    text valid = {0};
+    x->family = convert_family_find(x->config.family->name);
+    convert_families_describe(&valid);
+    if (!x->family || !x->config.family->decoder)
+        FAIL(E_USAGE, "%s: --to gguf: found a %s model; valid: %s", x->o->from,
+             x->config.family->name, valid.chars ? valid.chars : "");
+    if (x->config.rope.shorter.count > MODEL_ROPE_FACTORS)
+        FAIL(E_USAGE, "%s: rope_scaling: found more than %d factors", x->o->from,
+             MODEL_ROPE_FACTORS);
+done:
+    text_clear(&valid);
+    return result;
+}
+
+static status open_all(exporter *x, err *e)
+{
+    status result = OK;
+    const model_options once = {.mode = GRAPH_EVAL, .type = F32, .batch = 1, .seq = 1};
+    TRY(convert_find_type(x->o->type ? x->o->type : "f16", CONVERT_GGUF_TYPES, &x->kind, e));
+    TRY(model_config_read(x->o->from, &x->config, e));
+    TRY(find_family(x, e));
+    TRY(convert_read_json(x->o->from, "config.json", &x->root, e));
+    TRY(model_open(x->config.family, &x->config, &once, &x->m, e));
+    TRY(safetensors_open_folder(x->o->from, &x->from, e));
+    TRY(model_param_match(x->m, x->from, &x->match, e));
+    TRY(convert_tensors_make(x->family, &x->config, x->m, &x->tensors, e));
+    TRY(alloc_zeroed(&x->outputs, (size_t)x->tensors.count + 2, sizeof *x->outputs,
+                     "a list of tensors", e));
+done:
+    return result;
+}
+
+status convert_to_gguf(const convert_options *o, convert_result *r, err *e)
+{
+    status result = OK;
+    exporter *x = NULL;
+    *r = (convert_result){0};
+    TRY(alloc_zeroed(&x, 1, sizeof *x, o->from, e));
+    x->o = o, x->r = r;
+    TRY(open_all(x, e));
+    describe_tensors(x);
+    describe_factors(x);
+    warn_carried(x);
+    TRY(add_keys(x, e));
+    TRY(convert_output_begin(o->out, false, o->overwrite, &x->output, e));
+    TRY(gguf_write(x->output.hidden, &x->keys, x->outputs, x->count, read_row, x, e));
+    TRY(safetensors_check_whole(x->from, e));
+    for (size_t i = 0; i < x->count; i++) r->bytes += x->outputs[i].bytes;
+    r->tensors = x->count;
+    (void)snprintf(r->kind, sizeof r->kind, "%s", gguf_kind_find(KINDS[x->kind].kind)->word);
+    TRY(text_copy(x->output.path, &r->out, e));
+    TRY(convert_output_finish(&x->output, e));
+done:
+    if (x) {
+        convert_output_abandon(&x->output);
+        gguf_keys_clear(&x->keys);
+        free(x->outputs);
+        model_param_match_clear(&x->match);
+        convert_tensors_clear(&x->tensors);
+        safetensors_close(x->from);
+        model_close(x->m);
+        json_decref(x->root);
+    }
+    free(x);
+    return result;
+}

@@ -1,0 +1,50 @@
+# nf4.sh -- frozen weights in NF4: runs that stop and resume, their checkpoints, which hold the unpacked weights and go on as
+# models of their own, what explain says, and what is refused.
+. "$(dirname "$0")/lib.sh" "$1"
+make_data
+make_job 'family: llama, layers: 2, hidden: 64, heads: 2, ffn: 128, vocab: 320, max_seq: 16, tie_embeddings: false'
+groups="[{match: '*norm*'}, {match: '*', trainable: false}]"
+set -- --groups "$groups" --train.precision bf16 --parallel.no_sync true
+
+# ---- The same bits under every strategy, also of a run that stops
+train "$@" --model.storage nf4 --train.out whole --train.save_every 4 --train.eval_every 8
+train "$@" --model.storage nf4 --train.out sharded --train.save_every 4 --parallel.dp zero3
+train "$@" --model.storage nf4 --train.out stopped --train.steps 4 --parallel.dp zero3
+train "$@" --model.storage nf4 --train.out stopped --train.save_every 4
+for run in sharded stopped; do
+    expect_steps $run 8
+    expect_same_losses whole $run
+    expect_same_checkpoint whole $run
+done
+
+# ---- The unpacked weights are a model of their own
+train "$@" --model.storage nf4 --train.out first --train.steps 1 --train.save_every 1 --optimizer.lr 0
+cat >own.yaml <<END
+model: {path: first/checkpoints/latest}
+$(sed 1d job.yaml)
+END
+ok "$trireme" train own.yaml --quiet "$@" --train.out unpacked
+expect_same_losses whole unpacked
+ok "$trireme" train own.yaml --quiet "$@" --train.out packed --model.storage nf4 # twice rounded
+[ "$(losses packed)" != "$(losses unpacked)" ] || fail "weights that were packed twice give the same losses"
+ok "$trireme" eval job.yaml --model whole/checkpoints/latest "$@" --model.storage nf4 --json
+evaluated=$(sed 's/{"loss":\([^,]*\),.*/\1/' stdout)
+grep -q "\"loss\":$evaluated" whole/log.jsonl || fail "eval gives $evaluated: $(grep eval whole/log.jsonl)"
+
+# ---- What explain says
+ok "$trireme" explain job.yaml "$@" --model.storage nf4
+expect_line 'weights replicated as NF4, frozen' stdout
+expect_line 'unpack weights from NF4 to bf16, block by block' stdout
+expect_line 'model.layers.1.self_attn.k_proj.weight .* frozen, NF4$' stdout
+for name in model.embed_tokens lm_head; do expect_line "$name.weight .* frozen$" stdout; done
+
+# ---- What is refused
+refused 2 'model.storage: found nf4, which keeps frozen weights, but all weights train' \
+    "$trireme" train job.yaml --model.storage nf4
+refused 2 'model.storage: nf4 keeps blocks of 64 elements together, but a rank has rows of 32 of .*o_proj' \
+    "$trireme" train job.yaml "$@" --model.storage nf4 --parallel.tp 2
+refused 2 'model.storage: found int4; valid: auto, nf4' "$trireme" train job.yaml "$@" --model.storage int4
+run "$trireme" train own.yaml "$@" --model.storage nf4 --train.steps 12 --resume whole
+expect_exit 2
+expect_line 'is not what the NF4 weights of this job.s base give; valid: the model.path, ' stderr
+finish
