@@ -3,6 +3,8 @@
 // reads it. See dialect.h.
 #include "config/dialect/tuning/axolotl.h"
 
+#include <string.h>
+
 static const char *const OPTIMIZERS[][2] = {TUNING_OPTIMIZER_WORDS,
                                             {"optimi_adamw", "adamw"},
                                             {"flash_adamw", "adamw"},
