@@ -55,6 +55,15 @@ ok "$trireme" train job.yaml --train.out mixed --quiet \
 expect_steps mixed 4
 grep -q 'format: text' mixed/job.yaml || fail "job.yaml lacks the format of a source"
 
+# One weight for all changes nothing but rounding; other weights change the loss.
+sed 's/}$/, "weight": 3}/' "$golden/prompt_completion.jsonl" >three.jsonl
+awk '{ sub(/}$/, ", \"weight\": " NR % 3 + 1 "}"); print }' "$golden/prompt_completion.jsonl" >others.jsonl
+for name in "$golden/prompt_completion" three others; do
+    ok "$trireme" train job.yaml --quiet --train.out "w-${name##*/}" --data.train "$name.jsonl" --data.valid "$name.jsonl"
+done
+expect_near_losses w-three w-prompt_completion 1e-5
+[ "$(losses w-others)" != "$(losses w-prompt_completion)" ] || fail "weights of samples change nothing"
+
 # ---- Packed and apart
 
 # Samples of 16 tokens: four in a sequence, or each a sequence. The rows of a micro-batch are equal, so all bits are.
