@@ -5,7 +5,7 @@ golden=${0%/*}/../golden/sft
 
 # A model with the tokenizer and the template of the golden samples.
 cat >first.yaml <<END
-model: {family: llama, layers: 2, hidden: 16, heads: 2, kv_heads: 1, ffn: 24, vocab: 360, max_seq: 128}
+model: {family: llama, layers: 2, hidden: 16, heads: 4, kv_heads: 2, ffn: 24, vocab: 360, max_seq: 128}
 data: {train: mock, seq_len: 16}
 train: {steps: 1, global_batch: 1, save_every: 1, eval_every: 0, out: first}
 launch: {ranks: 1}
@@ -34,6 +34,11 @@ expect_line '"note":"data.train: 24 samples' ddp/log.jsonl
 expect_steps ddp 4
 ok "$trireme" train job.yaml --quiet --train.out zero3 --parallel.dp zero3 --parallel.no_sync true
 expect_same_losses ddp zero3
+# Sums have another order on these axes.
+for axis in tp pp cp; do
+    ok "$trireme" train job.yaml --quiet --train.out $axis --parallel.$axis 2
+    expect_near_losses ddp $axis 1e-5
+done
 printf '{"eos_token_id": [0, 2]}' >model/generation_config.json
 ok "$trireme" train job.yaml --train.out stops
 expect_line "ends with <\|im_end\|> \(2\); generation stops at \{<\|endoftext\|> \(0\), <\|im_end\|> \(2\)\} of generation_config.json$"
@@ -54,6 +59,15 @@ ok "$trireme" train job.yaml --train.out mixed --quiet \
     --data.train "[{path: $golden/messages.jsonl, weight: 0.5}, {path: $golden/text.jsonl, format: text, weight: 2}]"
 expect_steps mixed 4
 grep -q 'format: text' mixed/job.yaml || fail "job.yaml lacks the format of a source"
+
+# One weight for all changes nothing but rounding; other weights change the loss.
+sed 's/}$/, "weight": 3}/' "$golden/prompt_completion.jsonl" >three.jsonl
+awk '{ sub(/}$/, ", \"weight\": " NR % 3 + 1 "}"); print }' "$golden/prompt_completion.jsonl" >others.jsonl
+for name in "$golden/prompt_completion" three others; do
+    ok "$trireme" train job.yaml --quiet --train.out "w-${name##*/}" --data.train "$name.jsonl" --data.valid "$name.jsonl"
+done
+expect_near_losses w-three w-prompt_completion 1e-5
+[ "$(losses w-others)" != "$(losses w-prompt_completion)" ] || fail "weights of samples change nothing"
 
 # ---- Packed and apart
 

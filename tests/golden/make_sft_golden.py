@@ -139,12 +139,12 @@ def make():
 
 
 def marked(template):
-    """A ChatML template without {% generation %}, with it: TRL needs the statement."""
+    """A ChatML template without {% generation %}, with it as in TRL's templates for training: to the end of the turn."""
     if re.search(r"{%-? *generation", template):
         return template
     turn = re.search(r"{{ *'<\|im_start\|>' \+ message\['role'\].*?}}", template, re.S).group(0)
     said = ("{% if message['role'] == 'assistant' %}{{ '<|im_start|>assistant\n' }}{% generation %}"
-            "{{ message['content'] + '<|im_end|>' }}{% endgeneration %}{{ '\n' }}{% else %}" + turn + "{% endif %}")
+            "{{ message['content'] + '<|im_end|>\n' }}{% endgeneration %}{% else %}" + turn + "{% endif %}")
     return template.replace(turn, said)
 
 
