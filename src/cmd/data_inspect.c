@@ -219,7 +219,7 @@ static status tokenizer_find(const inspect_flags *f, const sidecar *s, tokenizer
     status result = OK;
     char *path = NULL;
     if (f->tokenizer && file_is_directory(f->tokenizer))
-        TRY(file_join(f->tokenizer, "tokenizer.json", &path, e));
+        TRY(tokenizer_folder_file(f->tokenizer, &path, e));
     else if (f->tokenizer)
         TRY(text_copy(f->tokenizer, &path, e));
     else if (s->tokenizer && file_exists(s->tokenizer))

@@ -189,7 +189,7 @@ static status separator_unescape(const char *s, char **result, err *e)
 static status tokenizer_path(const char *given, char **out, err *e)
 {
     if (!given) return OK;
-    return file_is_directory(given) ? file_join(given, "tokenizer.json", out, e)
+    return file_is_directory(given) ? tokenizer_folder_file(given, out, e)
                                     : text_copy(given, out, e);
 }
 

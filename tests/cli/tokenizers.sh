@@ -53,10 +53,10 @@ mv one-line folder/tokenizer.json
 from_folder --train.out again
 expect_exit 0
 refused 2 'data.train: .*other was made with another tokenizer' "$trireme" eval job.yaml --model folder --data.train other --data.valid other
-sed -i 's/"normalizer": null/"normalizer": {"type": "Lowercase"}/' folder/tokenizer.json
+sed -i 's/"normalizer": null/"normalizer": {"type": "BertNormalizer"}/' folder/tokenizer.json
 from_folder --train.out no
 expect_exit 2
-expect_line 'tokenizer.json, which Trireme cannot read \(.*normalizer.type is Lowercase'
+expect_line 'tokenizer.json, which Trireme cannot read \(.*normalizer.type is BertNormalizer'
 
 # ---- The post-processor: a prompt is encoded as transformers' tokenizer(prompt) does
 cp -r run/checkpoints/latest/ begins

@@ -1,5 +1,5 @@
-// tokenizer.h -- BPE of bytes or of characters: loads and saves tokenizer.json, encodes and decodes, and trains that of
-// bytes. The ids equal those of HuggingFace's tokenizers.
+// tokenizer.h -- BPE of bytes or of characters, and Unigram: loads and saves tokenizer.json, encodes and decodes, and trains
+// BPE of bytes. The ids equal those of HuggingFace's tokenizers.
 //
 // An open tokenizer is immutable, so threads share it. Encoding needs one tokenizer_workspace per
 // thread.
@@ -18,10 +18,12 @@ typedef struct tokenizer_workspace tokenizer_workspace;
 // The built-in patterns that split text into words.
 typedef enum tokenizer_builtin { TOKENIZER_GPT2, TOKENIZER_LLAMA3 } tokenizer_builtin;
 
-// Reads a tokenizer.json: BPE with ignore_merges or byte_fallback, added and special tokens, the normalizers NFC, Prepend
-// and Replace, the pre-tokenizers ByteLevel, Split, Digits and Metaspace, and their decoders. The owner calls
-// tokenizer_close. E_USAGE names the file and the field that is broken or not supported.
+// Reads a tokenizer.json, or a file *.model of SentencePiece, which becomes a tokenizer.json as transformers converts it;
+// docs/what-loads.md#tokenizers lists what of it is read. The owner calls tokenizer_close. E_USAGE names the file and the
+// field that is broken or not supported.
 status tokenizer_load(const char *path, tokenizer **out, err *e);
+// The file of a folder's tokenizer: tokenizer.json, or tokenizer.model where it has only that. The caller frees *path.
+status tokenizer_folder_file(const char *folder, char **path, err *e);
 void tokenizer_close(tokenizer *t); // NULL allowed
 // Writes tokenizer.json: the bytes that were loaded, or those that training made.
 status tokenizer_save(const tokenizer *t, const char *path, err *e);

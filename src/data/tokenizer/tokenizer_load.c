@@ -191,6 +191,24 @@ done:
     return result;
 }
 
+status tokenizer_folder_file(const char *folder, char **path, err *e)
+{
+    status result = OK;
+    char *json = NULL, *model = NULL;
+    TRY(file_join(folder, "tokenizer.json", &json, e));
+    TRY(file_join(folder, "tokenizer.model", &model, e));
+    const bool has_only_model = !file_exists(json) && file_exists(model);
+    *path = has_only_model ? model : json;
+    if (has_only_model)
+        model = NULL;
+    else
+        json = NULL;
+done:
+    free(json);
+    free(model);
+    return result;
+}
+
 status tokenizer_load(const char *path, tokenizer **out, err *e)
 {
     status result = OK;
