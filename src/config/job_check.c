@@ -343,11 +343,12 @@ done:
 static status check_storage(const job *j, err *e)
 {
     status result = OK;
-    bool frozen = false;
+    bool frozen = j->lora.how.rank > 0; // the base
     for (int i = 0; i < j->groups; i++) frozen = frozen || j->group[i].value.frozen;
     if (j->model.storage == STORAGE_NF4 && !frozen)
         KEY_ERROR("model.storage", "found nf4, which keeps frozen weights, but all weights train; "
-                                   "valid: auto, or an entry of groups with trainable: false");
+                                   "valid: auto, lora.rank, or an entry of groups with "
+                                   "trainable: false");
 done:
     return result;
 }

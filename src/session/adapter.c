@@ -198,7 +198,11 @@ static status use_adapter(job *j, session_folders *f, err *e)
     model_lora_clear(&j->lora.how);
     free(j->lora.start);
     j->lora.start = NULL;
-    if (!f->adapter) return OK;
+    if (!f->adapter) {
+        // A checkpoint has its weights unpacked. Packing them again would change them; an adapter's base is packed.
+        j->model.storage = STORAGE_COMPUTE;
+        return OK;
+    }
     TRY(model_lora_read(f->adapter, &l, NULL, e));
     j->lora.how = l;
     j->lora.start = f->adapter;

@@ -39,6 +39,7 @@ fp16            zero2 1 1 4 1 1 fp16 each4
 freeze          zero3 1 1 4 1 1 groups dp4
 layer_lr        zero1 1 1 4 1 1 groups dp4
 lora            zero3 1 1 4 1 1 groups dp4
+qlora           zero3 1 1 2 1 1 alone -
 cp              ddp   1 1 1 4 1 alone -
 cp_fsdp         zero3 1 1 2 2 1 alone -
 qwen3           zero3 1 1 2 1 1 alone -

@@ -31,6 +31,16 @@ ok "$trireme" eval job.yaml --model whole/checkpoints/latest "$@" --model.storag
 evaluated=$(sed 's/{"loss":\([^,]*\),.*/\1/' stdout)
 grep -q "\"loss\":$evaluated" whole/log.jsonl || fail "eval gives $evaluated: $(grep eval whole/log.jsonl)"
 
+# ---- Adapters on a packed base; eval packs it, too
+ok "$trireme" train own.yaml --quiet --lora.rank 4 --train.precision bf16 --parallel.no_sync true --model.storage nf4 \
+    --train.out adapted --train.save_every 4 --train.eval_every 8
+ok "$trireme" train own.yaml --quiet --lora.rank 4 --train.precision bf16 --parallel.no_sync true --model.storage nf4 \
+    --train.out adapted-sharded --parallel.dp zero3
+expect_same_losses adapted adapted-sharded
+ok "$trireme" eval own.yaml --lora.rank 4 --train.precision bf16 --model.storage nf4 --model adapted --json
+evaluated=$(sed 's/{"loss":\([^,]*\),.*/\1/' stdout)
+grep -q "\"loss\":$evaluated" adapted/log.jsonl || fail "eval gives $evaluated: $(grep eval adapted/log.jsonl)"
+
 # ---- What explain says
 ok "$trireme" explain job.yaml "$@" --model.storage nf4
 expect_line 'weights replicated as NF4, frozen' stdout

@@ -147,7 +147,7 @@ static void keys_that_contradict_each_other_are_refused(void **state)
          "job.yaml:1: model.init: found checkpoint; it needs model.path, a folder with weights"},
         {SMALL, "--model.storage|nf4",
          "--model.storage: found nf4, which keeps frozen weights, but all weights train; valid: "
-         "auto, or an entry of groups with trainable: false"},
+         "auto, lora.rank, or an entry of groups with trainable: false"},
         {"data: {train: mock}", "",
          "job.yaml: model: not given; valid: model.path: a HuggingFace folder, or "
          "model.family: " FAMILIES},
