@@ -27,7 +27,7 @@ static kernel_call describe_init(space *s, const void *args)
 static const kernel_tokens TWO_CHUNKS = {
     .seq = 4, .full_seq = 8, .chunk = 2, .start = {1, 5}, .first_row = 3};
 
-// `variant`: 1 with a residual, 2 for some of the tokens, 4 in place.
+// `variant`: 1 with a residual, 2 for some of the tokens, 4 in place, 8 for some of the columns.
 static kernel_call describe_dropout(space *s, const void *args)
 {
     const shape *h = args;
@@ -45,6 +45,7 @@ static kernel_call describe_dropout(space *s, const void *args)
                              .draw = {.seed = 11, .node = 4, .row0 = 16},
                              .type = h->type,
                              .residual_fp32 = h->fp32};
+    if (h->variant & 8) a.first_col = 2 * h->cols, a.full_cols = 5 * h->cols;
     if (h->rows % 2) a.draw.step = space_bytes(s, &step, sizeof step, NULL);
     if (adds) a.residual = space_random(s, count, residual, 1, h->variant & 4 ? "y" : NULL);
     a.y = adds && h->variant & 4 ? (void *)(uintptr_t)a.residual
@@ -74,8 +75,8 @@ static void check_init(case_run *r, int64_t count)
 static void check_dropout(case_run *r, int64_t rows, int64_t cols)
 {
     for (dtype type = F32; type <= F16; type++)
-        for (int i = 0; i < 16; i++) {
-            shape h = {rows, cols, type, i & 8, false, i & 7};
+        for (int i = 0; i < 32; i++) {
+            shape h = {rows, cols, type, i & 8, false, (i & 7) | (i & 16 ? 8 : 0)};
             case_check(r, describe_dropout, &h, "dropout [%lld, %lld] %s variant %d",
                        (long long)rows, (long long)cols, dtype_name(type), i);
         }
