@@ -93,15 +93,25 @@ ON_DEVICE static inline double kernel_log_logistic(double x)
     return x >= 0 ? -log1p(exp(-x)) : x - log1p(exp(x));
 }
 
-ON_DEVICE static inline void kernel_pair_by_odds(const kernel_preference *f, const double mean[2],
-                                                 const double rows[2], kernel_pair_loss *out)
+// Without a row of one document there are no odds.
+ON_DEVICE static inline void kernel_pair_by_odds(const kernel_preference *f,
+                                                 const kernel_completion pair[2],
+                                                 kernel_pair_loss *out)
 {
+    double mean[2] = {0, 0};
+    const bool whole = pair[0].rows > 0 && pair[1].rows > 0;
+    for (int i = 0; i < 2; i++) {
+        if (pair[i].rows > 0) mean[i] = pair[i].logp / pair[i].rows;
+        out->reward[i] = f->beta * mean[i];
+        // A probability of 1 has infinite odds.
+        mean[i] = fmin(mean[i], -1e-9);
+    }
     const double odds = (mean[0] - log(-expm1(mean[0]))) - (mean[1] - log(-expm1(mean[1])));
-    const double s = f->beta * kernel_logistic(-odds);
-    out->loss = -mean[0] - f->beta * kernel_log_logistic(odds);
-    out->slope[0] = (-1 + s / expm1(mean[0])) / rows[0];
-    out->slope[1] = -s / expm1(mean[1]) / rows[1];
-    for (int i = 0; i < 2; i++) out->reward[i] = f->beta * mean[i];
+    const double s = whole ? f->beta * kernel_logistic(-odds) : 0;
+    out->loss = pair[0].rows > 0 ? -mean[0] : 0;
+    if (whole) out->loss -= f->beta * kernel_log_logistic(odds);
+    if (pair[0].rows > 0) out->slope[0] = (-1 + s / expm1(mean[0])) / pair[0].rows;
+    if (whole) out->slope[1] = -s / expm1(mean[1]) / pair[1].rows;
 }
 
 ON_DEVICE static inline void kernel_pair_by_margin(const kernel_preference *f, double margin,
@@ -124,15 +134,14 @@ ON_DEVICE static inline kernel_pair_loss kernel_pair_loss_of(const kernel_prefer
                                                              const kernel_completion pair[2])
 {
     kernel_pair_loss out = {0, 1, {0, 0}, {0, 0}};
-    double ratio[2], rows[2], mean[2];
+    double ratio[2], rows[2];
     for (int i = 0; i < 2; i++) {
         rows[i] = pair[i].rows > 0 ? pair[i].rows : 1;
         ratio[i] = pair[i].logp - pair[i].reference;
-        mean[i] = pair[i].logp / rows[i];
         out.reward[i] = f->beta * ratio[i];
     }
     if (f->kind == PREFERENCE_ORPO) {
-        kernel_pair_by_odds(f, mean, rows, &out);
+        kernel_pair_by_odds(f, pair, &out);
     } else if (f->kind == PREFERENCE_IPO) {
         const double d = ratio[0] / rows[0] - ratio[1] / rows[1] - 1 / (2 * f->beta);
         out.loss = d * d, out.slope[0] = 2 * d / rows[0], out.slope[1] = -2 * d / rows[1];
