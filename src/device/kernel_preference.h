@@ -65,10 +65,12 @@ typedef struct kernel_document_sums_args {
 typedef struct kernel_preference_args {
     int64_t documents; // an even number
     kernel_preference form;
-    const int32_t *first;     // [documents + 1]
-    const double *sums;       // [documents, 2] of K_DOCUMENT_SUMS, over all ranks that have rows of the documents
-    const float *reference;   // [documents, 2] the reference's log-probability is the sum of both; NULL: 0
-    float *weights;           // [rows]; NULL: no gradient
+    const int32_t *first; // [documents + 1]
+    const double
+        *sums; // [documents, 2] of K_DOCUMENT_SUMS, over all ranks that have rows of the documents
+    const float
+        *reference; // [documents, 2] the reference's log-probability is the sum of both; NULL: 0
+    float *weights; // [rows]; NULL: no gradient
     double *loss_sum, *count; // device scalars; each may be NULL
     double *metrics;          // [PREFERENCE_SUMS]; NULL: nobody asks
 } kernel_preference_args;
@@ -121,10 +123,10 @@ ON_DEVICE static inline void kernel_pair_by_margin(const kernel_preference *f, d
     double slope = m < 1 ? -f->beta : 0;
     out->loss = m < 1 ? 1 - m : 0;
     if (f->kind == PREFERENCE_SIGMOID) {
-        out->loss = -(1 - f->smoothing) * kernel_log_logistic(m) -
-                    f->smoothing * kernel_log_logistic(-m);
-        slope = f->beta * (f->smoothing * kernel_logistic(m) -
-                           (1 - f->smoothing) * kernel_logistic(-m));
+        out->loss =
+            -(1 - f->smoothing) * kernel_log_logistic(m) - f->smoothing * kernel_log_logistic(-m);
+        slope = f->beta *
+                (f->smoothing * kernel_logistic(m) - (1 - f->smoothing) * kernel_logistic(-m));
     }
     out->slope[0] = slope, out->slope[1] = -slope;
 }

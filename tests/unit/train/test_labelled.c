@@ -210,9 +210,8 @@ static void arrays_follow_the_tokens_of_a_rank(void **state)
     for (int i = 0; i < BATCH * SEQ; i++)
         labelled += b.labels[i / SEQ * 3 * SEQ + i % SEQ] != IGNORED_LABEL;
     for (int rank = 0; rank < 2; rank++) {
-        graph *g = make_graph((graph_loss_options){.packs = true,
-                                                   .preference = {.kind = PREFERENCE_SIGMOID}},
-                              F32);
+        graph *g = make_graph(
+            (graph_loss_options){.packs = true, .preference = {.kind = PREFERENCE_SIGMOID}}, F32);
         g->sequences.tokens = graph_tokens(SEQ, 2, rank);
         const graph_loss_arrays a = graph_loss_arrays_of(g);
         int32_t *out = calloc((size_t)a.elements, sizeof *out);
