@@ -133,7 +133,8 @@ static status open_buffers(const trainer *t, const dataset *d, const infer_predi
     const size_t samples = (size_t)infer_predict_batch(t),
                  output = samples * (size_t)(shape->positions * shape->cols) * 4;
     TRY(alloc_array(&b->inputs, samples, (size_t)d->shape.inputs * 4, "a batch", e));
-    TRY(alloc_array(&b->labels, samples, (size_t)dataset_label_elements(&d->shape) * 4, "a batch", e));
+    TRY(alloc_array(&b->labels, samples, (size_t)dataset_label_elements(&d->shape) * 4, "a batch",
+                    e));
     if (writes) {
         result = alloc_array(&b->outputs, output, 1, "the outputs of a batch", e);
         if (result != OK)

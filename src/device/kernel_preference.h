@@ -65,10 +65,12 @@ typedef struct kernel_document_sums_args {
 typedef struct kernel_preference_args {
     int64_t documents; // an even number
     kernel_preference form;
-    const int32_t *first;     // [documents + 1]
-    const double *sums;       // [documents, 2] of K_DOCUMENT_SUMS, over all ranks that have rows of the documents
-    const float *reference;   // [documents, 2] the reference's log-probability is the sum of both; NULL: 0
-    float *weights;           // [rows]; NULL: no gradient
+    const int32_t *first; // [documents + 1]
+    const double
+        *sums; // [documents, 2] of K_DOCUMENT_SUMS, over all ranks that have rows of the documents
+    const float
+        *reference; // [documents, 2] the reference's log-probability is the sum of both; NULL: 0
+    float *weights; // [rows]; NULL: no gradient
     double *loss_sum, *count; // device scalars; each may be NULL
     double *metrics;          // [PREFERENCE_SUMS]; NULL: nobody asks
 } kernel_preference_args;
@@ -93,15 +95,25 @@ ON_DEVICE static inline double kernel_log_logistic(double x)
     return x >= 0 ? -log1p(exp(-x)) : x - log1p(exp(x));
 }
 
-ON_DEVICE static inline void kernel_pair_by_odds(const kernel_preference *f, const double mean[2],
-                                                 const double rows[2], kernel_pair_loss *out)
+// Without a row of one document there are no odds.
+ON_DEVICE static inline void kernel_pair_by_odds(const kernel_preference *f,
+                                                 const kernel_completion pair[2],
+                                                 kernel_pair_loss *out)
 {
+    double mean[2] = {0, 0};
+    const bool whole = pair[0].rows > 0 && pair[1].rows > 0;
+    for (int i = 0; i < 2; i++) {
+        if (pair[i].rows > 0) mean[i] = pair[i].logp / pair[i].rows;
+        out->reward[i] = f->beta * mean[i];
+        // A probability of 1 has infinite odds.
+        mean[i] = fmin(mean[i], -1e-9);
+    }
     const double odds = (mean[0] - log(-expm1(mean[0]))) - (mean[1] - log(-expm1(mean[1])));
-    const double s = f->beta * kernel_logistic(-odds);
-    out->loss = -mean[0] - f->beta * kernel_log_logistic(odds);
-    out->slope[0] = (-1 + s / expm1(mean[0])) / rows[0];
-    out->slope[1] = -s / expm1(mean[1]) / rows[1];
-    for (int i = 0; i < 2; i++) out->reward[i] = f->beta * mean[i];
+    const double s = whole ? f->beta * kernel_logistic(-odds) : 0;
+    out->loss = pair[0].rows > 0 ? -mean[0] : 0;
+    if (whole) out->loss -= f->beta * kernel_log_logistic(odds);
+    if (pair[0].rows > 0) out->slope[0] = (-1 + s / expm1(mean[0])) / pair[0].rows;
+    if (whole) out->slope[1] = -s / expm1(mean[1]) / pair[1].rows;
 }
 
 ON_DEVICE static inline void kernel_pair_by_margin(const kernel_preference *f, double margin,
@@ -111,10 +123,10 @@ ON_DEVICE static inline void kernel_pair_by_margin(const kernel_preference *f, d
     double slope = m < 1 ? -f->beta : 0;
     out->loss = m < 1 ? 1 - m : 0;
     if (f->kind == PREFERENCE_SIGMOID) {
-        out->loss = -(1 - f->smoothing) * kernel_log_logistic(m) -
-                    f->smoothing * kernel_log_logistic(-m);
-        slope = f->beta * (f->smoothing * kernel_logistic(m) -
-                           (1 - f->smoothing) * kernel_logistic(-m));
+        out->loss =
+            -(1 - f->smoothing) * kernel_log_logistic(m) - f->smoothing * kernel_log_logistic(-m);
+        slope = f->beta *
+                (f->smoothing * kernel_logistic(m) - (1 - f->smoothing) * kernel_logistic(-m));
     }
     out->slope[0] = slope, out->slope[1] = -slope;
 }
@@ -124,15 +136,14 @@ ON_DEVICE static inline kernel_pair_loss kernel_pair_loss_of(const kernel_prefer
                                                              const kernel_completion pair[2])
 {
     kernel_pair_loss out = {0, 1, {0, 0}, {0, 0}};
-    double ratio[2], rows[2], mean[2];
+    double ratio[2], rows[2];
     for (int i = 0; i < 2; i++) {
         rows[i] = pair[i].rows > 0 ? pair[i].rows : 1;
         ratio[i] = pair[i].logp - pair[i].reference;
-        mean[i] = pair[i].logp / rows[i];
         out.reward[i] = f->beta * ratio[i];
     }
     if (f->kind == PREFERENCE_ORPO) {
-        kernel_pair_by_odds(f, mean, rows, &out);
+        kernel_pair_by_odds(f, pair, &out);
     } else if (f->kind == PREFERENCE_IPO) {
         const double d = ratio[0] / rows[0] - ratio[1] / rows[1] - 1 / (2 * f->beta);
         out.loss = d * d, out.slope[0] = 2 * d / rows[0], out.slope[1] = -2 * d / rows[1];

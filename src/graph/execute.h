@@ -45,7 +45,8 @@ typedef struct graph_visitor {
 
 // The rows of a cross-entropy that have a label, and which the run computes (graph_loss_run_rows).
 typedef struct graph_labelled_rows {
-    const int32_t *index; // [count] on the host: graph_loss_arrays.index; NULL: all rows, in their order
+    const int32_t
+        *index; // [count] on the host: graph_loss_arrays.index; NULL: all rows, in their order
     int64_t count;
 } graph_labelled_rows;
 

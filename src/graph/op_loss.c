@@ -210,10 +210,8 @@ static bool loss_call(const graph *g, const graph_node *n, graph_call *out)
                          .type = F32,
                          .count = passes * 3 * graph_value_rows(n->in[0]) * graph_ranks(g, over)};
     else if (n->out[6] && graph_ranks(g, MESH_AXIS(AXIS_CP)) > 1)
-        *out = (graph_call){.over = AXIS_CP,
-                            .kind = CALL_ALL_REDUCE,
-                            .type = F64,
-                            .count = 2 * n->out[6]->dim[0]};
+        *out = (graph_call){
+            .over = AXIS_CP, .kind = CALL_ALL_REDUCE, .type = F64, .count = 2 * n->out[6]->dim[0]};
     else
         return false;
     return true;

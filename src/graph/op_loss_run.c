@@ -64,12 +64,12 @@ static void launch_copy(const graph_run *run, const graph_node *n,
 static void pack_rows(const graph_run *run, const graph_node *n, const graph_loss_chunk *chunk)
 {
     const int32_t *index = labels_array(run, n, graph_loss_arrays_of(run->g).index);
-    launch_copy(run, n,
-                &(kernel_embedding_args){.rows = chunk->rows,
-                                         .ids = graph_is_visited(run) ? index
-                                                                      : index + chunk->first,
-                                         .tokens = graph_run_ptr(run, n->in[0]),
-                                         .y = chunk->x});
+    launch_copy(
+        run, n,
+        &(kernel_embedding_args){.rows = chunk->rows,
+                                 .ids = graph_is_visited(run) ? index : index + chunk->first,
+                                 .tokens = graph_run_ptr(run, n->in[0]),
+                                 .y = chunk->x});
 }
 
 // The rows of dx that the chunk gives: those from its first row on, to that of the next chunk.
@@ -301,14 +301,13 @@ static graph_loss_chunk chunk_at(const graph_run *run, const graph_node *n, int6
     const size_t row = (size_t)graph_value_cols(n->in[0]) * dtype_bytes(n->in[0]->type);
     const bool packed = is_packed(run);
     char *x = graph_run_ptr(run, n->in[0]), *dx = graph_run_ptr(run, n->out[0]);
-    return (graph_loss_chunk){
-        .first = first,
-        .rows = count - first < most ? count - first : most,
-        .x = packed ? graph_run_ptr(run, n->out[3]) : x + (size_t)first * row,
-        .logits = graph_run_ptr(run, n->out[1]),
-        .dx = !dx      ? NULL
-              : packed ? graph_run_ptr(run, n->out[4])
-                       : dx + (size_t)first * row};
+    return (graph_loss_chunk){.first = first,
+                              .rows = count - first < most ? count - first : most,
+                              .x = packed ? graph_run_ptr(run, n->out[3]) : x + (size_t)first * row,
+                              .logits = graph_run_ptr(run, n->out[1]),
+                              .dx = !dx      ? NULL
+                                    : packed ? graph_run_ptr(run, n->out[4])
+                                             : dx + (size_t)first * row};
 }
 
 // Adds up the losses of rows by document, over the ranks that share them.

@@ -12,7 +12,7 @@ typedef struct documents_call {
     dataset *data;
     const uint64_t *first;
     double *out;
-    char *inputs, *labels; // of a micro-batch, MEMORY_HOST
+    char *inputs, *labels;           // of a micro-batch, MEMORY_HOST
     size_t input_bytes, label_bytes; // of a sample
     double *sums;                    // [documents of a micro-batch, 2], MEMORY_HOST
     size_t sums_bytes;

@@ -80,7 +80,8 @@ static status open_batches(evaluate_batches *h, const trainer *t, err *e)
     const dataset_shape *shape = &t->o.valid->shape;
     const size_t micro = (size_t)t->o.micro_batch;
     status result = OK;
-    h->input_bytes = (size_t)shape->inputs * 4, h->label_bytes = (size_t)dataset_label_elements(shape) * 4;
+    h->input_bytes = (size_t)shape->inputs * 4,
+    h->label_bytes = (size_t)dataset_label_elements(shape) * 4;
     for (int i = 0; i < READ_AHEAD; i++) {
         TRY(device_alloc(t->o.device, MEMORY_HOST, micro * h->input_bytes, &h->inputs[i], e));
         TRY(device_alloc(t->o.device, MEMORY_HOST, micro * h->label_bytes, &h->labels[i], e));

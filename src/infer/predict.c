@@ -267,7 +267,8 @@ static status open_call(predict_call *w, trainer *t, const infer_predict_options
     (void)graph_loss_shape(last_graph(t), &w->loss);
     w->vectors = o->what == PREDICT_VECTORS && w->loss.classes;
     w->sharded = w->loss.outputs_sharded && !w->vectors;
-    w->input_bytes = (size_t)sample.inputs * 4, w->label_bytes = (size_t)dataset_label_elements(&sample) * 4;
+    w->input_bytes = (size_t)sample.inputs * 4,
+    w->label_bytes = (size_t)dataset_label_elements(&sample) * 4;
     const batch_split s = trainer_split(&t->o);
     const size_t micro = (size_t)t->o.micro_batch,
                  most = (size_t)batch_split_of(&s, batch_split_largest(&s)),

@@ -139,13 +139,15 @@ static const char *reference_folder(const job *j)
 
 static status check_data(const job *j, const dataset *d, const char *key, err *e)
 {
-    static const char *const losses[] = {[LOSS_DPO] = "dpo", [LOSS_ORPO] = "orpo", [LOSS_KTO] = "kto"};
+    static const char *const losses[] = {
+        [LOSS_DPO] = "dpo", [LOSS_ORPO] = "orpo", [LOSS_KTO] = "kto"};
     const bool mse = d->shape.label_type == F32;
     if (j->train.loss == LOSS_AUTO) return OK;
     if (j->train.loss <= LOSS_MSE)
         return mse == (j->train.loss == LOSS_MSE)
                    ? OK
-                   : err_set(e, E_USAGE, "train.loss: found %s, and the labels of %s are %s; valid: %s",
+                   : err_set(e, E_USAGE,
+                             "train.loss: found %s, and the labels of %s are %s; valid: %s",
                              mse ? "cross_entropy" : "mse", key, mse ? "numbers" : "ids",
                              mse ? "mse" : "cross_entropy");
     if (!d->shape.documents || mse || d->read_own || d->shape.extras)
@@ -164,8 +166,9 @@ status session_preference_open(const job *j, session_inputs *in, err *e)
     if (in->valid) TRY(check_data(j, in->valid, "data.valid", e));
     if (!kernel_preference_refers(&p)) goto done;
     if (reference_folder(j) && !j->model.has_weights)
-        FAIL(E_USAGE, "%s.reference: found a folder, and the job's own weights are drawn; valid: "
-                      "auto, or a model.path with weights",
+        FAIL(E_USAGE,
+             "%s.reference: found a folder, and the job's own weights are drawn; valid: "
+             "auto, or a model.path with weights",
              j->train.loss == LOSS_KTO ? "kto" : "dpo");
     TRY(wrap(&in->train, "data.train", "reference-train.bin", e));
     if (in->valid) TRY(wrap(&in->valid, "data.valid", "reference-valid.bin", e));

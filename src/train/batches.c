@@ -20,7 +20,8 @@ struct trainer_batches {
     char *documents;      // [micros, batch_bytes(ids_of)]; NULL: the model takes none
     int64_t *filled;      // [micros]; NULL: the labels say which rows hold a sample
     int64_t *host_filled; // [micros] the same on the host
-    char *host_labels;    // [micros, batch_bytes(labels_of)] where rows are packed (labelled.h); else NULL
+    char *
+        host_labels; // [micros, batch_bytes(labels_of)] where rows are packed (labelled.h); else NULL
     graph_labelled_rows *labelled; // [micros] then
     // Vectors before their conversion [micro_batch, inputs] F32; NULL: nothing is converted.
     float *vectors;
@@ -81,9 +82,10 @@ dataset_shape batches_sample_shape(const model *m)
                            .labels = outputs * tokens->full_seq,
                            .label_type = labels->type,
                            .unlabelled = is_ids && loss->packs,
-                           .extras = !is_ids                                        ? 0
-                                     : kernel_preference_refers(&loss->preference) ? 2
-                                                                                   : loss->weighted};
+                           .extras = !is_ids ? 0
+                                     : kernel_preference_refers(&loss->preference)
+                                         ? 2
+                                         : loss->weighted};
 }
 
 // While a step runs, the loader reads the batches of the next one. The last batch of a step stays lent
@@ -233,8 +235,8 @@ static void upload_packed(trainer *t, device_stream *on, int micro, const void *
     const labelled_batch from = {.shape = batches_sample_shape(t->model),
                                  .starts = x->documents ? inputs : NULL,
                                  .labels = labels};
-    x->labelled[micro] = labelled_pack(t->model->block[t->model->blocks - 1].g, &from,
-                                       (int32_t *)(void *)host);
+    x->labelled[micro] =
+        labelled_pack(t->model->block[t->model->blocks - 1].g, &from, (int32_t *)(void *)host);
     trainer_ops(t)->copy(on, batches_get(t, micro).labels, host, graph_value_bytes(labels_of(t)));
 }
 
@@ -345,13 +347,12 @@ trainer_batch batches_get(const trainer *t, int micro)
     if (!x->ids) return (trainer_batch){NULL};
     const size_t ids = (size_t)micro * batch_bytes(ids_of(t)),
                  labels = (size_t)micro * batch_bytes(labels_of(t));
-    return (trainer_batch){.ids = x->ids + ids,
-                           .labels = x->labels + labels,
-                           .documents =
-                               x->documents ? (int32_t *)(void *)(x->documents + ids) : NULL,
-                           .filled = x->filled ? &x->filled[micro] : NULL,
-                           .labelled = x->labelled ? x->labelled[micro]
-                                                   : (graph_labelled_rows){.index = NULL}};
+    return (trainer_batch){
+        .ids = x->ids + ids,
+        .labels = x->labels + labels,
+        .documents = x->documents ? (int32_t *)(void *)(x->documents + ids) : NULL,
+        .filled = x->filled ? &x->filled[micro] : NULL,
+        .labelled = x->labelled ? x->labelled[micro] : (graph_labelled_rows){.index = NULL}};
 }
 
 uint64_t batches_labelled_rows(const trainer *t)

@@ -9,8 +9,9 @@
 typedef struct labelled_fill {
     graph_loss_arrays a;
     int32_t *out;
-    int64_t count;    // rows with a label so far
-    int64_t document; // documents begun so far, of all sequences; unused ones of earlier sequences count
+    int64_t count; // rows with a label so far
+    int64_t
+        document; // documents begun so far, of all sequences; unused ones of earlier sequences count
 } labelled_fill;
 
 // Row `row` of this rank; `weight` is NULL where rows have none.
@@ -52,8 +53,7 @@ static void add_sequence(labelled_fill *f, const kernel_tokens *tokens, const la
     for (int64_t i = 0; i < length; i++) {
         const int64_t token = kernel_token_at(tokens, i);
         const bool begins = i == 0 || (starts && starts[i] == i);
-        if (pairs && begins)
-            begin_document(f, from, ++document, labels, i);
+        if (pairs && begins) begin_document(f, from, ++document, labels, i);
         if (token < 0) continue;
         add_row(f, s * tokens->seq + token, labels[i], weighted ? &labels[length + i] : NULL);
     }

@@ -9,7 +9,8 @@
 // Full sequences of a micro-batch on the host, as dataset.h says.
 typedef struct labelled_batch {
     dataset_shape shape;
-    const int32_t *starts; // [batch, shape.inputs] ids and the starts of documents; NULL: no documents
+    const int32_t
+        *starts; // [batch, shape.inputs] ids and the starts of documents; NULL: no documents
     const int32_t *labels; // [batch, dataset_label_elements]
 } labelled_batch;
 

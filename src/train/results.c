@@ -157,7 +157,8 @@ double *results_host_sums(const trainer *t)
 
 void results_reset_sums(trainer *t)
 {
-    launch_zero(trainer_stream(t, STREAM_COMPUTE), results_sums(t), STEP_MOST_SUMS * sizeof(double));
+    launch_zero(trainer_stream(t, STREAM_COMPUTE), results_sums(t),
+                STEP_MOST_SUMS * sizeof(double));
 }
 
 status results_read_sums(trainer *t, int first, int count, err *e)
@@ -238,10 +239,9 @@ trainer_step_result results_of_step(const trainer *t)
     const trainer_results *r = t->results;
     const bool exhausted = r->host->result.samples == 0;
     const trainer_preferences none = {0};
-    return (trainer_step_result){.preferences =
-                                     t->plan->o.preferences
-                                         ? preferences_of(&r->host->sums[SUM_PREFERENCE])
-                                         : none,
+    return (trainer_step_result){.preferences = t->plan->o.preferences
+                                                    ? preferences_of(&r->host->sums[SUM_PREFERENCE])
+                                                    : none,
                                  .step = r->steps_done + (exhausted ? 0 : 1),
                                  .loss = r->host->result.loss,
                                  .grad_norm = r->host->result.norm,

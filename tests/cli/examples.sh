@@ -47,6 +47,7 @@ gemma3          ddp   1 1 1 1 2 alone -
 lfm2            ddp   1 1 1 2 1 alone -
 qwen3_5         ddp   1 1 1 1 2 alone -
 sft             zero3 1 1 2 1 1 alone -
+dpo             zero3 1 1 2 1 1 alone -
 "
 
 # Every line has a finite number.

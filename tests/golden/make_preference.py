@@ -64,6 +64,58 @@ def run(trainer_class, config_class, data, keys, **more):
     return logged
 
 
+def prepared(trainer_class, config_class, data):
+    """The samples as TRL tokenizes them."""
+    model = LlamaForCausalLM.from_pretrained(OUT / "model", dtype=torch.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        return trainer_class(model=model, args=config_class(output_dir=folder, **COMMON),
+                             train_dataset=Dataset.from_list(data),
+                             processing_class=AutoTokenizer.from_pretrained(SFT)).train_dataset
+
+
+def train_by_hand(samples, loss_of):
+    """The steps of a loss that TRL has not, or computes otherwise."""
+    model = LlamaForCausalLM.from_pretrained(OUT / "model", dtype=torch.float32)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0)
+    logged = []
+    for step in range(STEPS):
+        loss = loss_of(model, [samples[i] for i in range(step * BATCH, step * BATCH + BATCH)])
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        logged.append({"loss": float(loss.detach().double())})
+    return logged
+
+
+def logps(model, prompt, completion):
+    """The log-probability of each token of the completion."""
+    ids = torch.tensor([prompt + completion])
+    logp = torch.log_softmax(model(ids).logits[0, :-1], -1)
+    return logp.gather(1, ids[0, 1:, None])[len(prompt) - 1 :, 0]
+
+
+def orpo(model, batch, beta=0.3):
+    """Eq. 6 of Hong et al. 2024, of whose two terms both are means over the tokens of an answer."""
+    loss = 0
+    for s in batch:
+        c = logps(model, s["prompt_ids"], s["chosen_ids"]).mean()
+        r = logps(model, s["prompt_ids"], s["rejected_ids"]).mean()
+        odds = (c - torch.log1p(-torch.exp(c))) - (r - torch.log1p(-torch.exp(r)))
+        loss = loss - c - beta * torch.nn.functional.logsigmoid(odds)
+    return loss / len(batch)
+
+
+def weighted(model, batch):
+    """sum w l / sum w over the tokens of the batch."""
+    total, weights = 0, 0
+    for s in batch:
+        n = s["labels"].count(-100)
+        logp = logps(model, s["input_ids"][:n], s["input_ids"][n:])
+        total, weights = total - s["weight"] * logp.sum(), weights + s["weight"] * len(logp)
+    return total / weights
+
+
 def main():
     tokenizer = AutoTokenizer.from_pretrained(SFT)
     shutil.rmtree(OUT, ignore_errors=True)
@@ -76,16 +128,20 @@ def main():
         unpaired.append({"prompt": p["prompt"], "completion": p["chosen"], "label": True})
         unpaired.append({"prompt": p["prompt"], "completion": p["rejected"], "label": False})
     made = {"batch": BATCH, "pairs": len(pairs)}
-    made["sft"] = run(SFTTrainer, SFTConfig, [{"prompt": p["prompt"], "completion": p["chosen"]} for p in pairs], [],
-                      completion_only_loss=True)
+    answers = [{"prompt": p["prompt"], "completion": p["chosen"]} for p in pairs]
+    made["sft"] = run(SFTTrainer, SFTConfig, answers, [], completion_only_loss=True)
     made["dpo"] = run(DPOTrainer, DPOConfig, pairs, rewards, beta=0.3)
     made["dpo_ipo"] = run(DPOTrainer, DPOConfig, pairs, rewards, beta=0.3, loss_type="ipo")
     made["dpo_hinge"] = run(DPOTrainer, DPOConfig, pairs, rewards, beta=0.3, loss_type="hinge")
     made["kto"] = run(KTOTrainer, KTOConfig, unpaired, [], beta=0.3, loss_type="apo_zero_unpaired",
                       desirable_weight=1.0, undesirable_weight=0.7)
+    made["orpo"] = train_by_hand(list(prepared(DPOTrainer, DPOConfig, pairs)), orpo)
+    weights = [0.25 * (1 + i % 7) for i in range(len(pairs))]
+    samples = [dict(s, weight=w) for s, w in zip(prepared(SFTTrainer, SFTConfig, answers), weights)]
+    made["weighted"] = train_by_hand(samples, weighted)
     (OUT / "losses.json").write_text(json.dumps(made, indent=1) + "\n")
-    for name, data in ("sft.jsonl", [{"prompt": p["prompt"], "completion": p["chosen"]} for p in pairs]), \
-                      ("pairs.jsonl", pairs):
+    for name, data in ("sft.jsonl", answers), ("pairs.jsonl", pairs), \
+                      ("weighted.jsonl", [dict(a, weight=w) for a, w in zip(answers, weights)]):
         (OUT / name).write_text("".join(json.dumps(x) + "\n" for x in data))
     for name in "tokenizer.json", "tokenizer_config.json", "chat_template.jinja":
         shutil.copy(SFT / name, OUT / "model" / name)
