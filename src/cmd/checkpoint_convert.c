@@ -7,6 +7,8 @@
 #include "ckpt/ckpt.h"
 #include "cmd/command.h"
 #include "convert/convert.h"
+#include "model/adapter.h"
+#include "session/adapter.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +32,8 @@ static const flag export_flags[] = {
     {"--shard-size", FLAG_COUNT, AT(shard_bytes), "BYTES",
      "Sets the most bytes of a file of weights in a folder (default: 5G)."},
     {"--merge", FLAG_SWITCH, AT(merge), NULL,
-     "Adds the adapter of DIR to its base and exports the sum."},
+     "Adds the adapter of DIR to the weights of its base, as the folder of the base holds them, "
+     "and exports the sum."},
     {"--overwrite", FLAG_SWITCH, AT(overwrite), NULL, "Replaces PATH where it exists."},
     {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
 };
@@ -75,6 +78,7 @@ static void print_result(const convert_result *r, bool json)
         s += n + (s[n] == '\n');
     }
     text_bytes(size, (double)r->bytes);
+    if (!json && r->notes.bytes) console_line("%.*s", (int)r->notes.bytes - 1, r->notes.chars);
     if (!json) {
         console_line("%s: %" PRIu64 " tensors, %s, %s", r->out, r->tensors, size, r->kind);
         return;
@@ -86,51 +90,61 @@ static void print_result(const convert_result *r, bool json)
     json_decref(j);
 }
 
-// Finds the checkpoint of a run's folder.
-static status locate(char **from, err *e)
+// Resolves the folder that the user named. With --merge, an adapter's base and the adapter; otherwise the folder itself,
+// which --to must fit.
+static status find_folders(const convert_request *r, const char *from, session_folders *out, err *e)
 {
     status result = OK;
-    char *found = NULL;
+    bool adapter;
     text warnings = {0};
-    if (!file_is_directory(*from))
-        FAIL(E_USAGE, "%s: found no folder; valid: a checkpoint, a run, or a model's folder",
-             *from);
-    TRY(ckpt_locate(*from, &found, &warnings, e));
+    if (!file_is_directory(from))
+        FAIL(E_USAGE, "%s: found no folder; valid: a checkpoint, a run, or a model's folder", from);
+    TRY(ckpt_locate(from, &out->base, &warnings, e));
     TRY(text_check(&warnings, e));
     cmd_warn(warnings.bytes ? warnings.chars : NULL);
-    free(*from);
-    *from = found;
+    TRY(model_lora_in_folder(out->base, &adapter, e));
+    const bool to_peft = strcmp(r->to, "peft") == 0;
+    if (r->merge && (!adapter || to_peft))
+        FAIL(E_USAGE, "--merge: %s; valid: without it",
+             adapter ? "an adapter folder holds no base" : "found a model, which has no adapter");
+    if (adapter && !to_peft && !r->merge)
+        FAIL(E_USAGE, "--to %s: %s holds an adapter; valid: --merge, or --to peft", r->to, from);
+    if (!adapter && to_peft)
+        FAIL(E_USAGE, "--to peft: %s holds no adapter; valid: --to hf, --to gguf", from);
+    if (!r->merge) goto done;
+    session_folders_clear(out);
+    TRY(session_folders_find(&(session_model_names){.folder = from}, out, e));
 done:
     text_clear(&warnings);
     return result;
 }
 
-// An adapter is exported as one; a model has none.
-static status check_kind(const convert_request *r, const char *from, err *e)
+// Checks that the adapter was trained on this base.
+static status check_base(const session_folders *f, err *e)
 {
     status result = OK;
-    bool adapter;
-    TRY(convert_is_adapter(from, &adapter, e));
-    if (r->merge)
-        FAIL(E_USAGE, "--merge: %s; valid: without it",
-             adapter ? "adapters cannot be merged yet" : "found a model, which has no adapter");
-    if (adapter && strcmp(r->to, "peft") != 0)
-        FAIL(E_USAGE, "--to %s: %s holds an adapter; valid: --to peft", r->to, from);
-    if (!adapter && strcmp(r->to, "peft") == 0)
-        FAIL(E_USAGE, "--to peft: %s holds no adapter; valid: --to hf, --to gguf", from);
+    safetensors *base = NULL;
+    uint64_t mark;
+    if (!f->adapter) goto done;
+    TRY(safetensors_open_folder(f->base, &base, e));
+    TRY(model_folder_mark(base, &mark, e));
+    TRY(session_adapter_check_mark(f->adapter, mark, e));
 done:
+    safetensors_close(base);
     return result;
 }
 
-static status export_one(const convert_request *r, char **from, convert_result *out, err *e)
+static status export_one(const convert_request *r, const char *from, convert_result *out, err *e)
 {
     status result = OK;
+    session_folders f = {NULL, NULL};
     if (!r->to || (strcmp(r->to, "hf") && strcmp(r->to, "peft") && strcmp(r->to, "gguf")))
         FAIL(E_USAGE, "checkpoint export: --to: found %s; valid: hf, peft, gguf",
              r->to ? r->to : "nothing");
-    TRY(locate(from, e));
-    TRY(check_kind(r, *from, e));
-    const convert_options o = {.from = *from,
+    TRY(find_folders(r, from, &f, e));
+    TRY(check_base(&f, e));
+    const convert_options o = {.from = f.base,
+                               .adapter = f.adapter,
                                .out = r->out,
                                .type = r->type,
                                .shard_bytes = (uint64_t)r->shard_bytes,
@@ -140,6 +154,7 @@ static status export_one(const convert_request *r, char **from, convert_result *
     else
         TRY(convert_to_folder(&o, out, e));
 done:
+    session_folders_clear(&f);
     return result;
 }
 
@@ -151,7 +166,7 @@ static int cmd_export(int argc, char **argv)
     convert_result made = {0};
     char *from = NULL;
     TRY(read_arguments(export_flags, EXPORT_FLAGS, argc, argv, &r, &from, e));
-    TRY(export_one(&r, &from, &made, e));
+    TRY(export_one(&r, from, &made, e));
     print_result(&made, r.json);
 done:
     convert_result_clear(&made);

@@ -14,6 +14,7 @@
 
 typedef struct convert_options {
     const char *from;     // a folder with config.json, or a GGUF file
+    const char *adapter;  // a folder; it is added to the weights of `from`; NULL: none
     const char *out;      // what is made
     const char *type;     // of the weights: a word; NULL: as they are
     uint64_t shard_bytes; // most bytes of a file of weights; 0: HuggingFace's 5 GB
@@ -26,14 +27,12 @@ typedef struct convert_result {
     uint64_t tensors, bytes;
     char kind[40]; // of the weights: "bf16", "Q8_0"
     text warnings; // lines
+    text notes;    // lines
 } convert_result;
 void convert_result_clear(convert_result *r);
 
 // The words of `type` for folders and for GGUF files, ended by NULL.
 extern const char *const CONVERT_FOLDER_TYPES[], *const CONVERT_GGUF_TYPES[];
-
-// Returns whether a folder holds an adapter in PEFT's form.
-status convert_is_adapter(const char *folder, bool *out, err *e);
 
 // Each function clears *r first. E_USAGE names what is wrong with the input or with `type`; then nothing is left behind.
 

@@ -18,6 +18,7 @@ void convert_result_clear(convert_result *r)
 {
     free(r->out);
     text_clear(&r->warnings);
+    text_clear(&r->notes);
     *r = (convert_result){0};
 }
 

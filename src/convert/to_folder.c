@@ -2,6 +2,8 @@
 // into files as the caller says, all else byte for byte. The command checkpoint calls it, for export and for import of
 // folders. It reads weights through the folder's map and never holds a tensor.
 #include "convert/convert.h"
+#include "convert/generation.h"
+#include "convert/merge.h"
 #include "convert/output.h"
 
 #include "base/alloc.h"
@@ -14,9 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define ADAPTER_CONFIG  "adapter_config.json"
-#define ADAPTER_WEIGHTS "adapter_model.safetensors"
-
 typedef struct folder_job {
     const convert_options *o;
     convert_result *r;
@@ -26,6 +25,7 @@ typedef struct folder_job {
     bool casts;
     dtype type;
     bool is_adapter;
+    convert_merge merge;
     convert_output output;
 } folder_job;
 
@@ -64,25 +64,28 @@ done:
 
 static status read_tensor(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
 {
-    const folder_job *j = arg;
-    (void)e;
-    const safetensors_tensor *t = safetensors_get(j->from, i);
+    status result = OK;
+    folder_job *j = arg;
+    const safetensors_tensor *t;
+    const dtype type = j->info[i].type;
+    TRY(convert_merge_find(&j->merge, i, &t, e));
     const char *data = t->data;
-    if (j->info[i].type == t->type) {
+    if (type == t->type) {
         memcpy(out, data + offset, bytes);
     } else {
-        const size_t each = dtype_bytes(j->type);
-        dtype_convert(out, j->type, data + offset / each * dtype_bytes(t->type), t->type,
+        const size_t each = dtype_bytes(type);
+        dtype_convert(out, type, data + offset / each * dtype_bytes(t->type), t->type,
                       bytes / each);
     }
-    return OK;
+done:
+    return result;
 }
 
 static status put_adapter(folder_job *j, err *e)
 {
     status result = OK;
     char *path = NULL;
-    TRY(file_join(j->output.hidden, ADAPTER_WEIGHTS, &path, e));
+    TRY(file_join(j->output.hidden, MODEL_LORA_WEIGHTS, &path, e));
     TRY(safetensors_write(path, j->info, j->count, read_tensor, j, NULL, e));
 done:
     free(path);
@@ -106,20 +109,27 @@ static bool is_copied(const char *name, const struct stat *info)
                                          ".pth",         ".ckpt",       ".gguf", ".h5",
                                          ".msgpack",     ".onnx",       ".tmp"};
     if (!S_ISREG(info->st_mode) || info->st_size > MOST || *name == '.') return false;
-    if (strcmp(name, "config.json") == 0) return false;
+    if (strcmp(name, "config.json") == 0 || strcmp(name, "generation_config.json") == 0)
+        return false;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (has_end(name, others[i])) return false;
     return true;
 }
 
-static status copy_files(folder_job *j, err *e)
+// The files of an adapter that are not the model's own, as its tokenizer and template are.
+static bool is_of_adapter(const char *name)
+{
+    return strcmp(name, MODEL_LORA_CONFIG) == 0 || strcmp(name, "README.md") == 0;
+}
+
+static status copy_files(const folder_job *j, const char *folder, err *e)
 {
     status result = OK;
     char *path = NULL, *chars = NULL;
     struct dirent *d;
-    DIR *dir = opendir(j->o->from);
+    DIR *dir = opendir(folder);
     if (!dir) {
-        result = err_errno(e, "cannot list the folder %s", j->o->from);
+        result = err_errno(e, "cannot list the folder %s", folder);
         goto done;
     }
     while ((d = readdir(dir))) {
@@ -127,8 +137,9 @@ static status copy_files(folder_job *j, err *e)
         size_t bytes;
         free(path);
         path = NULL;
-        TRY(file_join(j->o->from, d->d_name, &path, e));
+        TRY(file_join(folder, d->d_name, &path, e));
         if (stat(path, &info) != 0 || !is_copied(d->d_name, &info)) continue;
+        if (folder == j->o->adapter && is_of_adapter(d->d_name)) continue;
         TRY(file_read(path, &chars, &bytes, e));
         TRY(convert_output_put(&j->output, d->d_name, chars, bytes, e));
         free(chars);
@@ -138,32 +149,6 @@ done:
     if (dir) closedir(dir);
     free(chars);
     free(path);
-    return result;
-}
-
-static json_t *ids_of(const model_config *c)
-{
-    if (c->more_eos_count == 0) return json_integer((json_int_t)c->eos);
-    json_t *ids = json_array();
-    json_array_append_new(ids, json_integer((json_int_t)c->eos));
-    for (int i = 0; i < c->more_eos_count; i++)
-        json_array_append_new(ids, json_integer((json_int_t)c->more_eos[i]));
-    return ids;
-}
-
-// A folder that does not say where generation stops gets the tokens of config.json.
-static status put_generation(folder_job *j, const model_config *c, err *e)
-{
-    status result = OK;
-    json_t *root = NULL;
-    TRY(convert_read_json(j->o->from, "generation_config.json", &root, e));
-    if (root || c->eos < 0) goto done;
-    root = json_pack("{s:o}", "eos_token_id", ids_of(c));
-    if (c->bos >= 0) json_object_set_new(root, "bos_token_id", json_integer((json_int_t)c->bos));
-    if (c->pad >= 0) json_object_set_new(root, "pad_token_id", json_integer((json_int_t)c->pad));
-    TRY(convert_output_put_json(&j->output, "generation_config.json", root, e));
-done:
-    json_decref(root);
     return result;
 }
 
@@ -180,8 +165,10 @@ static status put_model(folder_job *j, const model_config *c, const model *m, er
     else
         TRY(text_copy(folder->config, &config, e));
     TRY(convert_output_put(&j->output, "config.json", config, strlen(config), e));
-    TRY(copy_files(j, e));
-    TRY(put_generation(j, c, e));
+    TRY(copy_files(j, j->o->from, e));
+    if (j->o->adapter) TRY(copy_files(j, j->o->adapter, e));
+    TRY(convert_put_generation(j->o->from, convert_tokenizer_folder(j->o), c, &j->output,
+                               &j->r->warnings, e));
     TRY(convert_output_put_weights(&j->output, j->info, j->count, j->o->shard_bytes, read_tensor, j,
                                    e));
 done:
@@ -202,9 +189,11 @@ static status convert_model(folder_job *j, err *e)
         FAIL(E_USAGE, "%s: found a %s model; valid: a model of tokens", j->o->from, c.family->name);
     TRY(model_open(c.family, &c, &once, &m, e));
     TRY(safetensors_open_folder(j->o->from, &j->from, e));
+    TRY(convert_merge_open(j->o->adapter, j->from, &j->merge, e));
     TRY(list_tensors(j, e));
     TRY(convert_output_begin(j->o->out, true, j->o->overwrite, &j->output, e));
     TRY(put_model(j, &c, m, e));
+    convert_merge_describe(&j->merge, j->o, &j->r->notes);
 done:
     model_close(m);
     return result;
@@ -216,17 +205,17 @@ static status check_adapter(const folder_job *j, err *e)
 {
     status result = OK;
     json_t *config = NULL;
-    TRY(convert_read_json(j->o->from, ADAPTER_CONFIG, &config, e));
+    TRY(convert_read_json(j->o->from, MODEL_LORA_CONFIG, &config, e));
     const char *type = json_string_value(json_object_get(config, "peft_type"));
     if (!type || strcmp(type, "LORA") != 0)
-        FAIL(E_USAGE, "%s/%s: peft_type: found %s; valid: LORA", j->o->from, ADAPTER_CONFIG,
+        FAIL(E_USAGE, "%s/%s: peft_type: found %s; valid: LORA", j->o->from, MODEL_LORA_CONFIG,
              type ? type : "nothing");
     for (size_t i = 0; i < safetensors_count(j->from); i++)
         if (!is_number(safetensors_get(j->from, i)))
             FAIL(E_USAGE,
                  "%s/%s: tensor %s has a type that weights cannot have; valid: F32, BF16, "
                  "F16, F64",
-                 j->o->from, ADAPTER_WEIGHTS, safetensors_get(j->from, i)->name);
+                 j->o->from, MODEL_LORA_WEIGHTS, safetensors_get(j->from, i)->name);
 done:
     json_decref(config);
     return result;
@@ -236,25 +225,26 @@ static status convert_adapter(folder_job *j, err *e)
 {
     status result = OK;
     char *path = NULL;
-    TRY(file_join(j->o->from, ADAPTER_WEIGHTS, &path, e));
+    TRY(file_join(j->o->from, MODEL_LORA_WEIGHTS, &path, e));
     TRY(safetensors_open(path, &j->from, e));
     TRY(check_adapter(j, e));
+    TRY(convert_merge_open(NULL, j->from, &j->merge, e));
     TRY(list_tensors(j, e));
     TRY(convert_output_begin(j->o->out, true, j->o->overwrite, &j->output, e));
-    TRY(copy_files(j, e));
+    TRY(copy_files(j, j->o->from, e));
     TRY(put_adapter(j, e));
 done:
     free(path);
     return result;
 }
 
-status convert_is_adapter(const char *folder, bool *out, err *e)
+const char *convert_tokenizer_folder(const convert_options *o)
 {
     char *path = NULL;
-    const status result = file_join(folder, ADAPTER_CONFIG, &path, e);
-    *out = result == OK && file_exists(path);
+    const bool own = o->adapter && file_join(o->adapter, "tokenizer.json", &path, NULL) == OK &&
+                     file_exists(path);
     free(path);
-    return result;
+    return own ? o->adapter : o->from;
 }
 
 status convert_to_folder(const convert_options *o, convert_result *r, err *e)
@@ -262,7 +252,7 @@ status convert_to_folder(const convert_options *o, convert_result *r, err *e)
     status result = OK;
     folder_job j = {.o = o, .r = r};
     *r = (convert_result){0};
-    TRY(convert_is_adapter(o->from, &j.is_adapter, e));
+    TRY(model_lora_in_folder(o->from, &j.is_adapter, e));
     if (j.is_adapter)
         TRY(convert_adapter(&j, e));
     else
@@ -271,6 +261,7 @@ status convert_to_folder(const convert_options *o, convert_result *r, err *e)
     TRY(text_copy(j.output.path, &r->out, e));
     TRY(convert_output_finish(&j.output, e));
 done:
+    convert_merge_close(&j.merge);
     convert_output_abandon(&j.output);
     free(j.info);
     safetensors_close(j.from);

@@ -2,6 +2,7 @@
 // checkpoint calls it. Weights are read row by row from the folder's map and never held.
 #include "convert/convert.h"
 #include "convert/families.h"
+#include "convert/merge.h"
 #include "convert/output.h"
 #include "convert/vocab.h"
 
@@ -31,6 +32,7 @@ typedef struct exporter {
     safetensors *from;
     convert_tensors tensors;
     model_tensor_match match;
+    convert_merge merge;
     gguf_output *outputs; // [count]: the tensors, then the factors of rotary positions
     size_t count;
     float factors[2][MODEL_ROPE_FACTORS];
@@ -79,14 +81,19 @@ static void describe_factors(exporter *x)
 
 static status read_row(void *arg, size_t i, int64_t row, float *out, err *e)
 {
-    const exporter *x = arg;
-    (void)e;
-    if (i >= (size_t)x->tensors.count)
+    status result = OK;
+    exporter *x = arg;
+    const safetensors_tensor *t;
+    if (i >= (size_t)x->tensors.count) {
         memcpy(out, x->factors[i - (size_t)x->tensors.count],
                (size_t)x->outputs[i].dim[0] * sizeof *out);
-    else
-        convert_row_from_folder(&x->tensors.item[i], x->match.piece[i], row, out);
-    return OK;
+        goto done;
+    }
+    TRY(convert_merge_find(&x->merge, (size_t)(x->match.piece[i] - safetensors_get(x->from, 0)), &t,
+                           e));
+    convert_row_from_folder(&x->tensors.item[i], t, row, out);
+done:
+    return result;
 }
 
 static void warn_carried(exporter *x)
@@ -199,7 +206,7 @@ static status add_keys(exporter *x, err *e)
     TRY(convert_keys_write(x->family, &x->config, x->root, k, &x->r->warnings, e));
     gguf_add_u32(k, "general.file_type", KINDS[x->kind].file_type);
     gguf_add_u32(k, "general.quantization_version", QUANTIZATION_VERSION);
-    TRY(vocab_export(x->o->from, x->family, &x->config, k, &x->r->warnings, e));
+    TRY(vocab_export(convert_tokenizer_folder(x->o), x->family, &x->config, k, &x->r->warnings, e));
 done:
     return result;
 }
@@ -234,6 +241,7 @@ static status open_all(exporter *x, err *e)
     TRY(model_open(x->config.family, &x->config, &once, &x->m, e));
     TRY(safetensors_open_folder(x->o->from, &x->from, e));
     TRY(model_param_match(x->m, x->from, &x->match, e));
+    TRY(convert_merge_open(x->o->adapter, x->from, &x->merge, e));
     TRY(convert_tensors_make(x->family, &x->config, x->m, &x->tensors, e));
     TRY(alloc_zeroed(&x->outputs, (size_t)x->tensors.count + 2, sizeof *x->outputs,
                      "a list of tensors", e));
@@ -258,6 +266,7 @@ status convert_to_gguf(const convert_options *o, convert_result *r, err *e)
     TRY(safetensors_check_whole(x->from, e));
     for (size_t i = 0; i < x->count; i++) r->bytes += x->outputs[i].bytes;
     r->tensors = x->count;
+    convert_merge_describe(&x->merge, o, &r->notes);
     (void)snprintf(r->kind, sizeof r->kind, "%s", gguf_kind_find(KINDS[x->kind].kind)->word);
     TRY(text_copy(x->output.path, &r->out, e));
     TRY(convert_output_finish(&x->output, e));
@@ -266,6 +275,7 @@ done:
         convert_output_abandon(&x->output);
         gguf_keys_clear(&x->keys);
         free(x->outputs);
+        convert_merge_close(&x->merge);
         model_param_match_clear(&x->match);
         convert_tensors_clear(&x->tensors);
         safetensors_close(x->from);

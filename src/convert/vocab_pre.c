@@ -181,7 +181,7 @@ static const struct {
     {"deepseek-r1-qwen", QWEN2, false, false, false},
     {"megrez", QWEN2, false, true, false},
     {"stablelm2", QWEN2, false, false, false},
-    {"qwen35", QWEN35, false, true, false},
+    {"qwen35", QWEN35, false, false, false},
     {"tekken", TEKKEN, false, false, true},
     {"gpt-4o", GPT4O, false, false, false},
     {"llama4", GPT4O, false, false, false},
