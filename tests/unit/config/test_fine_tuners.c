@@ -225,6 +225,11 @@ static void configurations_of_trl(void **state)
         {"accelerate_config: zero2\nnum_processes: 4\n", "launch.ranks", "4"},
     };
     CHECK("trl", "trl.yaml", CASES);
+}
+
+static void scripts_that_call_trl(void **state)
+{
+    (void)state;
     static const tuner_case SCRIPT[] = {
         {"trl dpo --model_name_or_path m --beta 0.2\n", "train.loss", "dpo"},
         {"trl sft --learning_rate 1e-3 --packing\n", "data.packing", "bfd"},
@@ -500,6 +505,7 @@ int main(void)
         cmocka_unit_test(forms_of_the_files_of_the_trainer),
         cmocka_unit_test(arguments_of_the_trainer_that_are_refused),
         cmocka_unit_test(configurations_of_trl),
+        cmocka_unit_test(scripts_that_call_trl),
         cmocka_unit_test(configurations_of_trl_that_are_refused),
         cmocka_unit_test(files_of_axolotl),
         cmocka_unit_test(files_of_axolotl_that_are_refused),
