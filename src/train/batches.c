@@ -160,7 +160,7 @@ static status allocate_batches(trainer *t, err *e)
     TRY(memory_take(t->memory, BYTES_DATA, FROM_HOST, counts, &x->host_filled, e));
     TRY(memory_take(t->memory, BYTES_DATA, FROM_HOST, size_mul(packs, batch_bytes(labels_of(t))),
                     &x->host_labels, e));
-    TRY(memory_table(t->memory, packs, sizeof *x->labelled, &x->labelled, e));
+    if (packs) TRY(memory_table(t->memory, packs, sizeof *x->labelled, &x->labelled, e));
     TRY(memory_take(t->memory, BYTES_DATA, FROM_DEVICE, vector_bytes(t), &x->vectors, e));
     if (!memory_is_counting(t->memory)) TRY(trainer_ops(t)->event_open(t->o.device, &x->copied, e));
 done:
