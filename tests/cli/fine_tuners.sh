@@ -36,8 +36,8 @@ losses with_keys >b
 expect_same a b
 expect_lines 6 a
 # The first step of transformers' warm-up has the rate 0.
-sed -n 1p a >first
-expect_line '"lr":0$' first
+sed -n 1p a >first_step
+expect_line '"lr":0$' first_step
 
 # The rates follow from a share of the run, and explain says where each value comes from.
 ok "$trireme" explain job.yaml --trainer args.json --trainer.max_steps 20
