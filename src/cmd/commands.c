@@ -99,7 +99,7 @@ static const command *const COMMANDS[] = {
     &command_env,
     &command_topo,
     &command_diagnose,
-    NULL,
+    NULL, // the end
 };
 
 const command command_trireme = {

@@ -181,6 +181,7 @@ static void configurations_of_trl(void **state)
     (void)state;
     put_file("chats.jsonl", "{\"messages\": []}\n");
     put_file("pairs.jsonl", "{\"prompt\": \"a\", \"completion\": \"b\"}\n");
+    put_file("three.jsonl", "{}\n{}\n\n{}");
     static const tuner_case CASES[] = {
         {"packing: true\n", "optimizer.lr", "2e-05"},
         {"packing: true\n", "train.precision", "bf16"},
@@ -202,8 +203,11 @@ static void configurations_of_trl(void **state)
         {"dataset_name: pairs.jsonl\ncompletion_only_loss: false\n", "data.train_on", "all"},
         {"assistant_only_loss: true\n", "data.train_on", "assistant"},
         {"dataset_name: someone/chats\n", "data.train", NULL},
-        {"datasets: [{path: chats.jsonl, fraction: 0.25}, {path: pairs.jsonl, fraction: 0.75}]\n",
-         "data.train", "[{path: chats.jsonl, weight: 0.25}, {path: pairs.jsonl, weight: 0.75}]"},
+        {"datasets: [{path: chats.jsonl}, {path: pairs.jsonl}]\n", "data.train",
+         "[{path: chats.jsonl}, {path: pairs.jsonl}]"},
+        // One line is 0.4 of 2.5, and 0.6 of 2.5 is half of three lines.
+        {"datasets: [{path: chats.jsonl, fraction: 0.4}, {path: three.jsonl, fraction: 0.6}]\n",
+         "data.train", "[{path: chats.jsonl, weight: 1}, {path: three.jsonl, weight: 0.5}]"},
         {"use_peft: true\n", "lora.rank", "16"},
         {"use_peft: true\n", "lora.alpha", "32"},
         {"use_peft: true\n", "lora.dropout", "0.05"},
@@ -225,6 +229,11 @@ static void configurations_of_trl(void **state)
         {"accelerate_config: zero2\nnum_processes: 4\n", "launch.ranks", "4"},
     };
     CHECK("trl", "trl.yaml", CASES);
+}
+
+static void scripts_that_call_trl(void **state)
+{
+    (void)state;
     static const tuner_case SCRIPT[] = {
         {"trl dpo --model_name_or_path m --beta 0.2\n", "train.loss", "dpo"},
         {"trl sft --learning_rate 1e-3 --packing\n", "data.packing", "bfd"},
@@ -371,11 +380,14 @@ static void files_of_llamafactory(void **state)
         {INFO "dataset: a, b\n", "data.train",
          "[{path: \"./a.jsonl\", format: alpaca}, {path: \"./b.jsonl\", format: sharegpt}]"},
         {INFO "dataset: [c]\n", "data.train", "[{path: \"./c.jsonl\", format: messages}]"},
-        {INFO "dataset: a,b\nmix_strategy: interleave_under\ninterleave_probs: [0.5, 0.5]\n",
+        {INFO "dataset: a,b\nmix_strategy: interleave_under\ninterleave_probs: [0.8, 0.2]\n",
          "data.train",
-         "[{path: \"./a.jsonl\", format: alpaca, weight: 0.5}, {path: \"./b.jsonl\", format: "
-         "sharegpt, "
-         "weight: 0.5}]"},
+         "[{path: \"./a.jsonl\", format: alpaca, weight: 1}, "
+         "{path: \"./b.jsonl\", format: sharegpt, weight: 0.25}]"},
+        {INFO "dataset: a,b\nmix_strategy: interleave_over\ninterleave_probs: [0.8, 0.2]\n",
+         "data.train",
+         "[{path: \"./a.jsonl\", format: alpaca, weight: 4}, "
+         "{path: \"./b.jsonl\", format: sharegpt, weight: 1}]"},
         {INFO "dataset: d\n", "data.train", NULL},
         {INFO "dataset: e\n", "data.train", NULL},
         {INFO "dataset: f\n", "data.train", NULL},
@@ -500,6 +512,7 @@ int main(void)
         cmocka_unit_test(forms_of_the_files_of_the_trainer),
         cmocka_unit_test(arguments_of_the_trainer_that_are_refused),
         cmocka_unit_test(configurations_of_trl),
+        cmocka_unit_test(scripts_that_call_trl),
         cmocka_unit_test(configurations_of_trl_that_are_refused),
         cmocka_unit_test(files_of_axolotl),
         cmocka_unit_test(files_of_axolotl_that_are_refused),

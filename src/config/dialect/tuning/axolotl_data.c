@@ -113,7 +113,7 @@ static status take_list(const dialect_reader *r, const char *key, const char *ou
                         err *e)
 {
     status result = OK;
-    tuning_sources all = {.count = 0};
+    tuning_sources all = {.item = NULL};
     const yaml_node *list = dialect_value(r, key);
     for (const yaml_node *n = list ? list->first : NULL; n; n = n->next)
         TRY(take_entry(r, n, key, &all, e));

@@ -183,6 +183,7 @@ static status finish_key(const dialect_reader *r, const char *key, const char *o
     const yaml_node *n = dialect_value(r, key);
     data_reader d = {.r = r, .key = key, .info = info, .folder = folder};
     if (!n) return OK;
+    d.all.repeats = strcasecmp(dialect_text(r, "mix_strategy"), "interleave_over") == 0;
     TRY(take_names(&d, n, e));
     TRY(tuning_sources_set(r, &d.all, ours, key, e));
 done:

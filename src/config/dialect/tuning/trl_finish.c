@@ -144,7 +144,7 @@ done:
 static status finish_files(const dialect_reader *r, bool *pairs, err *e)
 {
     status result = OK;
-    tuning_sources all = {.count = 0};
+    tuning_sources all = {.item = NULL};
     const yaml_node *list = dialect_value(r, "datasets");
     const char *name = list ? NULL : dialect_text(r, "dataset_name");
     text path = {0};

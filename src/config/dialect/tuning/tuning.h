@@ -102,19 +102,28 @@ status tuning_template(const dialect_reader *r, const char *theirs, const char *
 
 // ---- data
 
+typedef struct tuning_source {
+    char *path;
+    const char *format; // NULL: not given
+    double share;       // of the mixture; 0: not given
+} tuning_source;
+
 // Sources of data.train while a file is read. Start with {0}; the owner calls tuning_sources_clear.
 typedef struct tuning_sources {
-    text list; // flow YAML without brackets
-    int count;
+    tuning_source *item; // [count]
+    size_t count, room;
+    bool
+        repeats; // shares count until the last source runs out, so that others are repeated; else until the first does
 } tuning_sources;
 
 void tuning_sources_clear(tuning_sources *s);
 // The path of a file: as it is, or beside the file that names it. An empty text where it is in neither.
 status tuning_find_file(const dialect_reader *r, const char *name, const char *folder, text *out,
                         err *e);
-// Adds the file at `path`. A weight of 0 is not given; a format may be NULL.
-status tuning_sources_add(tuning_sources *s, const char *path, const char *format, double weight,
+// Adds the file at `path`, which is copied. A share of 0 is not given; a format may be NULL.
+status tuning_sources_add(tuning_sources *s, const char *path, const char *format, double share,
                           err *e);
+// Sets our key. Shares of the mixture become weights, which say how often a file's samples are taken.
 status tuning_sources_set(const dialect_reader *r, const tuning_sources *s, const char *key,
                           const char *theirs, err *e);
 // Adds a remark that a data set is no JSONL file here.

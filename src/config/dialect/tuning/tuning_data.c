@@ -2,6 +2,7 @@
 // JSONL files, chat templates. The dialects of these systems call it. See tuning.h. It knows no system's keys.
 #include "config/dialect/tuning/tuning.h"
 
+#include "base/alloc.h"
 #include "base/file.h"
 
 #include <jansson.h>
@@ -156,32 +157,76 @@ status tuning_find_file(const dialect_reader *r, const char *name, const char *f
 
 void tuning_sources_clear(tuning_sources *s)
 {
-    text_clear(&s->list);
-    s->count = 0;
+    for (size_t i = 0; i < s->count; i++) free(s->item[i].path);
+    free(s->item);
+    *s = (tuning_sources){.item = NULL};
 }
 
-status tuning_sources_add(tuning_sources *s, const char *path, const char *format, double weight,
+status tuning_sources_add(tuning_sources *s, const char *path, const char *format, double share,
                           err *e)
 {
-    text_add(&s->list, s->count++ ? ", {path: " : "{path: ");
-    yaml_node_quote(path, &s->list);
-    if (format) text_addf(&s->list, ", format: %s", format);
-    if (weight > 0) {
-        text_add(&s->list, ", weight: ");
-        text_add_number(&s->list, weight);
+    status result = OK;
+    TRY(alloc_grow(&s->item, &s->room, s->count + 1, sizeof *s->item, "a dialect", e));
+    s->item[s->count] = (tuning_source){.format = format, .share = share};
+    TRY(text_copy(path, &s->item[s->count].path, e));
+    s->count++;
+done:
+    return result;
+}
+
+// The lines of a file that hold anything; 0 where it cannot be read.
+static double count_lines(const char *path)
+{
+    double lines = 0;
+    bool empty = true;
+    FILE *f = fopen(path, "r");
+    for (int c = f ? getc(f) : EOF; c != EOF; c = getc(f)) {
+        if (c == '\n') {
+            lines += !empty;
+            empty = true;
+        } else if (c != ' ' && c != '\r' && c != '\t') {
+            empty = false;
+        }
     }
-    text_add(&s->list, "}");
-    return text_check(&s->list, e);
+    if (f) fclose(f);
+    return lines + !empty;
+}
+
+// The samples of the mixture: those with which the first source runs out, or the last one where sources are repeated. 0:
+// no shares.
+static double mixture_of(const tuning_sources *s)
+{
+    double all = 0;
+    for (size_t i = 0; i < s->count; i++) {
+        if (s->item[i].share <= 0) continue;
+        const double n = count_lines(s->item[i].path) / s->item[i].share;
+        if (n > 0 && (all == 0 || (s->repeats ? n > all : n < all))) all = n;
+    }
+    return all;
 }
 
 status tuning_sources_set(const dialect_reader *r, const tuning_sources *s, const char *key,
                           const char *theirs, err *e)
 {
+    status result = OK;
     text list = {0};
+    const double all = mixture_of(s);
     if (!s->count) return OK;
-    text_addf(&list, "[%s]", s->list.chars);
-    status result = text_check(&list, e);
-    if (result == OK) result = dialect_set(r, key, list.chars, theirs, NULL, e);
+    for (size_t i = 0; i < s->count; i++) {
+        const tuning_source *one = &s->item[i];
+        const double lines = all > 0 && one->share > 0 ? count_lines(one->path) : 0;
+        text_add(&list, i ? ", {path: " : "[{path: ");
+        yaml_node_quote(one->path, &list);
+        if (one->format) text_addf(&list, ", format: %s", one->format);
+        if (lines > 0) text_add(&list, ", weight: ");
+        if (lines > 0) text_add_number(&list, one->share * all / lines);
+        text_add(&list, "}");
+    }
+    text_add(&list, "]");
+    TRY(text_check(&list, e));
+    TRY(dialect_set(r, key, list.chars, theirs,
+                    all > 0 ? "weights make the shares that are asked for" : NULL, e));
+done:
     text_clear(&list);
     return result;
 }
