@@ -5,7 +5,7 @@
 #   check_docs.sh ROOT BUILD_FOLDER [DOCUMENT...]
 # Comments of the page, each in a line of its own before a block, say what is expected. In a text, … stands for anything,
 # and a space for any number of them.
-#   <!-- not run: reason -->   the block does not run
+#   <!-- not run: reason -->   the block does not run, unless $TRIREME_DOCS says all
 #   <!-- exits: N -->          the block ends with this exit code, at its first command that fails. It runs in a shell of its own
 #   <!-- prints: text -->      a line that the block prints, on standard output or error, contains the text
 #   <!-- printed -->           before a ```text block: the commands before it have printed each of its lines
@@ -19,7 +19,7 @@ chosen=$*
 
 # The commands of a document as one script.
 commands() {
-    awk '
+    awk -v all="${TRIREME_DOCS-}" '
         function quoted(text) { gsub(/\047/, "\047\\\047\047", text); return "\047" text "\047" }
         function begin() { print "begin_block"; if (exits != "") print "set +e; (set -e" }
         function end(i) {
@@ -35,7 +35,7 @@ commands() {
         inside == "run" || inside == "checks" { print; next }
         inside == "expect" { if ($0 !~ /^ *…?$/) print expect " " quoted($0); next }
         inside { next }
-        /^<!-- not run: ..* -->$/ { skip = 1; next }
+        /^<!-- not run: ..* -->$/ { skip = all != "all"; next }
         /^<!-- exits: [0-9]+ -->$/ { exits = $3; next }
         /^<!-- prints: ..* -->$/ { want[++wanted] = substr($0, 14, length($0) - 17); next }
         /^<!-- printed -->$/ { printed = 1; expect = "expect_line"; next }
