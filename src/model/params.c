@@ -35,18 +35,30 @@ static const struct {
                   {"model.", ""},
                   {"model.", "language_model.model."},
                   {"model.", "model.language_model."},
-                  {"lm_head.", "language_model.lm_head."},
-                  {"", "base_model.model."}}; // PEFT's adapters
+                  {"lm_head.", "language_model.lm_head."}};
+
+// The beginning of all names in the files of an adapter that PEFT wrote, before those of its model.
+static const char PEFT_PREFIX[] = "base_model.model.";
+
+static const safetensors_tensor *find_behind(const safetensors *from, const char *prefix,
+                                             const char *beginning, const char *name)
+{
+    char other[2 * PARAM_NAME_BYTES];
+    snprintf(other, sizeof other, "%s%s%s", prefix, beginning, name);
+    return safetensors_find(from, other);
+}
 
 const safetensors_tensor *model_tensor_find(const safetensors *from, const char *name)
 {
-    const safetensors_tensor *t = safetensors_find(from, name);
-    for (size_t i = 0; !t && i < sizeof BEGINNINGS / sizeof *BEGINNINGS; i++) {
-        char other[2 * PARAM_NAME_BYTES];
-        const size_t bytes = strlen(BEGINNINGS[i].of_model);
-        if (strncmp(name, BEGINNINGS[i].of_model, bytes) != 0) continue;
-        snprintf(other, sizeof other, "%s%s", BEGINNINGS[i].of_file, name + bytes);
-        t = safetensors_find(from, other);
+    const safetensors_tensor *t = NULL;
+    for (int peft = 0; peft < 2 && !t; peft++) {
+        const char *prefix = peft ? PEFT_PREFIX : "";
+        t = find_behind(from, prefix, "", name);
+        for (size_t i = 0; !t && i < sizeof BEGINNINGS / sizeof *BEGINNINGS; i++) {
+            const size_t bytes = strlen(BEGINNINGS[i].of_model);
+            if (strncmp(name, BEGINNINGS[i].of_model, bytes) != 0) continue;
+            t = find_behind(from, prefix, BEGINNINGS[i].of_file, name + bytes);
+        }
     }
     return t;
 }

@@ -214,6 +214,15 @@ static void print_table(const job *j, const model *m, const model_param_files *f
     }
 }
 
+static void print_trainable(const model *m, const param_groups *groups, const int *of, text *out)
+{
+    uint64_t trains = 0;
+    for (int p = 0; p < m->params; p++)
+        if (!groups->items[of[p]].frozen) trains += (uint64_t)m->param[p].count;
+    text_addf(out, "trainable: %llu of %llu parameters\n", (unsigned long long)trains,
+              (unsigned long long)model_param_count(m));
+}
+
 status session_print_groups(const job *j, const model *m, bool json, text *out, err *e)
 {
     status result = OK;
@@ -223,6 +232,7 @@ status session_print_groups(const job *j, const model *m, bool json, text *out, 
     TRY(model_param_files_make(m, F32, &f, e));
     TRY(find(j, m, &groups, &of, e));
     (json ? print_json : print_table)(j, m, &f, &groups, of, out);
+    if (!json) print_trainable(m, &groups, of, out);
 done:
     model_param_files_clear(&f);
     free((param_group *)groups.items);

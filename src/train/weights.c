@@ -178,6 +178,7 @@ static status draw_param(trainer *t, int p, const drawing *d, err *e)
 {
     const plan_row *r = &t->plan->row[p];
     const state_shards x = state_shards_of(&t->plan->group[r->group], STATE_WEIGHT);
+    if (x.packed) return draw_packed(t, d, p, e);
     return draw_elements(t, &x, d, p, plan_local_shard(t->plan, r, x.shards, t->plan->coord), e);
 }
 

@@ -138,6 +138,7 @@ refused 2 "$changed" "$trireme" train start.yaml
 
 # ---- Memory is that of the plan: the base has no gradients and no state of the optimizer
 ok "$trireme" explain lora.yaml
+expect_line '^trainable: [0-9]{4} of [0-9]{5} parameters$' stdout
 expect_line '^plan, group 1: .*frozen: no gradients, no optimizer state' stdout
 awk '$1 == "gradients" { g = $2 } $1 == "optimizer" { o = $2 } END { exit !(g > 0 && o == 2 * g && g < 40000) }' stdout || fail 'gradients or state of the base are planned'
 finish

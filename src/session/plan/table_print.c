@@ -19,7 +19,7 @@ static void print_model(const table *t, text *out)
     text_addf(out, "model: %.0f parameters", params);
     print_gigabytes(", ", 4 * params, out);
     text_add(out, " GB in fp32\n");
-    if (t->j->groups) return;
+    if (t->j->groups || t->j->lora.how.rank > 0) return;
     text_addf(out, "state: %d bytes per parameter (weights %d, gradients 4, optimizer %d)", each,
               weight, master + 4 * states);
     print_gigabytes(", ", each * params, out);
