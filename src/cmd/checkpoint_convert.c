@@ -70,13 +70,7 @@ done:
 static void print_result(const convert_result *r, bool json)
 {
     char size[24];
-    for (const char *s = r->warnings.chars; s && *s;) {
-        const int n = (int)strcspn(s, "\n");
-        char *line = strndup(s, (size_t)n);
-        cmd_warn(line);
-        free(line);
-        s += n + (s[n] == '\n');
-    }
+    cmd_warn(r->warnings.bytes ? r->warnings.chars : NULL);
     text_bytes(size, (double)r->bytes);
     if (!json && r->notes.bytes) console_line("%.*s", (int)r->notes.bytes - 1, r->notes.chars);
     if (!json) {

@@ -23,7 +23,7 @@ typedef enum convert_flag {
     TEMPERATURE = 4096,
     SOFTCAPS = 8192,
     POST_ATTENTION = 1 << 14, // the norm before the MLP is called post_attention_norm
-    PARTIAL = 1 << 15,        // rope may rotate a part of a head
+    PARTIAL_ROPE = 1 << 15,   // rope may rotate a part of a head
     QUERY_RULE = 1 << 16,     // llama.cpp takes the divisor of scores from the size of the model
     SCALING_NONE = 1 << 17,   // rope.scaling.type is "none"
     LONG_FACTORS = 1 << 18    // longrope's divisors are two tensors
@@ -75,7 +75,7 @@ void convert_row_from_file(const convert_tensor *t, const gguf_tensor *from, int
 
 typedef struct convert_key {
     const char *name; // behind "ARCH."
-    enum { KEY_INT, KEY_REAL } type;
+    enum { CONVERT_INT, CONVERT_REAL } type;
     size_t member;             // of model_config: int64_t or double
     unsigned needs;            // of the family's flags: one of them; 0: none
     unsigned unless;           // flags of families without the key

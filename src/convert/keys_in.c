@@ -60,7 +60,7 @@ static status take_table(const convert_family *f, const gguf *from, model_config
         if (!convert_key_applies(f, c, k) || strcmp(k->name, "vocab_size") == 0) continue;
         if (!k->optional && !find(f, from, k->name))
             FAIL(E_USAGE, "%s: key %s.%s is missing", gguf_path(from), f->arch, k->name);
-        if (k->type == KEY_INT) {
+        if (k->type == CONVERT_INT) {
             TRY(take_int(f, from, k->name, k->optional ? 0 : 1, member, e));
         } else {
             TRY(take_real(f, from, k->name, member, e));
@@ -195,7 +195,7 @@ static status take_heads(const convert_family *f, const gguf *from, model_config
     c->head_dim = c->hidden / c->heads;
     TRY(take_int(f, from, "attention.key_length", 1, &c->head_dim, e));
     TRY(take_int(f, from, "rope.dimension_count", 1, &rotated, e));
-    if (f->flags & PARTIAL && rotated > 0)
+    if (f->flags & PARTIAL_ROPE && rotated > 0)
         c->rope.partial = (double)rotated / (double)c->head_dim;
     else if (rotated > 0 && rotated != c->head_dim)
         FAIL(E_USAGE,

@@ -49,7 +49,7 @@ static void add_table(const convert_family *f, const model_config *c, gguf_keys 
         const convert_key *k = &CONVERT_KEYS[i];
         const void *member = (const char *)c + k->member;
         if (!convert_key_applies(f, c, k)) continue;
-        if (k->type == KEY_INT) {
+        if (k->type == CONVERT_INT) {
             const int64_t v = *(const int64_t *)member;
             if (v != 0 || !k->optional) add_int(f, k->name, v, out);
         } else {
@@ -263,7 +263,7 @@ static void add_rest(const convert_family *f, const model_config *c, const json_
         add_int(f, "attention.key_length", c->head_dim, out);
         add_int(f, "attention.value_length", c->head_dim, out);
     }
-    if (f->flags & PARTIAL)
+    if (f->flags & PARTIAL_ROPE)
         add_int(f, "rope.dimension_count",
                 (int64_t)(c->rope.partial * (double)c->hidden) / c->heads, out);
     else if (f->flags & ROPE_DIMS)

@@ -68,6 +68,13 @@ rm silent/generation_config.json
 ok "$trireme" checkpoint export silent --to hf --out ends
 expect_line '"eos_token_id": 0' ends/generation_config.json
 
+# One that stops elsewhere than its template ends a turn gets that token, too.
+sed -i 's/"eos_token_id": 0/"eos_token_id": 5/' ends/generation_config.json
+ok "$trireme" checkpoint export ends --to hf --out both
+tr -d ' \n' <both/generation_config.json >flat
+expect_line '"eos_token_id":\[5,0\]' flat
+expect_line '"bos_token_id":1' flat
+
 # ---- Adapters
 
 mkdir adapter
@@ -86,9 +93,31 @@ turned_down() { # PATTERN COMMAND…
     [ ! -e no ] || fail "something is left behind: $(ls -A no)"
     rm -rf no
 }
-turned_down 'adapter; valid: --to peft' export adapter --to gguf --out no
+turned_down 'adapter; valid: --merge, or --to peft' export adapter --to gguf --out no
 turned_down 'holds no adapter; valid: --to hf, --to gguf' export "$folder" --to peft --out no
-turned_down '^trireme: --merge: ' export "$folder" --to hf --merge --out no
+turned_down '^trireme: --merge: found a model, which has no adapter' export "$folder" --to hf --merge --out no
+
+# An adapter that a run trained, merged: the model says what base and adapter say together.
+cat >lora.yaml <<END
+model: {path: $folder}
+data: {train: mock, seq_len: 16}
+train: {steps: 4, global_batch: 2, micro_batch: 2, save_every: 4, eval_every: 0, precision: fp32, out: tuned}
+optimizer: {name: adamw, lr: 0.5}
+lora: {rank: 2, alpha: 8}
+launch: {ranks: 1, as: threads, threads_per_rank: 1}
+END
+ok "$trireme" train lora.yaml
+ok "$trireme" checkpoint export tuned --to hf --merge --out merged --dtype fp32
+expect_line '7 tensors change, an element by [0-9.e-]+ at most' stdout
+[ "$(say merged)" = "$(say tuned)" ] || fail "the merged model says '$(say merged)', base and adapter '$(say tuned)'"
+[ "$(say merged)" != "$(say "$folder")" ] || fail 'the merged model says what its base says'
+ok "$trireme" checkpoint export tuned --to gguf --merge --out merged.gguf --dtype f32
+ok "$trireme" checkpoint import merged.gguf --out merged-back
+expect_same merged/model.safetensors merged-back/model.safetensors
+ok "$trireme" checkpoint export tuned --to peft --out tuned-peft
+expect_line '"peft_type"' tuned-peft/adapter_config.json
+expect_no_file tuned-peft/trireme
+turned_down '--merge: an adapter folder holds no base' export tuned --to peft --merge --out no
 
 # ---- What is refused
 
