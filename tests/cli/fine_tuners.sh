@@ -144,4 +144,22 @@ output_dir: of_axolotl
 END
 ok "$trireme" axolotl train axolotl.yaml --quiet --launch.ranks 2
 expect_same_losses of_trl of_axolotl
+
+# ---- Preferences
+cat >dpo.yaml <<END
+model_name_or_path: model
+dataset_name: $golden/preference.jsonl
+max_length: 64
+per_device_train_batch_size: 2
+bf16: false
+use_cpu: true
+max_steps: 2
+beta: 0.2
+learning_rate: 1e-3
+output_dir: of_dpo
+END
+ok "$trireme" trl dpo --config dpo.yaml --quiet --launch.ranks 2
+expect_steps of_dpo 2
+expect_line 'beta: 0.2' of_dpo/job.yaml
+expect_line 'seq_len: 128' of_dpo/job.yaml
 finish

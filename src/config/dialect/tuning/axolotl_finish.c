@@ -124,6 +124,7 @@ static status finish_loss(const dialect_reader *r, err *e)
         dialect_value(r, "rl_beta") || !dialect_value(r, "dpo_beta") ? "rl_beta" : "dpo_beta";
     if (!loss) return OK;
     TRY(dialect_set(r, "train.loss", loss, "rl", NULL, e));
+    TRY(tuning_pair_length(r, "sequence_len", e));
     if (strcasecmp(dialect_text(r, "rl"), "ipo") == 0)
         TRY(dialect_set(r, "dpo.loss_type", "ipo", "rl", NULL, e));
     if (strcmp(loss, "orpo") == 0)

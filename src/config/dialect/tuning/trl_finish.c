@@ -179,11 +179,11 @@ static status finish_labels(const dialect_reader *r, bool pairs, err *e)
                        e);
 }
 
-static status finish_rows(const dialect_reader *r, bool sft, err *e)
+static status finish_rows(const dialect_reader *r, const char *command, err *e)
 {
     status result = OK;
     static const char STRATEGY[] = "packing_strategy", LENGTH[] = "max_length";
-    const bool packs = sft && dialect_is_on(r, "packing");
+    const bool sft = strcasecmp(command, "sft") == 0, packs = sft && dialect_is_on(r, "packing");
     const char *strategy = dialect_text(r, STRATEGY);
     const bool splits = packs && strncasecmp(strategy, "bfd", 3) == 0 && strlen(strategy) > 3;
     const bool wraps = packs && strcasecmp(strategy, "wrapped") == 0;
@@ -191,8 +191,10 @@ static status finish_rows(const dialect_reader *r, bool sft, err *e)
         TRY(dialect_remark_on(r, LENGTH, true, e,
                               "found no limit; a row has data.seq_len tokens, and longer samples "
                               "are an error"));
-    else
+    else if (sft)
         TRY(dialect_set(r, "data.seq_len", dialect_text(r, LENGTH), LENGTH, NULL, e));
+    else
+        TRY(tuning_pair_length(r, LENGTH, e));
     TRY(dialect_set(r, "data.packing", packs ? dialect_our_word(r, STRATEGY) : "none",
                     packs ? STRATEGY : "packing", NULL, e));
     TRY(dialect_set(r, "data.truncate",
@@ -262,7 +264,7 @@ status trl_finish(const dialect_reader *r, err *e)
     TRY(finish_loss(r, command, theirs, e));
     TRY(finish_files(r, &pairs, e));
     if (sft) TRY(finish_labels(r, pairs, e));
-    TRY(finish_rows(r, sft, e));
+    TRY(finish_rows(r, command, e));
     TRY(finish_adapter(r, e));
     if (dialect_value(r, "accelerate_config"))
         TRY(dialect_set(r, "parallel.dp", dialect_our_word(r, "accelerate_config"),

@@ -128,6 +128,8 @@ status tuning_sources_set(const dialect_reader *r, const tuning_sources *s, cons
                           const char *theirs, err *e);
 // Adds a remark that a data set is no JSONL file here.
 status tuning_no_data(const dialect_reader *r, const char *theirs, const char *name, err *e);
+// Sets data.seq_len of preferences from their limit of one answer: a row has two, and one that is too long has half of it.
+status tuning_pair_length(const dialect_reader *r, const char *theirs, err *e);
 // Returns whether the first line of a JSONL file has both keys.
 bool tuning_first_line_has(const char *path, const char *a, const char *b);
 

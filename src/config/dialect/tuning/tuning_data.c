@@ -240,6 +240,14 @@ status tuning_no_data(const dialect_reader *r, const char *theirs, const char *n
         TEXT_CUT(name, 200));
 }
 
+status tuning_pair_length(const dialect_reader *r, const char *theirs, err *e)
+{
+    const double length = tuning_number(r, theirs, 0);
+    if (length < 1 || length > 1 << 24) return OK; // the key's own check refuses it
+    return dialect_set_count(r, "data.seq_len", (int64_t)length * 2, theirs,
+                             "for each of the two answers of a row", e);
+}
+
 bool tuning_first_line_has(const char *path, const char *a, const char *b)
 {
     FILE *f = fopen(path, "r");
