@@ -37,6 +37,7 @@ static const double TOLERANCE_F32[KERNELS] = {
     [K_INIT] = 0,
     [K_CROSS_ENTROPY] = 2e-6,
     [K_CROSS_ENTROPY_STATS] = 2e-6,
+    [K_PREFERENCE] = 2e-6,
     [K_SQUARE_ERROR] = 2e-7,
     [K_UPDATE] = 1e-6,
     [K_CONVERT] = 2e-7,

@@ -95,6 +95,8 @@ static kernel_call describe(space *s, const void *args)
         .labels = labels,
         .stats = h->shards ? stats_of(s, h, labels) : NULL,
         .shards = h->shards,
+        .weights = h->step ? space_random(s, h->rows, F32, 1, NULL) : NULL,
+        .losses = h->step ? space_array_of(s, h->rows, F64, "losses") : NULL,
         .step = step_of(s, h),
         .scale = h->scale,
         .softcap = h->softcap,
@@ -132,6 +134,61 @@ static void check_flags(case_run *r, shape h)
 }
 
 // ---- Squared error
+
+// ---- Preferences
+
+enum { PAIR_ROWS = 7, PAIR_DOCUMENTS = 6 }; // the last pair has no rows
+
+static const int32_t *first_rows(space *s)
+{
+    static const int32_t first[PAIR_DOCUMENTS + 1] = {0, 3, 5, 5, 7, 7, 7};
+    return space_bytes(s, first, sizeof first, NULL);
+}
+
+static kernel_call describe_sums(space *s, const void *args)
+{
+    (void)args;
+    return (kernel_call){.kind = K_DOCUMENT_SUMS,
+                         .u.document_sums = {.documents = PAIR_DOCUMENTS,
+                                             .first = first_rows(s),
+                                             .losses = space_random(s, PAIR_ROWS, F64, 1, NULL),
+                                             .sums = space_array_of(s, 2 * PAIR_DOCUMENTS, F64,
+                                                                    "sums")}};
+}
+
+static kernel_call describe_preference(space *s, const void *args)
+{
+    static const double sums[2 * PAIR_DOCUMENTS] = {-3, 3, -1, 2, 0, 0, -4, 2, 0, 0, 0, 0};
+    const kernel_preference *form = args;
+    kernel_preference_args a = {.documents = PAIR_DOCUMENTS,
+                                .form = *form,
+                                .first = first_rows(s),
+                                .sums = space_bytes(s, sums, sizeof sums, NULL),
+                                .loss_sum = space_random(s, 1, F64, 1, "loss_sum"),
+                                .count = space_random(s, 1, F64, 1, "count")};
+    if (kernel_preference_refers(form))
+        a.reference = space_random(s, 2 * PAIR_DOCUMENTS, F32, 1, NULL);
+    if (form->desirable > 0) {
+        a.weights = space_array_of(s, PAIR_ROWS, F32, "weights");
+        a.metrics = space_random(s, PREFERENCE_SUMS, F64, 1, "metrics");
+    }
+    return (kernel_call){.kind = K_PREFERENCE, .u.preference = a};
+}
+
+static void check_preferences(case_run *r)
+{
+    case_check(r, describe_sums, NULL, "document_sums");
+    for (int kind = PREFERENCE_SIGMOID; kind <= PREFERENCE_KTO; kind++)
+        for (int trains = 0; trains < 2; trains++) {
+            const kernel_preference form = {.kind = (kernel_preference_kind)kind,
+                                            .beta = 0.3,
+                                            .smoothing = 0.1,
+                                            .desirable = trains,
+                                            .undesirable = 0.5};
+            case_check(r, describe_preference, &form, "preference kind %d%s", kind,
+                       trains ? " gradient" : "");
+        }
+}
 
 typedef struct error_shape {
     int64_t rows, cols, first, filled; // filled < 0: all rows
@@ -176,6 +233,7 @@ static void check_error(case_run *r, error_shape h)
 
 void cases_run(case_run *r)
 {
+    check_preferences(r);
     check_flags(r, (shape){.rows = 4, .cols = 50, .stride = 64, .scale = 1, .spread = 2});
     check_flags(r, (shape){.rows = 3, .cols = 33, .scale = -0.5f, .spread = 6});
     check_flags(

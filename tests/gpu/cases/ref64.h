@@ -25,6 +25,7 @@
 #define ref_delta_rule          ref64_delta_rule
 #define ref_delta_rule_grad     ref64_delta_rule_grad
 #define ref_digest              ref64_digest
+#define ref_document_sums       ref64_document_sums
 #define ref_dropout             ref64_dropout
 #define ref_embedding           ref64_embedding
 #define ref_embedding_grad      ref64_embedding_grad
@@ -39,6 +40,7 @@
 #define ref_norm                ref64_norm
 #define ref_norm_grad           ref64_norm_grad
 #define ref_orthogonalize       ref64_orthogonalize
+#define ref_preference          ref64_preference
 #define ref_reduce              ref64_reduce
 #define ref_rope                ref64_rope
 #define ref_square_error        ref64_square_error
