@@ -57,8 +57,8 @@ typedef struct event_step {
     struct {
         double pairs; // 0: the loss is not of preferences
         double chosen, rejected, accuracy;
-    } preferences; // means over the pairs of the step
-    const char *unit;  // name of a token on the progress line; NULL means "tok"
+    } preferences;    // means over the pairs of the step
+    const char *unit; // name of a token on the progress line; NULL means "tok"
 } event_step;
 
 typedef struct event {

@@ -77,7 +77,7 @@ done:
 }
 
 // A conversation, and what the model has read of it.
-typedef struct chat_talk {
+typedef struct chat_session {
     const chat_request *r;
     generator g;
     chat_template *template;
@@ -86,11 +86,12 @@ typedef struct chat_talk {
     int32_t *fed; // [room] tokens that the cache has
     uint64_t answers;
     int interrupts; // signalfd of SIGINT
-} chat_talk;
+} chat_session;
 
 // ---- Messages
 
-static status add_message(chat_talk *t, const char *role, const char *content, size_t bytes, err *e)
+static status add_message(chat_session *t, const char *role, const char *content, size_t bytes,
+                          err *e)
 {
     json_t *said = json_stringn(content, bytes);
     if (!said) return err_set(e, E_USAGE, "chat: the message is no UTF-8");
@@ -100,7 +101,7 @@ static status add_message(chat_talk *t, const char *role, const char *content, s
 }
 
 // Forgets the conversation, but for what the system message says.
-static status begin_anew(chat_talk *t, const char *system, err *e)
+static status begin_anew(chat_session *t, const char *system, err *e)
 {
     json_array_clear(t->messages);
     return system ? add_message(t, "system", system, strlen(system), e) : OK;
@@ -109,7 +110,7 @@ static status begin_anew(chat_talk *t, const char *system, err *e)
 // ---- An answer
 
 typedef struct chat_answer {
-    chat_talk *t;
+    chat_session *t;
     text content;
 } chat_answer;
 
@@ -123,7 +124,7 @@ static status print(const text *shown, err *e)
 }
 
 // Returns whether SIGINT has come.
-static bool was_interrupted(const chat_talk *t)
+static bool was_interrupted(const chat_session *t)
 {
     struct signalfd_siginfo info;
     return read(t->interrupts, &info, sizeof info) == (ssize_t)sizeof info;
@@ -144,7 +145,7 @@ done:
 }
 
 // Reads the tokens that the cache does not have. *logits are those of the last one.
-static status feed(chat_talk *t, const chat_tokens *c, const float **logits, err *e)
+static status feed(chat_session *t, const chat_tokens *c, const float **logits, err *e)
 {
     const int64_t known = decoder_position(t->g.decoder), count = (int64_t)c->count;
     int64_t same = 0;
@@ -154,7 +155,7 @@ static status feed(chat_talk *t, const chat_tokens *c, const float **logits, err
     return decoder_feed(t->g.decoder, c->ids + same, count - same, logits, e);
 }
 
-static void say_end(const chat_talk *t, generator_reason why)
+static void say_end(const chat_session *t, generator_reason why)
 {
     if (t->r->quiet || why == GENERATOR_END_OF_TEXT) return;
     if (why == GENERATOR_MODEL_LENGTH)
@@ -167,7 +168,7 @@ static void say_end(const chat_talk *t, generator_reason why)
 }
 
 // Answers the conversation and adds the answer to it. *fits is false, and nothing is answered, where it has no room.
-static status answer(chat_talk *t, bool *fits, err *e)
+static status answer(chat_session *t, bool *fits, err *e)
 {
     status result = OK;
     completion c = {.stops = 0};
@@ -204,7 +205,7 @@ done:
     return result;
 }
 
-static status ask(chat_talk *t, const char *message, size_t bytes, err *e)
+static status ask(chat_session *t, const char *message, size_t bytes, err *e)
 {
     status result = OK;
     bool fits;
@@ -232,7 +233,7 @@ static const char *after_word(const char *line, const char *word)
 }
 
 // Obeys a line that begins with "/".
-static status obey(chat_talk *t, const char *line, bool *ends, err *e)
+static status obey(chat_session *t, const char *line, bool *ends, err *e)
 {
     status result = OK;
     char *kept = NULL;
@@ -258,7 +259,7 @@ done:
 }
 
 // Reads a message: a line, and the next ones while they end with a backslash. *ended: there is none.
-static status read_message(const chat_talk *t, text *out, bool *ended, err *e)
+static status read_message(const chat_session *t, text *out, bool *ended, err *e)
 {
     status result = OK;
     char *line = NULL;
@@ -291,7 +292,7 @@ done:
     return result;
 }
 
-static status talk(chat_talk *t, err *e)
+static status talk(chat_session *t, err *e)
 {
     status result = OK;
     text message = {0};
@@ -312,7 +313,7 @@ done:
 // ---- The folder
 
 // SIGINT ends an answer, not the program. Threads of the device inherit the mask.
-static status take_interrupts(chat_talk *t, err *e)
+static status take_interrupts(chat_session *t, err *e)
 {
     sigset_t interrupt;
     sigemptyset(&interrupt);
@@ -322,7 +323,7 @@ static status take_interrupts(chat_talk *t, err *e)
     return t->interrupts >= 0 ? OK : err_errno(e, "chat: signalfd");
 }
 
-static status open_talk(chat_talk *t, const session_folders *f, err *e)
+static status open_talk(chat_session *t, const session_folders *f, err *e)
 {
     status result = OK;
     const char *folder = f->base;
@@ -351,7 +352,7 @@ done:
     return result;
 }
 
-static void close_talk(chat_talk *t)
+static void close_talk(chat_session *t)
 {
     if (t->interrupts >= 0) close(t->interrupts);
     chat_workspace_close(t->work);
@@ -367,7 +368,7 @@ static int cmd_chat(int argc, char **argv)
     err error = {0}, *e = &error;
     session_folders folders = {.base = NULL};
     chat_request r = {.tokens = 1024, .temperature = 0.8, .top_p = 1};
-    chat_talk t = {.r = &r, .messages = json_array(), .interrupts = -1};
+    chat_session t = {.r = &r, .messages = json_array(), .interrupts = -1};
     TRY(flags_parse(flags, FLAGS, argc, argv, &r, NULL, e));
     TRY(check_request(&r, e));
     TRY(session_folders_find(&(session_model_names){r.model, r.adapter}, &folders, e));

@@ -63,7 +63,8 @@ struct dataset {
 // One entry of the job file's list of data.
 typedef struct dataset_source {
     const char *path;
-    double weight; // its share of a blend, relative to the others; of samples (samples/samples.h) its copies
+    double
+        weight; // its share of a blend, relative to the others; of samples (samples/samples.h) its copies
     // Of a shard: the documents from share `from` to share `to` of all, 0 <= from < to <= 1; `to` 0: all documents. The
     // first and the last are rounded as Megatron-LM rounds those of its splits.
     double from, to;

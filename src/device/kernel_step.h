@@ -23,7 +23,8 @@ typedef enum kernel_step_sum {
     SUM_STOP,
     SUM_SAMPLES,
     STEP_SUMS,
-    SUM_PREFERENCE = STEP_SUMS, // the first of PREFERENCE_SUMS more, where the loss is of preferences
+    SUM_PREFERENCE =
+        STEP_SUMS, // the first of PREFERENCE_SUMS more, where the loss is of preferences
     STEP_MOST_SUMS = STEP_SUMS + PREFERENCE_SUMS
 } kernel_step_sum;
 

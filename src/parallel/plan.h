@@ -198,7 +198,7 @@ typedef struct plan_options {
     int micros;         // of a step, on each data-parallel rank
     bool
         batches_everywhere; // every stage reads batches: its blocks need the documents of the tokens
-    bool preferences; // the step has the sums of preference losses (kernel_step_sums)
+    bool preferences;       // the step has the sums of preference losses (kernel_step_sums)
     // [blocks] the input gradient of the block replaces its output gradient in memory; NULL: that of
     // no block
     const bool *input_grad_in_place;

@@ -55,8 +55,8 @@ typedef struct trainer_options {
     int64_t micro_batch, global_batch;
     const int *
         batch_split; // [data-parallel ranks] the micro-batch of each rank; NULL: micro_batch everywhere
-    int64_t seq_len; // 1 for samples that are not sequences
-    bool documents;  // samples are packed documents (dataset.h)
+    int64_t seq_len;         // 1 for samples that are not sequences
+    bool documents;          // samples are packed documents (dataset.h)
     graph_loss_options loss; // of cross-entropy
     uint64_t seed;
     optim_config optimizer; // lr already scaled
@@ -103,7 +103,7 @@ typedef struct trainer_step_result {
     double loss, grad_norm, lr;
     double tokens; // positions of the global batch; fewer when ranks ran out of data
     double seconds;
-    double loss_scale; // of fp16; 0 with other types
+    double loss_scale;               // of fp16; 0 with other types
     trainer_preferences preferences; // zeros with other losses
     bool skipped, stop;
     bool exhausted; // no rank had data: there was no step, and `step` is the last one before

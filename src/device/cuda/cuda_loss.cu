@@ -240,8 +240,8 @@ static __device__ inline double loss_factor(const kernel_cross_entropy_args &p, 
 
 // A row of the full vocabulary. Returns its loss.
 template <bool CAPPED, typename T, int N>
-static __device__ inline double loss_of_row(const kernel_cross_entropy_args &p,
-                                            int64_t row_number, T *row, int64_t label, int kept)
+static __device__ inline double loss_of_row(const kernel_cross_entropy_args &p, int64_t row_number,
+                                            T *row, int64_t label, int kept)
 {
     const loss_row r = loss_row_of(p.cols, label, p.scale, CAPPED ? p.softcap : 0);
     const bool has_label = r.label >= 0;
