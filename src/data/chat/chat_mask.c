@@ -163,6 +163,7 @@ static status compare_rules(const chat_workspace *w, size_t message, const chat_
 {
     const text *t = &w->whole.output.chars;
     size_t end = turn->certain, i = turn->first;
+    if (end <= i) return OK; // nothing of it is certain
     while (end > turn->first && !w->block[end - 1] && isspace((unsigned char)t->chars[end - 1]))
         end--;
     while (i < end && w->block[i]) i++;

@@ -159,6 +159,16 @@ static void ends(void **state)
         "{{ '<|eot|>' if loop.last and m.role == 'assistant' else '<|im_end|>' }}{% endfor %}"
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
         TWO, CHAT_ASSISTANT, "two<|im_end|>|four<|eot|>");
+    // A message without words, whose end depends on what follows.
+    check_trained(
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}{% "
+        "generation %}{{ m.content }}"
+        "{{ '<|eot|>' if loop.last else '<|im_end|>' }}{% endgeneration %}{% else %}{{ m.content "
+        "}}{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+        "[{\"role\": \"user\", \"content\": \"one\"}, {\"role\": \"assistant\", \"content\": \"\"},"
+        " {\"role\": \"assistant\", \"content\": \"four\"}]",
+        CHAT_ASSISTANT, "<|im_end|>|four<|eot|>");
 }
 
 static void refusals(void **state)
