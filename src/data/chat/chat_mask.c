@@ -136,6 +136,12 @@ static status find_turn(chat_workspace *w, const chat_conversation *c, size_t me
     size_t words = 0;
     TRY(render_part(w, c, message, false, e));
     TRY(agreement(w, message, own.first, &words, &out->first, e));
+    if (out->first < w->part.output.chars.bytes && message && is_assistant(w, message - 1))
+        FAIL(E_USAGE,
+             "messages[%zu]: two messages of the assistant follow each other, and the template "
+             "ends the first one in "
+             "another way when it is the last",
+             message);
     const size_t given = first_given(&w->whole, &own, words);
     if (out->first > given) out->first = given;
     TRY(render_part(w, c, message, true, e));
