@@ -308,6 +308,11 @@ status vocab_import(const gguf *from, const model_config *c, const convert_outpu
         TRY(read_characters_kind(&r, e));
     else
         TRY(read_bytes_kind(&r, e));
+    if (gguf_value_find(from, "tokenizer.chat_templates"))
+        text_addf(
+            warnings,
+            "%s has chat templates of other names beside its own, which the folder does not get\n",
+            gguf_path(from));
     make_post(&r);
     TRY(write_file(&r, o, e));
     TRY(vocab_import_settings(from, c, r.tokens, o, e));
