@@ -87,11 +87,11 @@ bool generator_is_end(const generator *g, int32_t id)
 static status find_tokenizer(const generator_options *o, char **path, err *e)
 {
     status result = OK;
-    if (o->adapter) TRY(file_join(o->adapter, "tokenizer.json", path, e));
+    if (o->adapter) TRY(tokenizer_folder_file(o->adapter, path, e));
     if (*path && file_exists(*path)) goto done;
     free(*path);
     *path = NULL;
-    TRY(file_join(o->folder, "tokenizer.json", path, e));
+    TRY(tokenizer_folder_file(o->folder, path, e));
 done:
     return result;
 }

@@ -29,7 +29,7 @@ static status folder_open(const job *j, samples_folder *out, err *e)
     char *path = NULL;
     *out = (samples_folder){.tokenizer = NULL};
     if (!j->model.path) goto done;
-    TRY(file_join(j->model.path, "tokenizer.json", &path, e));
+    TRY(tokenizer_folder_file(j->model.path, &path, e));
     if (!file_exists(path)) goto done;
     TRY(tokenizer_load(path, &out->tokenizer, e));
     TRY(chat_template_open(out->tokenizer, file_shown(j->model.path), &out->chat, e));

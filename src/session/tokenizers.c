@@ -32,7 +32,7 @@ static status read_model(const job *j, tokenizers_reference *r, err *e)
     tokenizer *t = NULL;
     err why = {.code = OK};
     char *path = NULL;
-    if (j->model.path) TRY(file_join(j->model.path, "tokenizer.json", &path, e));
+    if (j->model.path) TRY(tokenizer_folder_file(j->model.path, &path, e));
     if (!path || !file_exists(path)) goto done;
     r->known = true;
     text_addf(&r->label, "the model's, %s", path);
@@ -114,7 +114,7 @@ status session_inputs_check_tokenizers(job *j, session_inputs *in, err *e)
         if (train) TRY(take_from(j, in, part, &s, &missing, e));
         sidecar_clear(&s);
     }
-    if (j->model.path) TRY(file_join(j->model.path, "tokenizer.json", &own, e));
+    if (j->model.path) TRY(tokenizer_folder_file(j->model.path, &own, e));
     if (own && file_exists(own)) {
         TRY(text_copy(j->model.path, &in->tokenizer_folder, e));
         free(in->data_tokenizer);
