@@ -87,7 +87,7 @@ typedef enum kind { GPT2_TIED, LLAMA_GROUPED } kind;
 // The state of a trainer after STEPS steps, and the result of its next step.
 typedef struct moment {
     int64_t count;
-    float *part[STATE_GRADIENT]; // weights, m, v; parameters one after the other
+    float *part[STATE_GRADIENT]; // weights, m, v, average; parameters one after the other
     scaler scaler;
     uint64_t skipped;
     double loss;     // of the next step
@@ -388,7 +388,8 @@ static void expect_bits(const float *a, const float *b, int64_t count, const cha
 
 static void expect_state(const moment *a, const moment *b, const layout *from, const layout *to)
 {
-    static const char *const name[] = {"weights", "first moments", "second moments"};
+    static const char *const name[] = {"weights", "first moments", "second moments",
+                                       "moving averages"};
     assert_true(a->count == b->count);
     for (int part = 0; part < STATE_GRADIENT; part++)
         expect_bits(a->part[part], b->part[part], a->count, name[part], from, to);

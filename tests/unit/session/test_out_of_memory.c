@@ -144,7 +144,7 @@ static status open_and_save(run *r, err *e)
 {
     status result = OK;
     TRY(open_and_step(r, e));
-    TRY(session_save(&r->session, r->job, &r->in, NULL, NULL, e));
+    TRY(session_save(&r->session, r->job, &r->in, NULL, &(trainer_best){.step = -1}, NULL, e));
     session_close(&r->session);
     world_close(r->world);
     r->world = NULL;
@@ -274,7 +274,7 @@ static status do_save(run *r, err *e)
 {
     status result = OK;
     char *saved = NULL;
-    TRY(session_save(&r->session, r->job, &r->in, NULL, &saved, e));
+    TRY(session_save(&r->session, r->job, &r->in, NULL, &(trainer_best){.step = -1}, &saved, e));
     text_add(&r->out, saved);
     TRY(ckpt_verify(saved, e));
     TRY(text_check(&r->out, e));
