@@ -18,7 +18,7 @@
 typedef struct convert_request {
     const char *to, *out, *type;
     int64_t shard_bytes;
-    bool merge, overwrite, json;
+    bool merge, average, overwrite, json;
 } convert_request;
 
 #define AT(field) offsetof(convert_request, field)
@@ -34,6 +34,8 @@ static const flag export_flags[] = {
     {"--merge", FLAG_SWITCH, AT(merge), NULL,
      "Adds the adapter of DIR to the weights of its base, as the folder of the base holds them, "
      "and exports the sum."},
+    {"--ema", FLAG_SWITCH, AT(average), NULL,
+     "Exports the moving averages of the weights, which optimizer.ema keeps."},
     {"--overwrite", FLAG_SWITCH, AT(overwrite), NULL, "Replaces PATH where it exists."},
     {"--json", FLAG_SWITCH, AT(json), NULL, "Prints one JSON object."},
 };
@@ -105,6 +107,8 @@ static status find_folders(const convert_request *r, const char *from, session_f
         FAIL(E_USAGE, "--to %s: %s holds an adapter; valid: --merge, or --to peft", r->to, from);
     if (!adapter && to_peft)
         FAIL(E_USAGE, "--to peft: %s holds no adapter; valid: --to hf, --to gguf", from);
+    if (r->average && adapter)
+        FAIL(E_USAGE, "--ema: %s holds an adapter; valid: a checkpoint of whole weights", from);
     if (!r->merge) goto done;
     session_folders_clear(out);
     TRY(session_folders_find(&(session_model_names){.folder = from}, out, e));
@@ -139,6 +143,7 @@ static status export_one(const convert_request *r, const char *from, convert_res
     TRY(check_base(&f, e));
     const convert_options o = {.from = f.base,
                                .adapter = f.adapter,
+                               .average = r->average,
                                .out = r->out,
                                .type = r->type,
                                .shard_bytes = (uint64_t)r->shard_bytes,

@@ -15,6 +15,7 @@
 typedef struct convert_options {
     const char *from;     // a folder with config.json, or a GGUF file
     const char *adapter;  // a folder; it is added to the weights of `from`; NULL: none
+    bool average;         // weights go out as their moving averages (optimizer.ema)
     const char *out;      // what is made
     const char *type;     // of the weights: a word; NULL: as they are
     uint64_t shard_bytes; // most bytes of a file of weights; 0: HuggingFace's 5 GB

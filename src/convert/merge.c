@@ -7,20 +7,23 @@
 #include <math.h>
 #include <stdlib.h>
 
-status convert_merge_open(const char *folder, const safetensors *base, convert_merge *x, err *e)
+status convert_merge_open(const convert_options *o, const model *m, const safetensors *base,
+                          convert_merge *x, err *e)
 {
     status result = OK;
     *x = (convert_merge){.base = base, .last = SIZE_MAX};
-    if (!folder) goto done;
-    TRY(model_adapter_open(folder, &x->adapter, e));
+    if (m && o->average) TRY(convert_average_open(o->from, m, base, &x->average, e));
+    if (!m || !o->adapter) goto done;
+    TRY(model_adapter_open(o->adapter, &x->adapter, e));
     result = model_merge_open(base, x->adapter, &x->merge, e);
-    if (result != OK) err_prefix(e, "%s: ", folder);
+    if (result != OK) err_prefix(e, "%s: ", o->adapter);
 done:
     return result;
 }
 
 void convert_merge_close(convert_merge *x)
 {
+    convert_average_close(x->average);
     model_merge_close(x->merge);
     model_adapter_close(x->adapter);
     free(x->value);
@@ -46,12 +49,13 @@ status convert_merge_find(convert_merge *x, size_t i, const safetensors_tensor *
     const safetensors_tensor *t = safetensors_get(x->base, i);
     bool changed = false;
     *out = t;
-    if (!x->merge || !t->known_type) goto done;
+    if ((!x->merge && !x->average) || !t->known_type) goto done;
     *out = &x->tensor;
     if (i == x->last) goto done;
     const size_t count = (size_t)(t->bytes / dtype_bytes(t->type));
     TRY(alloc_grow(&x->value, &x->value_room, count, sizeof *x->value, t->name, e));
-    TRY(model_merge_read(x->merge, i, x->value, &changed, e));
+    TRY(x->average ? convert_average_read(x->average, t, x->value, &changed, e)
+                   : model_merge_read(x->merge, i, x->value, &changed, e));
     x->last = i;
     x->tensor = *t;
     if (!changed) goto done;
@@ -65,6 +69,11 @@ done:
 
 void convert_merge_describe(const convert_merge *x, const convert_options *o, text *out)
 {
+    if (x->average)
+        text_addf(out,
+                  "moving averages of weights: %" PRIu64
+                  " tensors, an element differs by %.3g at most\n",
+                  x->changed, x->largest);
     if (x->merge)
         text_addf(out,
                   "the adapter %s is added to the weights of %s as they are stored there: %" PRIu64

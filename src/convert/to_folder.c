@@ -189,7 +189,7 @@ static status convert_model(folder_job *j, err *e)
         FAIL(E_USAGE, "%s: found a %s model; valid: a model of tokens", j->o->from, c.family->name);
     TRY(model_open(c.family, &c, &once, &m, e));
     TRY(safetensors_open_folder(j->o->from, &j->from, e));
-    TRY(convert_merge_open(j->o->adapter, j->from, &j->merge, e));
+    TRY(convert_merge_open(j->o, m, j->from, &j->merge, e));
     TRY(list_tensors(j, e));
     TRY(convert_output_begin(j->o->out, true, j->o->overwrite, &j->output, e));
     TRY(put_model(j, &c, m, e));
@@ -228,7 +228,7 @@ static status convert_adapter(folder_job *j, err *e)
     TRY(file_join(j->o->from, MODEL_LORA_WEIGHTS, &path, e));
     TRY(safetensors_open(path, &j->from, e));
     TRY(check_adapter(j, e));
-    TRY(convert_merge_open(NULL, j->from, &j->merge, e));
+    TRY(convert_merge_open(j->o, NULL, j->from, &j->merge, e));
     TRY(list_tensors(j, e));
     TRY(convert_output_begin(j->o->out, true, j->o->overwrite, &j->output, e));
     TRY(copy_files(j, j->o->from, e));

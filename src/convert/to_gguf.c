@@ -241,7 +241,7 @@ static status open_all(exporter *x, err *e)
     TRY(model_open(x->config.family, &x->config, &once, &x->m, e));
     TRY(safetensors_open_folder(x->o->from, &x->from, e));
     TRY(model_param_match(x->m, x->from, &x->match, e));
-    TRY(convert_merge_open(x->o->adapter, x->from, &x->merge, e));
+    TRY(convert_merge_open(x->o, x->m, x->from, &x->merge, e));
     TRY(convert_tensors_make(x->family, &x->config, x->m, &x->tensors, e));
     TRY(alloc_zeroed(&x->outputs, (size_t)x->tensors.count + 2, sizeof *x->outputs,
                      "a list of tensors", e));

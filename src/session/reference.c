@@ -165,6 +165,11 @@ status session_preference_open(const job *j, session_inputs *in, err *e)
     TRY(check_data(j, in->train, "data.train", e));
     if (in->valid) TRY(check_data(j, in->valid, "data.valid", e));
     if (!kernel_preference_refers(&p)) goto done;
+    if (reference_folder(j) && j->lora.how.rank > 0)
+        FAIL(E_USAGE,
+             "%s.reference: found a folder, and the job trains adapters; valid: auto, which is "
+             "their base",
+             j->train.loss == LOSS_KTO ? "kto" : "dpo");
     if (reference_folder(j) && !j->model.has_weights)
         FAIL(E_USAGE,
              "%s.reference: found a folder, and the job's own weights are drawn; valid: "

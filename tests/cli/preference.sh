@@ -88,6 +88,9 @@ cp "$golden/pairs.jsonl" parts/reference-train.bin
 run "$trireme" train pairs.yaml --train.out parts --train.steps 14
 expect_exit 2
 expect_line 'reference-train.bin: [0-9]+ bytes; valid for data.train: [0-9]+, of the same samples'
+run "$trireme" train pairs.yaml --train.out adapters --lora.rank 2 --dpo.reference "$golden"
+expect_exit 2
+expect_line 'dpo.reference: found a folder, and the job trains adapters; valid: auto'
 
 # A folder as the reference: the same one gives the same losses, and another one other losses.
 train folder pairs.yaml --dpo.reference "$golden/model"

@@ -150,8 +150,11 @@ static status encode_lists(samples_encoder *x, const samples_draft *d, const jso
     json_t *all = json_array();
     const bool is_pair = d->format == FORMAT_PREFERENCE,
                assistant = x->o->train_on == CHAT_ASSISTANT && !is_pair;
-    chat_conversation c = {
-        .messages = d->prompt, .tools = d->tools, .extra = d->extra, .generation_prompt = true};
+    chat_conversation c = {.messages = d->prompt,
+                           .tools = d->tools,
+                           .extra = d->extra,
+                           .generation_prompt = true,
+                           .now = SAMPLES_NOW};
     TRY(check_chat(x, e));
     TRY(chat_encode(x->chat, &c, CHAT_ALL, &t, e));
     TRY(keep_prompt(x, t.ids, t.count, e));
@@ -239,8 +242,11 @@ static status measure(samples_encoder *x, const samples_draft *d, size_t count, 
     for (size_t i = 0; i < count; i++)
         if (json_array_append(begin, json_array_get(d->messages, i)) != 0)
             FAIL(E_MEMORY, "no memory for a line of data");
-    const chat_conversation c = {
-        .messages = begin, .tools = d->tools, .extra = d->extra, .generation_prompt = generation};
+    const chat_conversation c = {.messages = begin,
+                                 .tools = d->tools,
+                                 .extra = d->extra,
+                                 .generation_prompt = generation,
+                                 .now = SAMPLES_NOW};
     TRY(chat_encode(x->chat, &c, CHAT_ALL, &t, e));
     *bytes = t.bytes;
 done:
@@ -273,7 +279,8 @@ static status encode_messages(samples_encoder *x, const samples_draft *d, sample
     status result = OK;
     chat_tokens t;
     size_t *muted = NULL, ranges = 0;
-    const chat_conversation c = {.messages = d->messages, .tools = d->tools, .extra = d->extra};
+    const chat_conversation c = {
+        .messages = d->messages, .tools = d->tools, .extra = d->extra, .now = SAMPLES_NOW};
     TRY(check_chat(x, e));
     TRY(find_muted(x, d, &muted, &ranges, e));
     TRY(chat_encode(x->chat, &c, d->trains_all ? CHAT_ALL : x->o->train_on, &t, e));

@@ -15,6 +15,10 @@
 #include "data/chat/chat.h"
 #include "data/dataset.h"
 
+// The time that templates with a date see: noon of 1 January 2025, UTC, so that the tokens of a run do not depend on the
+// day on which it starts or resumes.
+#define SAMPLES_NOW ((int64_t)1735732800)
+
 // The words of data.format, data.packing and data.truncate, by enumerator; ended by NULL.
 typedef enum samples_format {
     FORMAT_AUTO,

@@ -31,9 +31,13 @@ static const char *command_of(const dialect_reader *r, const char **theirs)
 // Sets dpo.loss_type, and refuses a loss that is not the command's own.
 static status finish_type_of_loss(const dialect_reader *r, const char *command, err *e)
 {
-    static const char *const OWN[][3] = {
-        {"sft", "nll", NULL},      {"sft", "chunked_nll", NULL}, {"dpo", "sigmoid", "sigmoid"},
-        {"dpo", "hinge", "hinge"}, {"dpo", "ipo", "ipo"},        {"kto", "kto", NULL}};
+    static const char *const OWN[][3] = {{"sft", "nll", NULL},
+                                         {"sft", "chunked_nll", NULL},
+                                         {"dpo", "sigmoid", "sigmoid"},
+                                         {"dpo", "hinge", "hinge"},
+                                         {"dpo", "ipo", "ipo"},
+                                         {"kto", "kto", NULL},
+                                         {"kto", "apo_zero_unpaired", NULL}};
     const yaml_node *n = dialect_value(r, "loss_type");
     if (!n) return OK;
     if (n->kind == NODE_LIST && n->first && !n->first->next) n = n->first;
@@ -45,8 +49,8 @@ static status finish_type_of_loss(const dialect_reader *r, const char *command, 
     yaml_node_text(n, &found);
     const status result =
         dialect_refuse(r, "loss_type", e,
-                       "found %.*s; valid: nll of trl sft; sigmoid, hinge, ipo of trl dpo; kto of "
-                       "trl kto",
+                       "found %.*s; valid: nll of trl sft; sigmoid, hinge, ipo of trl dpo; kto, "
+                       "apo_zero_unpaired of trl kto",
                        TEXT_CUT(found.chars ? found.chars : "", 100));
     text_clear(&found);
     return result;
@@ -55,7 +59,8 @@ static status finish_type_of_loss(const dialect_reader *r, const char *command, 
 static status finish_kto(const dialect_reader *r, err *e)
 {
     status result = OK;
-    TRY(tuning_set_number(r, "kto.beta", tuning_number(r, "beta", 0.1), "beta", NULL, e));
+    TRY(tuning_set_number(r, "kto.beta", tuning_number(r, "beta", 0.1), "beta", TUNING_KTO_NOTE,
+                          e));
     TRY(tuning_set_number(r, "kto.desirable_weight", tuning_number(r, "desirable_weight", 1),
                           "desirable_weight", NULL, e));
     TRY(tuning_set_number(r, "kto.undesirable_weight", tuning_number(r, "undesirable_weight", 1),
