@@ -98,14 +98,6 @@ static int call_help(const command *c, char title[TITLE_BYTES], int argc, char *
     return help_topic(c, title, topic, rest, argv, &e) == OK ? 0 : cmd_fail(&e);
 }
 
-static int refuse_planned(const char *title)
-{
-    err e = {0};
-    err_set(&e, E_USAGE, "%s is planned, not written yet; `trireme help` lists the commands",
-            title + strlen("trireme "));
-    return cmd_fail(&e);
-}
-
 // Puts flags that stand before the name of a subcommand behind it, which takes them: "--config FILE model" becomes
 // "model --config FILE". *names is whether there is a name.
 static status move_flags(const command *c, int argc, char **argv, bool *names, err *e)
@@ -156,5 +148,5 @@ int command_call(int argc, char **argv)
     }
     const int help = help_index(c, argc, argv);
     if (help) return call_help(c, title, argc, argv, help);
-    return c->planned ? refuse_planned(title) : c->run(argc, argv);
+    return c->run(argc, argv);
 }

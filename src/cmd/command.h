@@ -7,9 +7,9 @@
 #include "cmd/flags.h"
 
 typedef struct command {
-    const char *name; // the word that calls it; all words of a planned command
+    const char *name; // the word that calls it
     int (*run)(int argc,
-               char **argv); // argv[0] is the name. NULL: it has subcommands only, or is planned
+               char **argv); // argv[0] is the name. NULL: it has subcommands only
     const char *usage;       // arguments after the name, one form a line; NULL: none
     const char *help;        // one sentence, for lists
     const char *about;       // more sentences; NULL: none
@@ -17,7 +17,6 @@ typedef struct command {
     size_t flag_count;
     bool takes_job;     // every key of the job file is also a flag
     bool takes_program; // what follows its flags is a program's own
-    bool planned;       // named in help, not written yet
     // Ends with NULL; NULL: none. Where the command also runs by itself, the first argument decides.
     const struct command *const *subcommands;
 } command;
@@ -49,7 +48,7 @@ const command *command_find_sub(const command *of, const char *word);
 // Always E_USAGE: the command called `title` ("trireme data") has no subcommand of this name. Names
 // the nearest one.
 status command_unknown(const command *of, const char *title, const char *word, err *e);
-// Calls `visit` for every row below `of` that runs or is planned, with its title ("data prepare").
+// Calls `visit` for every row below `of` that runs, with its title ("data prepare").
 void command_each(const command *of, void (*visit)(const command *c, const char *title, void *arg),
                   void *arg);
 // Finds the command of a command line, and runs it or prints its help. Returns the exit code.

@@ -88,7 +88,7 @@ static void complete_values(const command *c, const char *name, const char *type
 static void complete_subcommands(const command *c, const char *typed)
 {
     for (size_t i = 0; c->subcommands && c->subcommands[i]; i++)
-        if (!c->subcommands[i]->planned) complete_word(typed, "", c->subcommands[i]->name);
+        complete_word(typed, "", c->subcommands[i]->name);
 }
 
 static void complete_flags(const command *c, const char *typed)

@@ -35,42 +35,23 @@ void help_wrap(const char *sentences, int indent, FILE *out)
     if (column) fputc('\n', out);
 }
 
-// print_row prints the commands that exist or those that are planned.
-typedef struct help_list {
-    FILE *out;
-    bool planned;
-} help_list;
-
 static void print_row(const command *c, const char *title, void *arg)
 {
-    const help_list *l = arg;
-    if (c->planned == l->planned) fprintf(l->out, "  %-*s%s\n", NAME_COLUMNS, title, c->help);
-}
-
-static void note_planned(const command *c, const char *title, void *arg)
-{
-    (void)title;
-    *(bool *)arg = *(bool *)arg || c->planned;
+    fprintf(arg, "  %-*s%s\n", NAME_COLUMNS, title, c->help);
 }
 
 static void print_subcommands(const command *c, const char *title, FILE *out)
 {
-    bool any_planned = false;
     const bool top = c == &command_trireme;
     if (top)
         fprintf(out, "trireme %s: %s\n\n", TRIREME_VERSION, c->help);
     else
         fprintf(out, "%s: %s\n\n", title, c->help);
     fprintf(out, "usage: %s %sCOMMAND [arguments]\n\n", title, c->flag_count ? "[flags] " : "");
-    command_each(c, print_row, &(help_list){.out = out});
+    command_each(c, print_row, out);
     if (c->flag_count) {
         fputc('\n', out);
         flags_help(c->flags, c->flag_count, out);
-    }
-    command_each(c, note_planned, &any_planned);
-    if (any_planned) {
-        fprintf(out, "\nPlanned, not written yet:\n");
-        command_each(c, print_row, &(help_list){.out = out, .planned = true});
     }
     fprintf(out,
             "\n`%s COMMAND --help` explains a command, `trireme help KEY` a key of the job file.\n",
@@ -111,14 +92,13 @@ void help_command(const command *c, const char *title, FILE *out)
     fputc('\n', out);
     help_wrap(c->help, 0, out);
     if (c->about) help_wrap(c->about, 0, out);
-    if (c->planned) fputs("It is planned, not written yet.\n", out);
     if (c->flag_count) {
         fputc('\n', out);
         flags_help(c->flags, c->flag_count, out);
     }
     if (c->subcommands) {
         fputc('\n', out);
-        command_each(c, print_row, &(help_list){.out = out});
+        command_each(c, print_row, out);
     }
     if (c == &command_train)
         print_keys(out);
@@ -213,7 +193,6 @@ static const command *find_command(const flag_texts *words, char *title, size_t 
         c = command_find_sub(c, words->items[(*used)++]);
         const size_t length = strlen(title);
         snprintf(title + length, bytes - length, " %s", c->name);
-        if (strchr(c->name, ' ')) *used = words->count; // all words of a planned command
     }
     return c;
 }

@@ -42,7 +42,6 @@ static void put_flag(FILE *out, const flag *f)
 static void put_command(const command *c, const char *title, void *arg)
 {
     FILE *out = arg;
-    if (c->planned) return;
     fputs(".SS trireme ", out);
     put(out, title);
     fputs("\n.nf\n", out);
@@ -63,17 +62,6 @@ static void put_command(const command *c, const char *title, void *arg)
     if (c->about) fputc('\n', out);
     if (c->takes_job) fputs("Every key of the job file is also a flag.\n", out);
     for (size_t i = 0; i < c->flag_count; i++) put_flag(out, &c->flags[i]);
-}
-
-static void put_planned(const command *c, const char *title, void *arg)
-{
-    FILE *out = arg;
-    if (!c->planned) return;
-    fputs(".TP\n\\fB", out);
-    put(out, title);
-    fputs("\\fR\n", out);
-    put(out, c->help);
-    fputc('\n', out);
 }
 
 static void put_key(const key_help *k, void *arg)
@@ -106,8 +94,6 @@ void help_manual(FILE *out)
           "\\fB\\-\\-help\\fR \\fIKEY\\fR explains one key of the job file, or one flag.\n",
           out);
     command_each(&command_trireme, put_command, out);
-    fputs(".SH PLANNED COMMANDS\nThese are not written yet.\n", out);
-    command_each(&command_trireme, put_planned, out);
     fputs(".SH KEYS OF THE JOB FILE\n"
           "Defaults stand in brackets. On the command line a key is \\fB\\-\\-key\\fR "
           "\\fIvalue\\fR or\n\\fB\\-\\-key=\\fR\\fIvalue\\fR, which wins over the job file.\n",

@@ -162,8 +162,8 @@ void key_list(const char *section, text *out)
 
 // Keys and sections that are known, but not written yet.
 static const char *const PLANNED[] = {
-    "dpo",          "orpo",          "kto",        "data.format",      "data.train_on",
-    "data.packing", "data.truncate", "train.loss", "train.sum_leaves", "parallel.ep",
+    "train.sum_leaves",
+    "parallel.ep",
 };
 
 static bool is_planned(const char *path)

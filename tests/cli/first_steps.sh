@@ -125,7 +125,7 @@ refused 2 'which is not a folder; valid: a HuggingFace folder on this machine$' 
 refused 2 '^trireme: --optimizer.name: found muon, which is planned, not written yet; valid: adamw, adam, sgd, lion$' \
     "$trireme" train job.yaml --optimizer.name muon
 refused 2 '^trireme: --optimizer.name: found lionn; valid: .*; did you mean lion\?$' "$trireme" train job.yaml --optimizer.name lionn
-refused 2 '^trireme: --dpo.beta: unknown option; it is planned, not written yet$' "$trireme" train job.yaml --dpo.beta 0.1
+refused 2 '^trireme: --parallel.ep: unknown option; it is planned, not written yet$' "$trireme" train job.yaml --parallel.ep 2
 
 # ---- Huge inputs are refused or summed up at once
 {

@@ -1,12 +1,11 @@
-# help.sh -- help, manual and completion come from one table: every command, flag and key has a sentence, and
-# planned commands are marked.
+# help.sh -- help, manual and completion come from one table: every command, flag and key has a sentence.
 . "$(dirname "$0")/lib.sh" "$1"
 make_job 'family: gpt2, layers: 1, hidden: 16, heads: 2, vocab: 320, max_seq: 16'
 sed -i 's/toy_valid/mock/; s/toy/mock/' job.yaml
 
-# Prints the existing or the planned commands of the list, as "name of command: sentence".
+# Prints the commands of the list, as "name of command: sentence".
 listed() {
-    awk -v planned="$1" '/^Planned/ { second = 1 } /^  [a-z]/ && second == planned { print substr($0, 3) }' list
+    awk '/^  [a-z]/ { print substr($0, 3) }' list
 }
 names() { # of a listing: the text before the first two spaces
     sed -E 's/ (  *)?[A-Z].*//; s/ +$//'
@@ -19,17 +18,9 @@ expect_sentences() { # WHAT FILE
 # ---- Commands
 ok "$trireme" help
 cp stdout list
-listed 0 | names >commands
-listed 1 | names >planned
-for name in train explain plan 'data prepare' 'data inspect' generate eval 'checkpoint show' 'checkpoint verify' curve top report 'bench all_reduce' 'bench train' 'bench scaling' 'bench link' smoke doctor env topo run torchrun launch deepspeed 'accelerate config' 'accelerate env' 'accelerate estimate-memory' help completion; do
+listed | names >commands
+for name in train explain plan 'data prepare' 'data inspect' generate eval 'checkpoint show' 'checkpoint verify' 'checkpoint export' 'checkpoint import' chat curve top report 'bench all_reduce' 'bench train' 'bench scaling' 'bench link' smoke doctor env topo run torchrun launch deepspeed 'accelerate config' 'accelerate env' 'accelerate estimate-memory' help completion; do
     grep -qx "$name" commands || fail "help does not list $name"
-done
-for name in 'checkpoint export' 'checkpoint import'; do
-    grep -qx "$name" planned || fail "help does not say that $name is planned"
-    expect_none 'both there and planned' "$(grep -x "$name" commands)"
-    refused 2 "^trireme: $name is planned, not written yet" "$trireme" $name --anything
-    ok "$trireme" help $name
-    expect_line 'planned, not written yet' stdout
 done
 grep '^  [a-z]' list | sed -E 's/^  [^A-Z]*//' >sentences
 expect_sentences 'the list of commands' sentences
@@ -168,7 +159,6 @@ expect_line '^#compdef trireme$' stdout
 refused 2 "completion: found 'fish'; valid: bash, zsh" "$trireme" completion fish
 completed ''
 offers train run explain data bench help smoke doctor env topo
-expect_none 'planned and offered' "$(grep -xE 'export|import' offered)"
 completed da
 [ "$(cat offered)" = data ] || fail "offered for da: $(cat offered)"
 completed data ''

@@ -97,8 +97,8 @@ static const size_t POINTERS[KERNELS][UNKIND_POINTERS] = {
             AT(cross_entropy.count), AT(cross_entropy.step)),
     [K_CROSS_ENTROPY_STATS] = ROW(AT(cross_entropy_stats.logits), AT(cross_entropy_stats.labels),
                                   AT(cross_entropy_stats.stats)),
-    [K_DOCUMENT_SUMS] = ROW(AT(document_sums.first), AT(document_sums.losses),
-                            AT(document_sums.sums)),
+    [K_DOCUMENT_SUMS] =
+        ROW(AT(document_sums.first), AT(document_sums.losses), AT(document_sums.sums)),
     [K_PREFERENCE] = ROW(AT(preference.first), AT(preference.sums), AT(preference.reference),
                          AT(preference.weights), AT(preference.loss_sum), AT(preference.count),
                          AT(preference.metrics)),

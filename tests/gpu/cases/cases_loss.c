@@ -148,12 +148,12 @@ static const int32_t *first_rows(space *s)
 static kernel_call describe_sums(space *s, const void *args)
 {
     (void)args;
-    return (kernel_call){.kind = K_DOCUMENT_SUMS,
-                         .u.document_sums = {.documents = PAIR_DOCUMENTS,
-                                             .first = first_rows(s),
-                                             .losses = space_random(s, PAIR_ROWS, F64, 1, NULL),
-                                             .sums = space_array_of(s, 2 * PAIR_DOCUMENTS, F64,
-                                                                    "sums")}};
+    return (kernel_call){
+        .kind = K_DOCUMENT_SUMS,
+        .u.document_sums = {.documents = PAIR_DOCUMENTS,
+                            .first = first_rows(s),
+                            .losses = space_random(s, PAIR_ROWS, F64, 1, NULL),
+                            .sums = space_array_of(s, 2 * PAIR_DOCUMENTS, F64, "sums")}};
 }
 
 static kernel_call describe_preference(space *s, const void *args)

@@ -201,6 +201,7 @@ static void every_value_of_an_enum_has_a_word(void **state)
         const char *path;
         int values;
     } all[] = {{"model.family", families},
+               {"model.storage", STORAGE_NF4 + 1},
                {"data.format", SAMPLES_FORMATS},
                {"data.train_on", CHAT_TRAIN_ONS},
                {"data.packing", SAMPLES_PACKINGS},
@@ -208,6 +209,8 @@ static void every_value_of_an_enum_has_a_word(void **state)
                {"data.order", ORDERS},
                {"train.precision", PRECISION_WORDS},
                {"train.reduce_dtype", F16 + 1},
+               {"train.loss", JOB_LOSSES},
+               {"dpo.loss_type", 3},
                {"optimizer.name", UPDATE_RULES},
                {"optimizer.lr_scaling", LR_SCALES},
                {"lr_schedule.name", LR_NAMES},

@@ -17,7 +17,8 @@ static void unknown_keys_get_a_guess_or_a_list(void **state)
          "job.yaml:4: train.lr: unknown key; did you mean optimizer.lr?"},
         {SMALL "trian: {steps: 5}", "", "job.yaml:3: trian: unknown key; did you mean train?"},
         {SMALL "banana: 5", "",
-         "job.yaml:3: banana: unknown key; valid: model, lora, data, train, optimizer, "
+         "job.yaml:3: banana: unknown key; valid: model, lora, data, train, dpo, orpo, kto, "
+         "optimizer, "
          "lr_schedule, parallel, groups, memory, launch, checks, observe"},
         {SMALL "checks: {xyzzy: 1}", "",
          "job.yaml:3: checks.xyzzy: unknown key; valid: replicas_every, nonfinite, watchdog, "
@@ -26,7 +27,7 @@ static void unknown_keys_get_a_guess_or_a_list(void **state)
          "--train.global-batch: unknown option; did you mean train.global_batch?"},
         {SMALL, "--seq_len|4", "--seq_len: unknown option; did you mean data.seq_len?"},
         {SMALL, "--verbose",
-         "--verbose: unknown option; valid: model, lora, data, train, optimizer, "
+         "--verbose: unknown option; valid: model, lora, data, train, dpo, orpo, kto, optimizer, "
          "lr_schedule, parallel, groups, memory, launch, checks, observe"},
         {SMALL, "--model.haeds|5",
          "--model.haeds: not a field of gpt2 models; did you mean heads?"},
@@ -53,7 +54,7 @@ static void values_of_the_wrong_kind_are_refused(void **state)
         {SMALL "train: {out: ''}", "", "job.yaml:3: train.out: found \"\"; valid: a path"},
         {SMALL "optimizer: adamw", "",
          "job.yaml:3: optimizer: found adamw; valid: a section of name, lr, "
-         "lr_scaling, betas, momentum, eps, weight_decay, decay"},
+         "lr_scaling, betas, momentum, eps, ema, weight_decay, decay"},
         {SMALL "memory: [1]", "", "job.yaml:3: memory: found [1]; valid: a section of budget, fit"},
         {"[a, b]", "",
          "job.yaml:1: found a list; valid: sections of keys, as train: {steps: 1000}"},
@@ -241,7 +242,7 @@ static void arguments_that_are_no_options_are_refused(void **state)
          "accumulation, seed, precision, deterministic, reduce_dtype, fp16, clip_grad_norm, "
          "eval_every, "
          "eval_batches, "
-         "save_every, keep, out"},
+         "save_every, keep, async_save, keep_best, early_stopping, out, loss"},
     };
     ASSERT_ALL_REFUSED(all);
     err e;

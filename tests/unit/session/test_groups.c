@@ -126,7 +126,8 @@ static void explain_lists_the_group_of_each_parameter(void **state)
         "  transformer.h.0.ln_1.weight         [8]      no group             trainable\n"
         "  transformer.h.0.ln_1.bias           [8]      groups[0] (*.bias)   trainable\n"
         "  transformer.h.0.attn.c_attn.weight  [8, 24]  no group             trainable\n",
-        "\n  transformer.ln_f.bias               [8]      groups[0] (*.bias)   trainable\n\n"};
+        "\n  transformer.ln_f.bias               [8]      groups[0] (*.bias)   trainable\n"
+        "trainable: "};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!strstr(t.chars, rows[i])) fail_msg("no %s in\n%s", rows[i], t.chars);
     text_clear(&t);

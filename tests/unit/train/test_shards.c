@@ -15,7 +15,7 @@
 
 enum { STEPS = 3, BATCH = 12, MOST_RANKS = 4, PIECES = 3 };
 
-static const char *const PART[STATE_GRADIENT] = {"weight", "m", "v"};
+static const char *const PART[STATE_V + 1] = {"weight", "m", "v"};
 
 typedef struct run {
     const char *model;
@@ -134,7 +134,7 @@ static void compare_all(run *r, const golden *g, const trainer *t)
     for (int i = 0, end; i < files.count; i = end) {
         for (end = i + 1; end < files.count && files.file[end].param == files.file[i].param;) end++;
         assert_true(end - i <= PIECES);
-        for (int part = 0; part < STATE_GRADIENT; part++)
+        for (int part = 0; part <= STATE_V; part++)
             compare_param(r, g, t, files.file[i].param, (trainer_state_kind)part, &files.file[i],
                           end - i);
     }
