@@ -67,6 +67,9 @@ static status take_table(const convert_family *f, const gguf *from, model_config
             *(double *)member = shortest(*(double *)member);
         }
     }
+    if (c->layers > MODEL_LAYERS)
+        FAIL(E_USAGE, "%s: key %s.block_count: found %" PRId64 "; valid: at most %d",
+             gguf_path(from), f->arch, c->layers, MODEL_LAYERS);
 done:
     return result;
 }

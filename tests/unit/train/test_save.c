@@ -78,7 +78,7 @@ done:
 // Compares every tensor with the state that the ranks send to rank 0.
 static status check_tensors(trainer *t, const ckpt *c, const model_param_files *files, err *e)
 {
-    static const char *const prefix[] = {"weight", "m", "v"};
+    static const char *const prefix[] = {"weight", "m", "v", "average"};
     status result = OK;
     float *full = NULL, *piece = NULL;
     for (int part = 0; part < STATE_GRADIENT; part++)

@@ -53,6 +53,7 @@ void ref_init(const cpu_context *x, const void *args)
 
 static void convert_segment(const kernel_convert_args *p, const kernel_segment *s)
 {
+    if (s->count == 0) return;                          // the arrays may be NULL
     if (p->src_type == p->dst_type && !p->accumulate) { // also where the elements are no numbers
         const size_t each = dtype_bytes(p->src_type);
         memmove((char *)p->dst + (size_t)s->dst * each,
