@@ -64,7 +64,7 @@ def trireme_command(a):
     out = os.path.join(a.work, "run")
     shutil.rmtree(out, ignore_errors=True)
     keys = {"model.path": os.path.join(a.work, "model"), "data.train": os.path.join(a.work, "chat.jsonl"), "data.seq_len": a.seq,
-            "data.train_on": "all", "train.steps": a.steps, "train.micro_batch": a.micro, "train.global_batch": a.micro * a.ranks,
+            "data.train_on": "all", "data.truncate": "keep_start", "train.steps": a.steps, "train.micro_batch": a.micro, "train.global_batch": a.micro * a.ranks,
             "train.precision": a.dtype, "train.save_every": 0, "train.out": out, "optimizer.lr": 1e-5, "launch.ranks": a.ranks,
             "launch.threads_per_rank": max(1, os.cpu_count() // a.ranks), "checks.replicas_every": 0}
     if a.lora:
