@@ -145,7 +145,8 @@ status ckpt_has_any(const char *out, bool *has, err *e);
 // Returns whether `folder` is one of the checkpoints in out/checkpoints, by any path or link to it.
 status ckpt_belongs_to_run(const char *out, const char *folder, bool *found, err *e);
 // Prepares the run in `out` to resume from its own checkpoint `folder`: all later checkpoints, and
-// broken ones of the same step, move into the new folder `aside`, and `latest` points to `folder`.
+// broken ones of the same step, move into the new folder `aside`, `latest` points to `folder`, and a link
+// `best` to one of those that moved is removed.
 // *moved says whether any checkpoint moved. They move from the lowest step to the highest, so that
 // after a kill the newest checkpoint is either the old newest one or `folder`.
 status ckpt_resume_from(const char *out, const char *folder, const char *aside, bool *moved,

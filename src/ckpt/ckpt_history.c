@@ -74,6 +74,18 @@ done:
     return result;
 }
 
+// The best checkpoint may be among those that moved.
+static status drop_lost_best(const char *checkpoints, err *e)
+{
+    status result = OK;
+    char *link = NULL;
+    TRY(file_join(checkpoints, "best", &link, e));
+    if (!file_exists(link)) TRY(file_remove_tree(link, e));
+done:
+    free(link);
+    return result;
+}
+
 status ckpt_resume_from(const char *out, const char *folder, const char *aside, bool *moved, err *e)
 {
     status result = OK;
@@ -96,6 +108,7 @@ status ckpt_resume_from(const char *out, const char *folder, const char *aside, 
     }
     while (later > 0) TRY(move(checkpoints, list[--later].name, aside, e));
     TRY(ckpt_point(checkpoints, "latest", from.name, e));
+    TRY(drop_lost_best(checkpoints, e));
 done:
     free(list);
     free(checkpoints);

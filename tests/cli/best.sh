@@ -35,6 +35,11 @@ train --train.steps 8 --train.eval_every 2 --train.save_every 0 --train.keep 1 -
 [ "$(readlink falls/checkpoints/best)" = step-00000008 ] || fail "best is $(readlink falls/checkpoints/best)"
 [ "$(ls falls/checkpoints | grep -c step)" = 1 ] || fail "checkpoints: $(ls falls/checkpoints)"
 
+# ---- A run that resumes from before its best one has no link to a checkpoint that moved away
+train --train.steps 8 --train.eval_every 2 --train.save_every 2 --train.keep 0 --train.keep_best true --train.out back
+train --train.steps 4 --train.eval_every 0 --train.save_every 2 --train.keep 0 --train.out back --resume back/checkpoints/step-00000002
+[ ! -L back/checkpoints/best ] || fail "best is $(readlink back/checkpoints/best)"
+
 # ---- A threshold that no loss passes
 train --train.steps 8 --train.eval_every 2 --train.early_stopping.patience 2 --train.early_stopping.threshold 100 --train.out strict
 expect_steps strict 6

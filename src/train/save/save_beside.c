@@ -21,7 +21,8 @@ struct trainer_saving {
     char *space; // of the copy; the trainer's memory
     size_t bytes;
     bool active;
-    save_run run; // its options are `o`
+    uint64_t step; // of the checkpoint
+    save_run run;  // its options are `o`
     trainer_save_options o;
     save_copy *copy;
     // On rank 0
@@ -74,7 +75,10 @@ done:
 // Ends the checkpoint without publishing it, or after it.
 static void clear(trainer_saving *s)
 {
-    if (s->publishing) pthread_join(s->thread, NULL);
+    if (s->publishing) {
+        pthread_join(s->thread, NULL);
+        s->job = NULL; // the thread has ended it
+    }
     save_copy_close(s->copy);
     if (s->job) (void)ckpt_save_end(s->job, E_INTERRUPTED, NULL, NULL);
     save_run_clear(&s->run);
@@ -116,6 +120,7 @@ status trainer_save_begin(trainer *t, const trainer_save_options *o, err *e)
     const char *folder = NULL;
     if (!s || s->active) FAIL(E_INTERNAL, "a checkpoint cannot begin here");
     s->active = true;
+    s->step = results_steps_done(t);
     s->o = *o;
     TRY(save_run_make(&s->run, t, &s->o, e));
     TRY(save_copy_open(s->space, s->bytes, &s->copy, e));
@@ -157,22 +162,22 @@ static status end_publishing(trainer_saving *s, err *e)
     return s->result;
 }
 
-static status end_writing(const trainer *t, trainer_saving *s, err *e)
+static status end_writing(trainer_saving *s, err *e)
 {
     const status result = save_copy_wait(s->copy, e);
     if (result != OK)
-        err_prefix(e, "the checkpoint of step %" PRId64 " is not saved, older ones stay: ",
-                   (int64_t)results_steps_done(t));
+        err_prefix(e,
+                   "the checkpoint of step %" PRIu64 " is not saved, older ones stay: ", s->step);
     return result;
 }
 
 // This rank's stage, for which it waits if `waits`.
-static status stage_of(const trainer *t, trainer_saving *s, bool waits, saving_stage *out, err *e)
+static status stage_of(trainer_saving *s, bool waits, saving_stage *out, err *e)
 {
     status result = OK;
     *out = SAVING_WRITES;
     if (!waits && !save_copy_ended(s->copy)) goto done;
-    TRY(end_writing(t, s, e));
+    TRY(end_writing(s, e));
     *out = SAVING_WRITTEN;
     if (!s->publishing || (!waits && !atomic_load(&s->published))) goto done;
     TRY(end_publishing(s, e));
@@ -187,7 +192,7 @@ static status look(trainer *t, bool waits, bool *all, bool *published, err *e)
     status result = OK;
     saving_stage own;
     const uint64_t *stage;
-    TRY(stage_of(t, t->saving, waits, &own, e));
+    TRY(stage_of(t->saving, waits, &own, e));
     exchange_set_number(t, 0, own);
     TRY(exchange_gather(t, &stage, e));
     *all = true;
