@@ -230,6 +230,11 @@ const char *job_precision_name(const job *j)
     return TRAIN_PRECISIONS[j->train.precision];
 }
 
+const char *job_loss_name(const job *j)
+{
+    return TRAIN_LOSSES[j->train.loss];
+}
+
 void job_record_prefix(const job *j, text *out)
 {
     if (j->checks.record_prefix)

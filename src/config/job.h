@@ -227,6 +227,7 @@ void job_close(job *j); // NULL allowed
 // The type of activations and compute weights, and the word of train.precision.
 dtype job_dtype(const job *j);
 const char *job_precision_name(const job *j);
+const char *job_loss_name(const job *j); // the word of train.loss
 // Appends an entry of `groups` as YAML, for JOB_CALL_GROUP. `settings` are keys of the entry as
 // "lr_scale: 2, weight_decay: 0"; NULL: none.
 void job_write_group(const char *match, const char *settings, text *out);

@@ -76,8 +76,7 @@ status job_check_applies(job *j, err *e)
             KEY_ERROR(k->path, "not a parameter of the precision %s (train.precision); valid: fp16",
                       job_precision_name(j));
         if (k->losses)
-            KEY_ERROR(k->path, "not a parameter of the loss %s (train.loss)",
-                      TRAIN_LOSSES[j->train.loss]);
+            KEY_ERROR(k->path, "not a parameter of the loss %s (train.loss)", job_loss_name(j));
     }
     if (j->lr.name == LR_ONE_CYCLE && !given(j, "lr_schedule.cycle_min_lr"))
         KEY_ERROR("lr_schedule.cycle_min_lr", "not given; OneCycle needs it");

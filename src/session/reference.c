@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "infer/documents.h"
-#include "train/batches.h"
+#include "train/batches/batches.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -139,8 +139,6 @@ static const char *reference_folder(const job *j)
 
 static status check_data(const job *j, const dataset *d, const char *key, err *e)
 {
-    static const char *const losses[] = {
-        [LOSS_DPO] = "dpo", [LOSS_ORPO] = "orpo", [LOSS_KTO] = "kto"};
     const bool mse = d->shape.label_type == F32;
     if (j->train.loss == LOSS_AUTO) return OK;
     if (j->train.loss <= LOSS_MSE)
@@ -148,13 +146,13 @@ static status check_data(const job *j, const dataset *d, const char *key, err *e
                    ? OK
                    : err_set(e, E_USAGE,
                              "train.loss: found %s, and the labels of %s are %s; valid: %s",
-                             mse ? "cross_entropy" : "mse", key, mse ? "numbers" : "ids",
+                             job_loss_name(j), key, mse ? "numbers" : "ids",
                              mse ? "mse" : "cross_entropy");
     if (!d->shape.documents || mse || d->read_own || d->shape.extras)
         return err_set(e, E_USAGE,
                        "train.loss: found %s, and %s has no pairs; valid: samples with chosen and "
                        "rejected answers, or packed documents, without weights",
-                       losses[j->train.loss], key);
+                       job_loss_name(j), key);
     return OK;
 }
 
@@ -169,12 +167,12 @@ status session_preference_open(const job *j, session_inputs *in, err *e)
         FAIL(E_USAGE,
              "%s.reference: found a folder, and the job trains adapters; valid: auto, which is "
              "their base",
-             j->train.loss == LOSS_KTO ? "kto" : "dpo");
+             job_loss_name(j));
     if (reference_folder(j) && !j->model.has_weights)
         FAIL(E_USAGE,
              "%s.reference: found a folder, and the job's own weights are drawn; valid: "
              "auto, or a model.path with weights",
-             j->train.loss == LOSS_KTO ? "kto" : "dpo");
+             job_loss_name(j));
     TRY(wrap(&in->train, "data.train", "reference-train.bin", e));
     if (in->valid) TRY(wrap(&in->valid, "data.valid", "reference-valid.bin", e));
 done:

@@ -15,8 +15,4 @@ status megatron_finish_checkpoints(const dialect_reader *r, err *e);
 // Sets what several arguments decide together.
 status megatron_finish(const dialect_reader *r, err *e);
 
-// Sets our key to a number.
-status megatron_set_number(const dialect_reader *r, const char *key, double value,
-                           const char *theirs, const char *note, err *e);
-
 #endif

@@ -37,17 +37,6 @@ status megatron_convert_offload(const dialect_reader *r, const dialect_row *row,
     return text_check(out, e);
 }
 
-status megatron_set_number(const dialect_reader *r, const char *key, double value,
-                           const char *theirs, const char *note, err *e)
-{
-    text s = {0};
-    text_add_number(&s, value);
-    status result = text_check(&s, e);
-    if (result == OK) result = dialect_set(r, key, s.chars, theirs, note, e);
-    text_clear(&s);
-    return result;
-}
-
 static int64_t count_or(const dialect_reader *r, const char *theirs, int64_t otherwise)
 {
     int64_t n;
@@ -176,8 +165,8 @@ static status set_warmup(const dialect_reader *r, double decay, err *e)
                               "found a warm-up of %g steps, and the decay ends at step %g; valid: "
                               "fewer",
                               warmup, decay);
-    TRY(megatron_set_number(r, "lr_schedule.lr_warmup_steps", warmup,
-                            theirs ? theirs : "lr_warmup_iters", NULL, e));
+    TRY(dialect_set_number(r, "lr_schedule.lr_warmup_steps", warmup,
+                           theirs ? theirs : "lr_warmup_iters", NULL, e));
 done:
     return result;
 }
@@ -197,20 +186,20 @@ static status finish_schedule(const dialect_reader *r, err *e)
         decay = (double)count_or(r, theirs, 0) / (double)batch;
     }
     if (theirs)
-        TRY(megatron_set_number(r, "lr_schedule.lr_decay_steps", decay, theirs, NULL, e));
+        TRY(dialect_set_number(r, "lr_schedule.lr_decay_steps", decay, theirs, NULL, e));
     else
         decay = (double)count_or(r, "train_iters", 0);
     TRY(set_warmup(r, decay, e));
     dialect_number(r, "min_lr", &low);
     dialect_number(r, "lr_warmup_init", &first);
-    TRY(megatron_set_number(r, "lr_schedule.min_lr", low, "min_lr", NULL, e));
-    TRY(megatron_set_number(r, "lr_schedule.init_lr", first, "lr_warmup_init", NULL, e));
+    TRY(dialect_set_number(r, "lr_schedule.min_lr", low, "min_lr", NULL, e));
+    TRY(dialect_set_number(r, "lr_schedule.init_lr", first, "lr_warmup_init", NULL, e));
     if (strcmp(style, "WSD") != 0) return OK;
     TRY(length_of(r, "lr_wsd_decay_iters", "lr_wsd_decay_samples", &wsd, &theirs, e));
     if (!theirs)
         return dialect_refuse(r, "lr_decay_style", e,
                               "found WSD; it needs --lr-wsd-decay-iters or --lr-wsd-decay-samples");
-    TRY(megatron_set_number(r, "lr_schedule.wsd_decay_steps", wsd, theirs, NULL, e));
+    TRY(dialect_set_number(r, "lr_schedule.wsd_decay_steps", wsd, theirs, NULL, e));
     TRY(dialect_set(r, "lr_schedule.lr_wsd_decay_style", dialect_text(r, "lr_wsd_decay_style"),
                     "lr_wsd_decay_style", NULL, e));
 done:
@@ -243,13 +232,13 @@ static status finish_optimizer(const dialect_reader *r, err *e)
     const char *name = dialect_text(r, "optimizer");
     if (strcmp(name, "adam") == 0) {
         dialect_number(r, "adam_eps", &number);
-        TRY(megatron_set_number(r, "optimizer.eps", number, "adam_eps", NULL, e));
+        TRY(dialect_set_number(r, "optimizer.eps", number, "adam_eps", NULL, e));
         TRY(set_betas(r, "adam_beta1", "adam_beta2", e));
     } else if (strcmp(name, "lion") == 0) {
         TRY(set_betas(r, "lion_beta1", "lion_beta2", e));
     } else {
         dialect_number(r, "sgd_momentum", &number);
-        TRY(megatron_set_number(r, "optimizer.momentum", number, "sgd_momentum", NULL, e));
+        TRY(dialect_set_number(r, "optimizer.momentum", number, "sgd_momentum", NULL, e));
     }
     TRY(dialect_set(r, "optimizer.decay", "matrices", "weight_decay", NULL, e));
     if (dialect_number(r, "start_weight_decay", &start) &&
@@ -280,7 +269,7 @@ static status finish_scaler(const dialect_reader *r, err *e)
                           NULL, e));
     for (int i = 0; i < 3; i++) {
         dialect_number(r, COUNTS[i][0], &scale);
-        TRY(megatron_set_number(r, COUNTS[i][1], scale, COUNTS[i][0], NULL, e));
+        TRY(dialect_set_number(r, COUNTS[i][1], scale, COUNTS[i][0], NULL, e));
     }
 done:
     return result;

@@ -124,13 +124,13 @@ static status set_rope(const dialect_reader *r, err *e)
     status result = OK;
     double base = 10000, factor = 8;
     dialect_number(r, "rotary_base", &base);
-    TRY(megatron_set_number(r, "model.rope_theta", base, "rotary_base", NULL, e));
+    TRY(dialect_set_number(r, "model.rope_theta", base, "rotary_base", NULL, e));
     if (!dialect_is_on(r, "use_rope_scaling")) return OK;
     dialect_number(r, "rope_scaling_factor", &factor);
     TRY(dialect_set(r, "model.rope", "llama3", "use_rope_scaling", NULL, e));
-    TRY(megatron_set_number(r, "model.rope_factor", factor, "rope_scaling_factor", NULL, e));
-    TRY(megatron_set_number(r, "model.rope_low", 1, "use_rope_scaling", NULL, e));
-    TRY(megatron_set_number(r, "model.rope_high", 4, "use_rope_scaling", NULL, e));
+    TRY(dialect_set_number(r, "model.rope_factor", factor, "rope_scaling_factor", NULL, e));
+    TRY(dialect_set_number(r, "model.rope_low", 1, "use_rope_scaling", NULL, e));
+    TRY(dialect_set_number(r, "model.rope_high", 4, "use_rope_scaling", NULL, e));
     TRY(dialect_set_count(r, "model.rope_original", 8192, "use_rope_scaling", NULL, e));
 done:
     return result;
@@ -143,14 +143,14 @@ static status set_dropout(const dialect_reader *r, const char *family, err *e)
     const bool has_hidden = strcmp(family, "gpt2") == 0 || strcmp(family, "starcoder2") == 0;
     dialect_number(r, "attention_dropout", &attention);
     dialect_number(r, "hidden_dropout", &hidden);
-    TRY(megatron_set_number(r, "model.drop_attention", attention, "attention_dropout", NULL, e));
+    TRY(dialect_set_number(r, "model.drop_attention", attention, "attention_dropout", NULL, e));
     if (!has_hidden && hidden != 0)
         return dialect_refuse(r, "hidden_dropout", e,
                               "found %g, Megatron-LM's default is 0.1; valid in %s models: 0",
                               hidden, family);
     if (!has_hidden) return OK;
-    TRY(megatron_set_number(r, "model.drop_embed", hidden, "hidden_dropout", NULL, e));
-    TRY(megatron_set_number(r, "model.drop_residual", hidden, "hidden_dropout", NULL, e));
+    TRY(dialect_set_number(r, "model.drop_embed", hidden, "hidden_dropout", NULL, e));
+    TRY(dialect_set_number(r, "model.drop_residual", hidden, "hidden_dropout", NULL, e));
 done:
     return result;
 }

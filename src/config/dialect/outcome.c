@@ -234,6 +234,17 @@ status dialect_set(const dialect_reader *r, const char *key, const char *value, 
     return dialect_put_setting(r, key, value, theirs, note, !dialect_value(r, theirs), e);
 }
 
+status dialect_set_number(const dialect_reader *r, const char *key, double value,
+                          const char *theirs, const char *note, err *e)
+{
+    text s = {0};
+    text_add_number(&s, value);
+    status result = text_check(&s, e);
+    if (result == OK) result = dialect_set(r, key, s.chars, theirs, note, e);
+    text_clear(&s);
+    return result;
+}
+
 status dialect_set_count(const dialect_reader *r, const char *key, int64_t value,
                          const char *theirs, const char *note, err *e)
 {

@@ -89,6 +89,9 @@ status dialect_add_remark(const dialect_reader *r, int line, const char *theirs,
 // dialect_set, with whether the value is a default of theirs.
 status dialect_put_setting(const dialect_reader *r, const char *key, const char *value,
                            const char *theirs, const char *note, bool is_default, err *e);
+// dialect_set to a number.
+status dialect_set_number(const dialect_reader *r, const char *key, double value,
+                          const char *theirs, const char *note, err *e);
 // dialect_set to a whole number.
 status dialect_set_count(const dialect_reader *r, const char *key, int64_t value,
                          const char *theirs, const char *note, err *e);

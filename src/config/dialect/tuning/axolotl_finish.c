@@ -20,7 +20,7 @@ static status finish_length(const dialect_reader *r, err *e)
     if (steps > 0) return dialect_set_count(r, "train.steps", (int64_t)steps, "max_steps", NULL, e);
     if (epochs <= 0)
         return dialect_refuse(r, "num_epochs", e, "found %g; valid: a number above 0", epochs);
-    return tuning_set_number(r, "train.epochs", epochs, "num_epochs", NULL, e);
+    return dialect_set_number(r, "train.epochs", epochs, "num_epochs", NULL, e);
 }
 
 // The schedule. Where a file gives no warm-up, axolotl takes three hundredths of the run, and at most 100 steps.
@@ -38,7 +38,7 @@ static status finish_schedule(const dialect_reader *r, err *e)
                                                .rate = "learning_rate"},
                             e));
     if (strcasecmp(name, "cosine") == 0 && low > 0)
-        TRY(tuning_set_number(r, "lr_schedule.min_lr", low, LOW, NULL, e));
+        TRY(dialect_set_number(r, "lr_schedule.min_lr", low, LOW, NULL, e));
     if (dialect_value(r, "warmup_steps") || !warms)
         TRY(tuning_warmup_set(r, warms ? floor(tuning_number(r, "warmup_steps", 0)) : 0,
                               "warmup_steps", NULL, e));
@@ -128,19 +128,19 @@ static status finish_loss(const dialect_reader *r, err *e)
     if (strcasecmp(dialect_text(r, "rl"), "ipo") == 0)
         TRY(dialect_set(r, "dpo.loss_type", "ipo", "rl", NULL, e));
     if (strcmp(loss, "orpo") == 0)
-        TRY(tuning_set_number(r, "orpo.beta", tuning_number(r, "orpo_alpha", 0.1), "orpo_alpha",
-                              NULL, e));
+        TRY(dialect_set_number(r, "orpo.beta", tuning_number(r, "orpo_alpha", 0.1), "orpo_alpha",
+                               NULL, e));
     else
-        TRY(tuning_set_number(r, strcmp(loss, "kto") == 0 ? "kto.beta" : "dpo.beta",
-                              tuning_number(r, beta, 0.1), beta,
-                              strcmp(loss, "kto") == 0 ? TUNING_KTO_NOTE : NULL, e));
+        TRY(dialect_set_number(r, strcmp(loss, "kto") == 0 ? "kto.beta" : "dpo.beta",
+                               tuning_number(r, beta, 0.1), beta,
+                               strcmp(loss, "kto") == 0 ? TUNING_KTO_NOTE : NULL, e));
     if (strcmp(loss, "kto") == 0) {
-        TRY(tuning_set_number(r, "kto.desirable_weight",
-                              tuning_number(r, "kto_desirable_weight", 1), "kto_desirable_weight",
-                              NULL, e));
-        TRY(tuning_set_number(r, "kto.undesirable_weight",
-                              tuning_number(r, "kto_undesirable_weight", 1),
-                              "kto_undesirable_weight", NULL, e));
+        TRY(dialect_set_number(r, "kto.desirable_weight",
+                               tuning_number(r, "kto_desirable_weight", 1), "kto_desirable_weight",
+                               NULL, e));
+        TRY(dialect_set_number(r, "kto.undesirable_weight",
+                               tuning_number(r, "kto_undesirable_weight", 1),
+                               "kto_undesirable_weight", NULL, e));
     }
 done:
     return result;

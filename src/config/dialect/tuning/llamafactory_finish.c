@@ -17,7 +17,8 @@ static status finish_dpo(const dialect_reader *r, err *e)
     if (strcasecmp(dialect_text(r, "pref_loss"), "sigmoid") != 0)
         TRY(dialect_set(r, "dpo.loss_type", dialect_text(r, "pref_loss"), "pref_loss", NULL, e));
     if (smoothing > 0)
-        TRY(tuning_set_number(r, "dpo.label_smoothing", smoothing, "dpo_label_smoothing", NULL, e));
+        TRY(dialect_set_number(r, "dpo.label_smoothing", smoothing, "dpo_label_smoothing", NULL,
+                               e));
 done:
     return result;
 }
@@ -33,15 +34,15 @@ static status finish_preferences(const dialect_reader *r, err *e)
     TRY(text_check(&key, e));
     TRY(dialect_set(r, "train.loss", loss, dialect_value(r, "pref_loss") ? "pref_loss" : "stage",
                     NULL, e));
-    TRY(tuning_set_number(r, key.chars, tuning_number(r, "pref_beta", 0.1), "pref_beta",
-                          kto ? TUNING_KTO_NOTE : NULL, e));
+    TRY(dialect_set_number(r, key.chars, tuning_number(r, "pref_beta", 0.1), "pref_beta",
+                           kto ? TUNING_KTO_NOTE : NULL, e));
     TRY(tuning_pair_length(r, "cutoff_len", e));
     if (kto) {
-        TRY(tuning_set_number(r, "kto.desirable_weight", tuning_number(r, "kto_chosen_weight", 1),
-                              "kto_chosen_weight", NULL, e));
-        TRY(tuning_set_number(r, "kto.undesirable_weight",
-                              tuning_number(r, "kto_rejected_weight", 1), "kto_rejected_weight",
-                              NULL, e));
+        TRY(dialect_set_number(r, "kto.desirable_weight", tuning_number(r, "kto_chosen_weight", 1),
+                               "kto_chosen_weight", NULL, e));
+        TRY(dialect_set_number(r, "kto.undesirable_weight",
+                               tuning_number(r, "kto_rejected_weight", 1), "kto_rejected_weight",
+                               NULL, e));
     }
     if (strcmp(loss, "dpo") == 0) TRY(finish_dpo(r, e));
     if (dialect_value(r, "ref_model") && strcmp(loss, "orpo") != 0)

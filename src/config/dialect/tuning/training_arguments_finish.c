@@ -15,7 +15,7 @@ static status finish_length(const dialect_reader *r, err *e)
     if (epochs <= 0)
         return dialect_refuse(r, "num_train_epochs", e,
                               "found %g without max_steps; valid: a number above 0", epochs);
-    return tuning_set_number(r, "train.epochs", epochs, "num_train_epochs", NULL, e);
+    return dialect_set_number(r, "train.epochs", epochs, "num_train_epochs", NULL, e);
 }
 
 static status finish_schedule(const dialect_reader *r, err *e)

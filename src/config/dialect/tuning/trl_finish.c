@@ -59,12 +59,12 @@ static status finish_type_of_loss(const dialect_reader *r, const char *command, 
 static status finish_kto(const dialect_reader *r, err *e)
 {
     status result = OK;
-    TRY(tuning_set_number(r, "kto.beta", tuning_number(r, "beta", 0.1), "beta", TUNING_KTO_NOTE,
-                          e));
-    TRY(tuning_set_number(r, "kto.desirable_weight", tuning_number(r, "desirable_weight", 1),
-                          "desirable_weight", NULL, e));
-    TRY(tuning_set_number(r, "kto.undesirable_weight", tuning_number(r, "undesirable_weight", 1),
-                          "undesirable_weight", NULL, e));
+    TRY(dialect_set_number(r, "kto.beta", tuning_number(r, "beta", 0.1), "beta", TUNING_KTO_NOTE,
+                           e));
+    TRY(dialect_set_number(r, "kto.desirable_weight", tuning_number(r, "desirable_weight", 1),
+                           "desirable_weight", NULL, e));
+    TRY(dialect_set_number(r, "kto.undesirable_weight", tuning_number(r, "undesirable_weight", 1),
+                           "undesirable_weight", NULL, e));
 done:
     return result;
 }
@@ -94,12 +94,12 @@ static status finish_loss(const dialect_reader *r, const char *command, const ch
     }
     TRY(dialect_set(r, "data.format", "preference", theirs, NULL, e));
     if (strcasecmp(command, "kto") == 0) return finish_kto(r, e);
-    TRY(tuning_set_number(r, strcasecmp(command, "orpo") == 0 ? "orpo.beta" : "dpo.beta",
-                          tuning_number(r, "beta", 0.1), "beta", NULL, e));
+    TRY(dialect_set_number(r, strcasecmp(command, "orpo") == 0 ? "orpo.beta" : "dpo.beta",
+                           tuning_number(r, "beta", 0.1), "beta", NULL, e));
     if (strcasecmp(command, "dpo") == 0) TRY(finish_reference(r, e));
     if (tuning_number(r, "label_smoothing", 0) > 0)
-        TRY(tuning_set_number(r, "dpo.label_smoothing", tuning_number(r, "label_smoothing", 0),
-                              "label_smoothing", NULL, e));
+        TRY(dialect_set_number(r, "dpo.label_smoothing", tuning_number(r, "label_smoothing", 0),
+                               "label_smoothing", NULL, e));
 done:
     return result;
 }

@@ -29,17 +29,6 @@ bool tuning_is_given(const dialect_reader *r, const char *theirs)
     return dialect_node(r->root, theirs) != NULL;
 }
 
-status tuning_set_number(const dialect_reader *r, const char *key, double value, const char *theirs,
-                         const char *note, err *e)
-{
-    text s = {0};
-    text_add_number(&s, value);
-    status result = text_check(&s, e);
-    if (result == OK) result = dialect_set(r, key, s.chars, theirs, note, e);
-    text_clear(&s);
-    return result;
-}
-
 status tuning_set_text(const dialect_reader *r, const char *key, const char *value,
                        const char *theirs, const char *note, err *e)
 {
@@ -133,10 +122,11 @@ status tuning_lora_set(const dialect_reader *r, const tuning_lora *k, err *e)
     status result = OK;
     const yaml_node *save = k->save ? dialect_value(r, k->save) : NULL;
     const double rank = tuning_number(r, k->rank, 8);
-    TRY(tuning_set_number(r, "lora.rank", rank, k->rank, NULL, e));
-    TRY(tuning_set_number(r, "lora.alpha", tuning_number(r, k->alpha, 2 * rank), k->alpha, NULL,
-                          e));
-    TRY(tuning_set_number(r, "lora.dropout", tuning_number(r, k->dropout, 0), k->dropout, NULL, e));
+    TRY(dialect_set_number(r, "lora.rank", rank, k->rank, NULL, e));
+    TRY(dialect_set_number(r, "lora.alpha", tuning_number(r, k->alpha, 2 * rank), k->alpha, NULL,
+                           e));
+    TRY(dialect_set_number(r, "lora.dropout", tuning_number(r, k->dropout, 0), k->dropout, NULL,
+                           e));
     TRY(set_target(r, k->target, e));
     if (k->rslora && dialect_is_on(r, k->rslora))
         TRY(dialect_set(r, "lora.rslora", "true", k->rslora, NULL, e));
@@ -185,13 +175,13 @@ static status set_wsd(const dialect_reader *r, const tuning_schedule *s, double 
         return dialect_refuse(r, s->name_key, e, "found %s without num_decay_steps; valid: with it",
                               s->name);
     TRY(need(r, s->kwargs, "num_cycles", 0.5, e));
-    TRY(tuning_set_number(r, "lr_schedule.wsd_decay_steps", decay, s->kwargs, NULL, e));
+    TRY(dialect_set_number(r, "lr_schedule.wsd_decay_steps", decay, s->kwargs, NULL, e));
     text_addf(&form, "%s.decay_type", s->kwargs);
     TRY(text_check(&form, e));
     TRY(dialect_set(r, "lr_schedule.lr_wsd_decay_style", dialect_our_word(r, form.chars),
                     form.chars, NULL, e));
-    TRY(tuning_set_number(r, "lr_schedule.min_lr", low, s->kwargs, NULL, e));
-    TRY(tuning_set_number(r, "lr_schedule.init_lr", low, s->kwargs, NULL, e));
+    TRY(dialect_set_number(r, "lr_schedule.min_lr", low, s->kwargs, NULL, e));
+    TRY(dialect_set_number(r, "lr_schedule.init_lr", low, s->kwargs, NULL, e));
 done:
     text_clear(&form);
     return result;
@@ -218,7 +208,7 @@ status tuning_schedule_set(const dialect_reader *r, const tuning_schedule *s, er
     }
     if (strcasecmp(s->name, "cosine_with_min_lr") == 0)
         low = parameter(r, s->kwargs, "min_lr", rate * parameter(r, s->kwargs, "min_lr_rate", 0));
-    TRY(tuning_set_number(r, "lr_schedule.min_lr", low, s->name_key, NULL, e));
+    TRY(dialect_set_number(r, "lr_schedule.min_lr", low, s->name_key, NULL, e));
     TRY(dialect_set(r, "lr_schedule.init_lr", "0", s->name_key, NULL, e));
 done:
     return result;
@@ -229,7 +219,7 @@ status tuning_warmup_set(const dialect_reader *r, double warmup, const char *the
 {
     if (warmup < 0) return dialect_refuse(r, theirs, e, "found %g; valid: from 0", warmup);
     if (warmup > 0 && warmup < 1)
-        return tuning_set_number(r, "lr_schedule.warmup_ratio", warmup, theirs, note, e);
+        return dialect_set_number(r, "lr_schedule.warmup_ratio", warmup, theirs, note, e);
     return dialect_set_count(r, "lr_schedule.lr_warmup_steps", (int64_t)warmup, theirs, note, e);
 }
 
@@ -261,7 +251,8 @@ status tuning_optimizer_set(const dialect_reader *r, const tuning_optimizer *k, 
                     dialect_value(r, k->beta1) || !dialect_value(r, k->beta2) ? k->beta1 : k->beta2,
                     NULL, e));
     if (strcmp(ours, "adamw") == 0)
-        TRY(tuning_set_number(r, "optimizer.eps", tuning_number(r, k->eps, 1e-8), k->eps, NULL, e));
+        TRY(dialect_set_number(r, "optimizer.eps", tuning_number(r, k->eps, 1e-8), k->eps, NULL,
+                               e));
 done:
     text_clear(&betas);
     return result;

@@ -80,8 +80,6 @@ extern const char *const TUNING_OPTIMIZERS[][2], *const TUNING_SCHEDULES[][2]; /
 double tuning_number(const dialect_reader *r, const char *theirs, double otherwise);
 // Returns whether the file gives a key, null and "auto" included.
 bool tuning_is_given(const dialect_reader *r, const char *theirs);
-status tuning_set_number(const dialect_reader *r, const char *key, double value, const char *theirs,
-                         const char *note, err *e);
 // Sets our key to a text in quotes.
 status tuning_set_text(const dialect_reader *r, const char *key, const char *value,
                        const char *theirs, const char *note, err *e);
