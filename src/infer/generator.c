@@ -3,11 +3,9 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "model/folder.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 const char *const GENERATOR_REASON_NAMES[GENERATOR_REASONS] = {
     [GENERATOR_END_OF_TEXT] = "end_of_text",   [GENERATOR_STOP_STRING] = "stop_string",
@@ -24,53 +22,22 @@ static void add_end(generator *g, int64_t id)
     g->end[g->ends++] = (int32_t)id;
 }
 
-static status add_json_end(generator *g, const char *path, const json_t *id, err *e)
-{
-    if (!json_is_integer(id))
-        return err_set(e, E_USAGE, "%s: eos_token_id: valid: a token id or a list of token ids",
-                       path);
-    add_end(g, json_integer_value(id));
-    return OK;
-}
-
-// generation_config.json, which transformers' generate obeys before config.json.
-static status read_generation_config(const char *folder, char **path, json_t **out, err *e)
-{
-    status result = OK;
-    char *chars = NULL;
-    size_t bytes;
-    json_error_t problem;
-    enum { MOST = 1 << 20 };
-    TRY(file_join(folder, "generation_config.json", path, e));
-    if (!file_exists(*path)) goto done;
-    TRY(file_read_small(*path, MOST, &chars, &bytes, e));
-    *out = json_load_python(chars, bytes, 0, &problem);
-    if (!*out) FAIL(E_USAGE, "%s:%d: %s", *path, problem.line, problem.text);
-done:
-    free(chars);
-    return result;
-}
-
+// transformers' generate obeys generation_config.json before config.json.
 static status find_ends(generator *g, err *e)
 {
     status result = OK;
-    char *path = NULL;
-    json_t *settings = NULL;
+    int64_t *listed = NULL;
+    size_t count;
     const model_config *c = &g->config;
-    TRY(read_generation_config(g->o.folder, &path, &settings, e));
-    const json_t *eos = json_object_get(settings, "eos_token_id");
-    const size_t listed = json_is_array(eos) ? json_array_size(eos) : 1;
-    TRY(alloc_array(&g->end, listed + (size_t)c->more_eos_count + 2, sizeof *g->end,
+    TRY(model_folder_ends(g->o.folder, "generation_config.json", &listed, &count, e));
+    TRY(alloc_array(&g->end, count + (size_t)c->more_eos_count + 2, sizeof *g->end,
                     "the end tokens", e));
-    for (size_t i = 0; json_is_array(eos) && i < listed; i++)
-        TRY(add_json_end(g, path, json_array_get(eos, i), e));
-    if (eos && !json_is_null(eos) && !json_is_array(eos)) TRY(add_json_end(g, path, eos, e));
+    for (size_t i = 0; i < count; i++) add_end(g, listed[i]);
     add_end(g, c->eos);
     for (int i = 0; i < c->more_eos_count; i++) add_end(g, c->more_eos[i]);
     add_end(g, tokenizer_end_of_text(g->tokenizer));
 done:
-    json_decref(settings);
-    free(path);
+    free(listed);
     return result;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/file.h"
+#include "base/json.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -233,4 +234,44 @@ status model_folder_config(const model_folder *f, const char *dtype_word, char *
     }
     text_add(&t, copied);
     return text_take(&t, out, e);
+}
+
+// ---- End tokens
+
+static void add_end(int64_t *ids, size_t *count, int64_t id)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (ids[i] == id) return;
+    ids[(*count)++] = id;
+}
+
+status model_folder_ends(const char *folder, const char *file, int64_t **ids, size_t *count, err *e)
+{
+    status result = OK;
+    char *path = NULL, *chars = NULL;
+    size_t bytes;
+    json_t *root = NULL;
+    json_error_t why;
+    *count = 0;
+    TRY(file_join(folder, file, &path, e));
+    if (!file_exists(path)) goto done;
+    TRY(file_read_small(path, FILE_MOST_CONFIG, &chars, &bytes, e));
+    root = json_load_python(chars, bytes, 0, &why);
+    if (!root) FAIL(E_USAGE, "%s:%d: %s", path, why.line, why.text);
+    const json_t *eos = json_object_get(root, "eos_token_id");
+    const bool listed = json_is_array(eos);
+    const size_t most = listed ? json_array_size(eos) : 1;
+    if (!eos || json_is_null(eos) || most == 0) goto done;
+    TRY(alloc_array(ids, most, sizeof **ids, "the end tokens", e));
+    for (size_t i = 0; i < most; i++) {
+        const json_t *id = listed ? json_array_get(eos, i) : eos;
+        if (!json_is_integer(id))
+            FAIL(E_USAGE, "%s: eos_token_id: valid: a token id or a list of token ids", path);
+        add_end(*ids, count, json_integer_value(id));
+    }
+done:
+    json_decref(root);
+    free(chars);
+    free(path);
+    return result;
 }

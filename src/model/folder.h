@@ -49,4 +49,9 @@ status model_folder_copy(const model_folder *f, const model_carried *t, char *bu
 // `dtype_word` outside of all objects and in text_config. The caller frees the text.
 status model_folder_config(const model_folder *f, const char *dtype_word, char **out, err *e);
 
+// Reads the tokens at which generation ends: eos_token_id of a JSON file of a folder, a token id or a list, each id once. None
+// where the file or the key is missing, or the value is null. The caller frees *ids [*count]. E_USAGE names the file.
+status model_folder_ends(const char *folder, const char *file, int64_t **ids, size_t *count,
+                         err *e);
+
 #endif

@@ -54,47 +54,6 @@ bool session_has_samples(const job *j)
 
 // ---- How a turn ends
 
-typedef struct stops {
-    int32_t *id; // [count]
-    size_t count;
-    const char *from; // the file that names them
-} stops;
-
-static void add_stop(stops *s, int64_t id)
-{
-    for (size_t i = 0; i < s->count; i++)
-        if (s->id[i] == id) return;
-    s->id[s->count++] = (int32_t)id;
-}
-
-// Takes eos_token_id of a file of the folder, a number or a list; nothing where the file or the key is missing.
-static status read_stops(const char *folder, const char *file, stops *out, err *e)
-{
-    status result = OK;
-    char *path = NULL, *chars = NULL;
-    size_t bytes;
-    json_t *root = NULL;
-    json_error_t why;
-    TRY(file_join(folder, file, &path, e));
-    if (!file_exists(path)) goto done;
-    TRY(file_read_small(path, FILE_MOST_CONFIG, &chars, &bytes, e));
-    root = json_load_python(chars, bytes, 0, &why);
-    if (!root) FAIL(E_USAGE, "%s:%d: %s", path, why.line, why.text);
-    const json_t *eos = json_object_get(root, "eos_token_id");
-    const size_t most = json_is_array(eos) ? json_array_size(eos) : 1;
-    TRY(alloc_array(&out->id, most, sizeof *out->id, "the tokens that stop", e));
-    for (size_t i = 0; json_is_array(eos) && i < most; i++)
-        if (json_is_integer(json_array_get(eos, i)))
-            add_stop(out, json_integer_value(json_array_get(eos, i)));
-    if (json_is_integer(eos)) add_stop(out, json_integer_value(eos));
-    if (out->count > 0) out->from = file;
-done:
-    json_decref(root);
-    free(chars);
-    free(path);
-    return result;
-}
-
 static void add_token(const tokenizer *t, int32_t id, text *out)
 {
     text word = {0};
@@ -109,22 +68,25 @@ static status describe_turn(const job *j, const samples_folder *f, session_input
 {
     status result = OK;
     chat_workspace *w = NULL;
-    stops s = {0};
+    int64_t *stop = NULL;
+    size_t stops;
+    const char *from = "generation_config.json"; // that names them
     int32_t end = -1;
     bool stops_there = false;
     text list = {0};
     TRY(chat_workspace_open(f->chat, &w, e));
     TRY(chat_end_of_turn(w, &end, e));
-    TRY(read_stops(j->model.path, "generation_config.json", &s, e));
-    if (s.count == 0) {
-        free(s.id);
-        s = (stops){0};
-        TRY(read_stops(j->model.path, "config.json", &s, e));
+    TRY(model_folder_ends(j->model.path, from, &stop, &stops, e));
+    if (stops == 0) {
+        free(stop);
+        stop = NULL;
+        from = "config.json";
+        TRY(model_folder_ends(j->model.path, from, &stop, &stops, e));
     }
-    for (size_t i = 0; i < s.count; i++) {
+    for (size_t i = 0; i < stops; i++) {
         text_add(&list, i ? ", " : "");
-        add_token(f->tokenizer, s.id[i], &list);
-        stops_there = stops_there || s.id[i] == end;
+        add_token(f->tokenizer, (int32_t)stop[i], &list);
+        stops_there = stops_there || stop[i] == end;
     }
     text *out = stops_there ? &in->samples_notes : &in->train_warnings;
     if (end < 0)
@@ -133,13 +95,13 @@ static status describe_turn(const job *j, const samples_folder *f, session_input
         text_add(out, "an assistant's turn ends with ");
     if (end >= 0) add_token(f->tokenizer, end, out);
     text_addf(out, "; generation stops at {%s}%s%s", list.chars ? list.chars : "",
-              s.from ? " of " : "", s.from ? s.from : "");
+              stops ? " of " : "", stops ? from : "");
     if (!stops_there)
         text_add(out, ", so the tuned model does not stop; valid: that token in eos_token_id of "
                       "generation_config.json");
     text_add(out, "\n");
 done:
-    free(s.id);
+    free(stop);
     text_clear(&list);
     chat_workspace_close(w);
     return result;
