@@ -177,6 +177,15 @@ void console_print(const char *lines, size_t bytes)
     print_lines(stdout, lines, bytes);
 }
 
+status console_write(const char *chars, size_t bytes, err *e)
+{
+    if (isatty(STDOUT_FILENO))
+        console_print(chars, bytes);
+    else
+        fwrite(chars, 1, bytes, stdout);
+    return console_flush(e);
+}
+
 void console_report(const char *lines, size_t bytes)
 {
     print_lines(stderr, lines, bytes);

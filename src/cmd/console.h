@@ -36,6 +36,9 @@ void console_warn(const char *format, ...) __attribute__((format(printf, 1, 2)))
 void console_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Prints one line and a line break to stdout; escapes in the same way.
 void console_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Prints bytes to stdout at once: as they are to a file or a program, with control characters escaped to a terminal. E_IO as
+// console_flush.
+status console_write(const char *chars, size_t bytes, err *e);
 // Prints lines to stdout; control characters except newlines and tabs are escaped.
 void console_print(const char *lines, size_t bytes);
 // The same to stderr.

@@ -1,7 +1,7 @@
 // data_sample.c -- see data_sample.h. A line of output is a run of tokens that are trained on, marked by ">", or of others;
 // line breaks of the text end it, too. Control characters of the data are escaped. Labels in JSON stand at their own
 // token, as HuggingFace has them: the id where the token is trained on, else -100.
-#include "cmd/data_sample.h"
+#include "cmd/data/data_sample.h"
 
 #include "base/alloc.h"
 #include "base/text.h"

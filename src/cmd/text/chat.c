@@ -5,7 +5,7 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
-#include "infer/generator.h"
+#include "cmd/text/drawing.h"
 #include "session/adapter.h"
 
 #include <errno.h>
@@ -18,11 +18,10 @@
 #include <unistd.h>
 
 typedef struct chat_request {
-    const char *model, *adapter, *system, *prompt, *precision;
-    int64_t tokens, context, top_k, seed, threads;
-    double temperature, top_p;
+    const char *model, *adapter, *system, *prompt;
+    int64_t context;
+    text_drawing draw;
     bool quiet;
-    dtype type;
 } chat_request;
 
 #define AT(field) offsetof(chat_request, field)
@@ -35,43 +34,21 @@ static const flag flags[] = {
     {"--system", FLAG_TEXT, AT(system), "TEXT",
      "Begins the conversation with this system message."},
     {"--prompt", FLAG_TEXT, AT(prompt), "TEXT", "Asks this alone, prints the answer and ends."},
-    {"--tokens", FLAG_COUNT, AT(tokens), "N",
+    {"--tokens", FLAG_COUNT, AT(draw.tokens), "N",
      "Draws at most N tokens for an answer (default: 1024)."},
     {"--context", FLAG_COUNT, AT(context), "N",
      "Keeps room for N tokens of the conversation (default: as many as the model takes, at most "
      "8192)."},
-    {"--temperature", FLAG_NUMBER, AT(temperature), "T",
-     "Divides the logits by T; 0 always takes the most likely token (default: 0.8)."},
-    {"--top-k", FLAG_COUNT, AT(top_k), "K",
-     "Draws among the K most likely tokens; 0 means all (default: 0)."},
-    {"--top-p", FLAG_NUMBER, AT(top_p), "P",
-     "Draws among the most likely tokens whose probabilities sum to P (default: 1)."},
-    {"--seed", FLAG_COUNT, AT(seed), "S",
-     "Seeds the draws; the same seed gives the same answers (default: 0)."},
-    {"--threads", FLAG_COUNT, AT(threads), "N",
-     "Sets the number of compute threads (default: all cores)."},
-    {"--precision", FLAG_TEXT, AT(precision), "fp32|bf16",
-     "Sets the number format of computation (default: fp32)."},
+    DRAWING_FLAGS(chat_request, draw),
     {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Prints the answers alone."},
 };
-enum { FLAGS = sizeof flags / sizeof *flags, MOST_THREADS = 1024, MOST_CONTEXT = 8192 };
+enum { FLAGS = sizeof flags / sizeof *flags, MOST_CONTEXT = 8192 };
 
 static status check_request(chat_request *r, err *e)
 {
     status result = OK;
     if (!r->model) FAIL(E_USAGE, "chat: --model DIR is missing");
-    if (r->tokens < 1) FAIL(E_USAGE, "chat: --tokens: found 0; valid: 1 or more");
-    if (!(r->temperature >= 0 && r->temperature <= 100))
-        FAIL(E_USAGE, "chat: --temperature: found %g; valid: 0 to 100", r->temperature);
-    if (!(r->top_p >= 0 && r->top_p <= 1))
-        FAIL(E_USAGE, "chat: --top-p: found %g; valid: 0 to 1", r->top_p);
-    if (r->threads > MOST_THREADS)
-        FAIL(E_USAGE, "chat: --threads: found %lld; valid: 0 (all cores) to %d",
-             (long long)r->threads, MOST_THREADS);
-    if (r->precision && strcmp(r->precision, "bf16") == 0)
-        r->type = BF16;
-    else if (r->precision && strcmp(r->precision, "fp32") != 0)
-        FAIL(E_USAGE, "chat: --precision: found '%s'; valid: fp32, bf16", r->precision);
+    TRY(drawing_check("chat", &r->draw, e));
 done:
     return result;
 }
@@ -114,15 +91,6 @@ typedef struct chat_answer {
     text content;
 } chat_answer;
 
-static status print(const text *shown, err *e)
-{
-    if (isatty(STDOUT_FILENO))
-        console_print(shown->chars, shown->bytes);
-    else
-        fwrite(shown->chars, 1, shown->bytes, stdout);
-    return console_flush(e);
-}
-
 // Returns whether SIGINT has come.
 static bool was_interrupted(const chat_session *t)
 {
@@ -139,7 +107,7 @@ static status take_token(void *arg, int32_t id, const text *shown, bool *stop, e
     *stop = was_interrupted(a->t);
     if (shown->bytes == 0) return OK;
     text_add_bytes(&a->content, shown->chars, shown->bytes);
-    TRY(print(shown, e));
+    TRY(console_write(shown->chars, shown->bytes, e));
 done:
     return result;
 }
@@ -164,7 +132,7 @@ static void say_end(const chat_session *t, generator_reason why)
     else if (why == GENERATOR_STOPPED)
         console_say("interrupted");
     else
-        console_say("the answer was cut after --tokens %lld", (long long)t->r->tokens);
+        console_say("the answer was cut after --tokens %lld", (long long)t->r->draw.tokens);
 }
 
 // Answers the conversation and adds the answer to it. *fits is false, and nothing is answered, where it has no room.
@@ -178,11 +146,10 @@ static status answer(chat_session *t, bool *fits, err *e)
     generator_reason why;
     int32_t last;
     const chat_request *r = t->r;
-    const generator_draw_options o = {
-        .sample = {r->temperature, r->top_p, r->top_k, (uint64_t)r->seed, t->answers},
-        .tokens = r->tokens,
-        .take = take_token,
-        .arg = &a};
+    const generator_draw_options o = {.sample = drawing_sample(&r->draw, t->answers),
+                                      .tokens = r->draw.tokens,
+                                      .take = take_token,
+                                      .arg = &a};
     const chat_conversation talk = {.messages = t->messages, .generation_prompt = true};
     TRY(chat_encode(t->work, &talk, CHAT_ASSISTANT, &tokens, e));
     *fits = (int64_t)tokens.count < t->g.room;
@@ -194,7 +161,7 @@ static status answer(chat_session *t, bool *fits, err *e)
     }
     TRY(feed(t, &tokens, &logits, e));
     TRY(generator_draw(&t->g, logits, &o, &c, &why, &last, e));
-    TRY(print(&(text){.chars = (char[]){"\n"}, .bytes = 1}, e));
+    TRY(console_write("\n", 1, e));
     say_end(t, why);
     t->answers++;
     TRY(text_check(&a.content, e));
@@ -328,8 +295,10 @@ static status open_talk(chat_session *t, const session_folders *f, err *e)
     status result = OK;
     const char *folder = f->base;
     const chat_request *r = t->r;
-    const generator_options o = {
-        .folder = folder, .adapter = f->adapter, .type = r->type, .threads = (int)r->threads};
+    const generator_options o = {.folder = folder,
+                                 .adapter = f->adapter,
+                                 .type = r->draw.type,
+                                 .threads = (int)r->draw.threads};
     TRY(generator_open(&o, &t->g, e));
     TRY(chat_template_open(t->g.tokenizer, folder, &t->template, e));
     if (!t->template)
@@ -367,7 +336,7 @@ static int cmd_chat(int argc, char **argv)
     status result = OK;
     err error = {0}, *e = &error;
     session_folders folders = {.base = NULL};
-    chat_request r = {.tokens = 1024, .temperature = 0.8, .top_p = 1};
+    chat_request r = {.draw = drawing_defaults(1024)};
     chat_session t = {.r = &r, .messages = json_array(), .interrupts = -1};
     TRY(flags_parse(flags, FLAGS, argc, argv, &r, NULL, e));
     TRY(check_request(&r, e));

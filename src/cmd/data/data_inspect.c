@@ -5,7 +5,7 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
-#include "cmd/data_sample.h"
+#include "cmd/data/data_sample.h"
 #include "data/sidecar.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokens.h"

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "cmd/command.h"
-#include "infer/generator.h"
+#include "cmd/text/drawing.h"
 #include "session/adapter.h"
 
 #include <errno.h>
@@ -16,12 +16,11 @@
 #include <unistd.h>
 
 typedef struct generate_request {
-    const char *model, *adapter, *prompt, *prompt_file, *precision;
-    int64_t tokens, top_k, seed, threads, samples;
-    double temperature, top_p;
+    const char *model, *adapter, *prompt, *prompt_file;
+    int64_t samples;
+    text_drawing draw;
     flag_texts stop;
     bool json, quiet;
-    dtype type;
     text from_file; // the prompt, if it comes from a file or stdin
 } generate_request;
 
@@ -36,31 +35,20 @@ static const flag flags[] = {
      "Sets the prompt; - reads it from stdin, without its last line break."},
     {"--prompt-file", FLAG_TEXT, AT(prompt_file), "FILE",
      "Reads the prompt from a file, without its last line break."},
-    {"--tokens", FLAG_COUNT, AT(tokens), "N",
+    {"--tokens", FLAG_COUNT, AT(draw.tokens), "N",
      "Draws at most N tokens (default: 100); the text ends earlier at the end-of-text token."},
     {"--samples", FLAG_COUNT, AT(samples), "N",
      "Continues the prompt N times (default: 1); sample k of a seed is always the same "
      "text."},
     {"--stop", FLAG_TEXTS, AT(stop), "TEXT",
      "Ends a sample before this text, which is not printed. Several texts may be given."},
-    {"--temperature", FLAG_NUMBER, AT(temperature), "T",
-     "Divides the logits by T; 0 always takes the most likely token (default: 0.8)."},
-    {"--top-k", FLAG_COUNT, AT(top_k), "K",
-     "Draws among the K most likely tokens; 0 means all (default: 0)."},
-    {"--top-p", FLAG_NUMBER, AT(top_p), "P",
-     "Draws among the most likely tokens whose probabilities sum to P (default: 1)."},
-    {"--seed", FLAG_COUNT, AT(seed), "S",
-     "Seeds the draws; the same seed gives the same text (default: 0)."},
-    {"--threads", FLAG_COUNT, AT(threads), "N",
-     "Sets the number of compute threads (default: all cores)."},
-    {"--precision", FLAG_TEXT, AT(precision), "fp32|bf16",
-     "Sets the number format of computation (default: fp32)."},
+    DRAWING_FLAGS(generate_request, draw),
     {"--json", FLAG_SWITCH, AT(json), NULL,
      "Prints one JSON object at the end: the prompt, and for each sample its text, its ids, the "
      "number of tokens, and the reason why it ended."},
     {"--quiet", FLAG_SWITCH, AT(quiet), NULL, "Does not print the reason why samples ended."},
 };
-enum { FLAGS = sizeof flags / sizeof *flags, PROMPT_BYTES = 16 << 20, MOST_THREADS = 1024 };
+enum { FLAGS = sizeof flags / sizeof *flags, PROMPT_BYTES = 16 << 20 };
 
 static status check_request(generate_request *r, err *e)
 {
@@ -69,21 +57,10 @@ static status check_request(generate_request *r, err *e)
     if (!r->prompt && !r->prompt_file) FAIL(E_USAGE, "generate: --prompt TEXT is missing");
     if (r->prompt && r->prompt_file)
         FAIL(E_USAGE, "generate: found --prompt and --prompt-file; valid: one of them");
-    if (r->tokens < 1) FAIL(E_USAGE, "generate: --tokens: found 0; valid: 1 or more");
     if (r->samples < 1) FAIL(E_USAGE, "generate: --samples: found 0; valid: 1 or more");
     for (size_t i = 0; i < r->stop.count; i++)
         if (!r->stop.items[i][0]) FAIL(E_USAGE, "generate: --stop: the text is empty");
-    if (!(r->temperature >= 0 && r->temperature <= 100))
-        FAIL(E_USAGE, "generate: --temperature: found %g; valid: 0 to 100", r->temperature);
-    if (!(r->top_p >= 0 && r->top_p <= 1))
-        FAIL(E_USAGE, "generate: --top-p: found %g; valid: 0 to 1", r->top_p);
-    if (r->threads > MOST_THREADS)
-        FAIL(E_USAGE, "generate: --threads: found %lld; valid: 0 (all cores) to %d",
-             (long long)r->threads, MOST_THREADS);
-    if (r->precision && strcmp(r->precision, "bf16") == 0)
-        r->type = BF16;
-    else if (r->precision && strcmp(r->precision, "fp32") != 0)
-        FAIL(E_USAGE, "generate: --precision: found '%s'; valid: fp32, bf16", r->precision);
+    TRY(drawing_check("generate", &r->draw, e));
 done:
     return result;
 }
@@ -150,12 +127,7 @@ static status print(const generate_writer *w, const text *shown, err *e)
 {
     const status made = text_check(shown, e);
     if (made != OK || w->json || shown->bytes == 0) return made;
-    // A file or a program gets the bytes as they are; a terminal gets control characters escaped.
-    if (isatty(STDOUT_FILENO))
-        console_print(shown->chars, shown->bytes);
-    else
-        fwrite(shown->chars, 1, shown->bytes, stdout);
-    return console_flush(e);
+    return console_write(shown->chars, shown->bytes, e);
 }
 
 static status take_token(void *arg, int32_t id, const text *shown, bool *stop, err *e)
@@ -184,7 +156,7 @@ static void say_reason(const generate_writer *w, uint64_t number, size_t tokens,
     else if (why == GENERATOR_MODEL_LENGTH)
         text_addf(&line, "the model takes at most %lld tokens", (long long)w->g->config.max_seq);
     else
-        text_addf(&line, "--tokens %lld", (long long)w->r->tokens);
+        text_addf(&line, "--tokens %lld", (long long)w->r->draw.tokens);
     console_say("%s", line.chars);
     text_clear(&line);
 }
@@ -206,11 +178,10 @@ static status one_sample(const generate_writer *w, const float *logits, uint64_t
     const generate_request *r = w->r;
     completion c = {.stop = r->stop.items, .stops = r->stop.count};
     generate_sample s = {.w = w, .ids = json_array()};
-    const generator_draw_options o = {
-        .sample = {r->temperature, r->top_p, r->top_k, (uint64_t)r->seed, number},
-        .tokens = r->tokens,
-        .take = take_token,
-        .arg = &s};
+    const generator_draw_options o = {.sample = drawing_sample(&r->draw, number),
+                                      .tokens = r->draw.tokens,
+                                      .take = take_token,
+                                      .arg = &s};
     generator_reason why;
     int32_t last;
     if (r->samples > 1)
@@ -259,8 +230,10 @@ static status generate_from(const generate_request *r, const session_folders *f,
     tokenizer_workspace *work = NULL;
     const int32_t *ids;
     size_t count;
-    const generator_options o = {
-        .folder = f->base, .adapter = f->adapter, .type = r->type, .threads = (int)r->threads};
+    const generator_options o = {.folder = f->base,
+                                 .adapter = f->adapter,
+                                 .type = r->draw.type,
+                                 .threads = (int)r->draw.threads};
     TRY(generator_open(&o, &g, e));
     TRY(tokenizer_workspace_open(g.tokenizer, &work, e));
     TRY(tokenizer_encode_with_special_tokens(work, r->prompt, strlen(r->prompt), &ids, &count, e));
@@ -269,7 +242,7 @@ static status generate_from(const generate_request *r, const session_folders *f,
     if (given >= most)
         FAIL(E_USAGE, "generate: --prompt: %zu tokens, the model takes at most %lld", count,
              (long long)most);
-    TRY(generator_load(&g, r->tokens < most - given ? given + r->tokens : most, e));
+    TRY(generator_load(&g, r->draw.tokens < most - given ? given + r->draw.tokens : most, e));
     if (f->adapter) TRY(session_adapter_check_mark(f->adapter, g.mark, e));
     const generate_writer w = {.r = r, .g = &g, .json = samples};
     TRY(all_samples(&w, ids, given, e));
@@ -309,7 +282,7 @@ static int cmd_generate(int argc, char **argv)
 {
     status result = OK;
     err error = {0}, *e = &error;
-    generate_request r = {.tokens = 100, .temperature = 0.8, .top_p = 1, .samples = 1};
+    generate_request r = {.draw = drawing_defaults(100), .samples = 1};
     json_t *samples = NULL;
     TRY(flags_parse(flags, FLAGS, argc, argv, &r, NULL, e));
     TRY(check_request(&r, e));
