@@ -6,7 +6,7 @@
 
 #include "device/kernels.h"
 #include "graph/execute.h"
-#include "train/batches.h"
+#include "train/batches/batches.h"
 #include "train/blocks.h"
 #include "train/captures.h"
 #include "train/compress/compress.h"

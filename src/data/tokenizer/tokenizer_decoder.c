@@ -4,7 +4,7 @@
 #include "data/tokenizer/tokenizer_decoder.h"
 
 #include "base/alloc.h"
-#include "data/tokenizer/bpe_bytes.h"
+#include "data/tokenizer/bpe/bpe_bytes.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include "base/alloc.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "data/tokenizer/sentencepiece/tokenizer_sentencepiece.h"
 #include "data/tokenizer/tokenizer_private.h"
-#include "data/tokenizer/tokenizer_sentencepiece.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,8 +3,8 @@
 // not support.
 #include "base/alloc.h"
 #include "base/text.h"
-#include "data/tokenizer/bpe_bytes.h"
-#include "data/tokenizer/bpe_merge.h"
+#include "data/tokenizer/bpe/bpe_bytes.h"
+#include "data/tokenizer/bpe/bpe_merge.h"
 #include "data/tokenizer/tokenizer_private.h"
 #include "data/tokenizer/tokenizer_unicode.h"
 

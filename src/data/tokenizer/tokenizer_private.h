@@ -2,7 +2,7 @@
 #ifndef TRIREME_DATA_TOKENIZER_PRIVATE_H
 #define TRIREME_DATA_TOKENIZER_PRIVATE_H
 
-#include "data/tokenizer/bpe_table.h"
+#include "data/tokenizer/bpe/bpe_table.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/tokenizer_added.h"
 #include "data/tokenizer/tokenizer_decoder.h"

@@ -2,7 +2,7 @@
 #define _GNU_SOURCE // memmem
 #include "data/tokenizer/tokenizer_rewrite.h"
 
-#include "data/tokenizer/bpe_bytes.h"
+#include "data/tokenizer/bpe/bpe_bytes.h"
 #include "data/tokenizer/tokenizer_characters.h"
 #include "data/tokenizer/tokenizer_unicode.h"
 

@@ -1,8 +1,8 @@
 // tokenizer_train.c -- trains a tokenizer: it counts words, learns merges, writes the result as the
 // JSON of a tokenizer.json and opens that. Data preparation calls it. The ids have the order of
 // HuggingFace's BpeTrainer: special tokens, bytes in the order of their characters, merges.
-#include "data/tokenizer/bpe_bytes.h"
-#include "data/tokenizer/bpe_learn.h"
+#include "data/tokenizer/bpe/bpe_bytes.h"
+#include "data/tokenizer/bpe/bpe_learn.h"
 #include "data/tokenizer/tokenizer_pattern.h"
 #include "data/tokenizer/tokenizer_private.h"
 

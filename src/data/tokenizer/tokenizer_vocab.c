@@ -1,7 +1,7 @@
 // tokenizer_vocab.c -- gives ids their names and what they decode to. tokenizer_model.c, tokenizer_unigram.c and
 // tokenizer_read_added.c call it.
 #include "base/alloc.h"
-#include "data/tokenizer/bpe_bytes.h"
+#include "data/tokenizer/bpe/bpe_bytes.h"
 #include "data/tokenizer/tokenizer_private.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "data/tokenizer/tokenizer_words.h"
 
 #include "base/alloc.h"
-#include "data/tokenizer/bpe_bytes.h"
+#include "data/tokenizer/bpe/bpe_bytes.h"
 #include "data/tokenizer/tokenizer_unicode.h"
 
 #include <stdlib.h>

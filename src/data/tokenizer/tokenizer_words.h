@@ -2,7 +2,7 @@
 #ifndef TRIREME_DATA_TOKENIZER_WORDS_H
 #define TRIREME_DATA_TOKENIZER_WORDS_H
 
-#include "data/tokenizer/bpe_merge.h"
+#include "data/tokenizer/bpe/bpe_merge.h"
 #include "data/tokenizer/tokenizer_private.h"
 
 // Ids, one after the other. Start with {0}; the owner calls tokenizer_ids_clear.

@@ -3,7 +3,7 @@
 #include "tokenizer_golden.h"
 
 #include "base/file.h"
-#include "data/tokenizer/tokenizer_sentencepiece.h"
+#include "data/tokenizer/sentencepiece/tokenizer_sentencepiece.h"
 
 static void ids_and_texts_equal_those_of_transformers(void **state)
 {

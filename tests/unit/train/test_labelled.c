@@ -4,7 +4,7 @@
 #include "device/kernels.h"
 #include "unit/graph/run_graph.h"
 
-#include "train/labelled.h"
+#include "train/batches/labelled.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // labelled.c -- see labelled.h.
-#include "train/labelled.h"
+#include "train/batches/labelled.h"
 
 #include "device/kernels.h"
 

@@ -1,6 +1,6 @@
 // bpe_bytes.c -- the one-to-one map between bytes and the characters of a byte-level vocabulary.
 // Loading, training and the look-up of whole words call it. It does not know tokens.
-#include "data/tokenizer/bpe_bytes.h"
+#include "data/tokenizer/bpe/bpe_bytes.h"
 
 uint32_t bpe_byte_character(uint8_t byte)
 {

@@ -3,8 +3,8 @@
 // the score of the piece that it makes.
 #include "base/alloc.h"
 #include "base/text.h"
-#include "data/tokenizer/bpe_table.h"
-#include "data/tokenizer/tokenizer_sentencepiece_private.h"
+#include "data/tokenizer/bpe/bpe_table.h"
+#include "data/tokenizer/sentencepiece/tokenizer_sentencepiece_private.h"
 
 #include <stdlib.h>
 #include <string.h>

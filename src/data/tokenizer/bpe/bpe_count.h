@@ -2,7 +2,7 @@
 #ifndef TRIREME_DATA_BPE_COUNT_H
 #define TRIREME_DATA_BPE_COUNT_H
 
-#include "data/tokenizer/bpe_table.h"
+#include "data/tokenizer/bpe/bpe_table.h"
 #include "data/tokenizer/tokenizer.h"
 #include "data/tokenizer/tokenizer_split.h"
 

@@ -1,5 +1,5 @@
 // tokenizer_sentencepiece.c -- reads a model of SentencePiece, a protobuf. tokenizer_load.c calls it.
-#include "data/tokenizer/tokenizer_sentencepiece_private.h"
+#include "data/tokenizer/sentencepiece/tokenizer_sentencepiece_private.h"
 
 #include "base/alloc.h"
 #include "base/text.h"

@@ -2,7 +2,7 @@
 // cache. A short word is scanned for its best pair again and again, which is faster than any data
 // structure. A long word uses a heap, because a run of a million equal letters is legal text. It
 // knows ids and ranks, not bytes.
-#include "data/tokenizer/bpe_merge.h"
+#include "data/tokenizer/bpe/bpe_merge.h"
 
 #include "base/alloc.h"
 

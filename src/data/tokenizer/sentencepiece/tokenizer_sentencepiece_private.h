@@ -2,7 +2,7 @@
 #ifndef TRIREME_DATA_TOKENIZER_SENTENCEPIECE_PRIVATE_H
 #define TRIREME_DATA_TOKENIZER_SENTENCEPIECE_PRIVATE_H
 
-#include "data/tokenizer/tokenizer_sentencepiece.h"
+#include "data/tokenizer/sentencepiece/tokenizer_sentencepiece.h"
 
 #include <jansson.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
 // into pieces of some hundred kilobytes, so that several threads can work on one long document. A
 // piece ends between a letter and the space after it, where both built-in patterns end a word
 // whatever the other characters are. It does not know pairs.
-#include "data/tokenizer/bpe_count.h"
+#include "data/tokenizer/bpe/bpe_count.h"
 
 #include "base/alloc.h"
 #include "base/proc.h"

@@ -1,12 +1,12 @@
 // batches.c -- copies micro-batches from the loader to the device. See batches.h. Called by
 // trainer.c, through the table in step.c, and by evaluate.c and predict.c, which read their samples
 // themselves.
-#include "train/batches.h"
+#include "train/batches/batches.h"
 
 #include "base/clock.h"
 #include "base/size.h"
 #include "data/loader.h"
-#include "train/labelled.h"
+#include "train/batches/labelled.h"
 #include "train/launch.h"
 #include "train/trainer_private.h"
 

@@ -2,7 +2,7 @@
 #ifndef TRIREME_DATA_BPE_LEARN_H
 #define TRIREME_DATA_BPE_LEARN_H
 
-#include "data/tokenizer/bpe_count.h"
+#include "data/tokenizer/bpe/bpe_count.h"
 
 typedef struct bpe_learned {
     bpe_strings names; // the spelling of each id: special tokens, bytes, then merged tokens

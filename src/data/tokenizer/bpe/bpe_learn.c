@@ -3,10 +3,10 @@
 // three details do: among pairs of equal count the lowest pair of ids comes first; the count of a
 // pair stays after its merge; and when two pairs spell the same token, both make that one token, and
 // its new occurrences form a queue entry of their own. It does not know threads, patterns or files.
-#include "data/tokenizer/bpe_learn.h"
+#include "data/tokenizer/bpe/bpe_learn.h"
 
 #include "base/alloc.h"
-#include "data/tokenizer/bpe_bytes.h"
+#include "data/tokenizer/bpe/bpe_bytes.h"
 
 #include <stdlib.h>
 #include <string.h>

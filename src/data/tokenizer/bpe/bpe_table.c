@@ -1,6 +1,6 @@
 // bpe_table.c -- the hash tables of the byte-pair encoder. Loading (spellings, merges), encoding
 // (merges, the cache of words) and training (words, pairs) use them. It does not know tokens.
-#include "data/tokenizer/bpe_table.h"
+#include "data/tokenizer/bpe/bpe_table.h"
 
 #include "base/alloc.h"
 

@@ -3,7 +3,7 @@
 #ifndef TRIREME_DATA_BPE_MERGE_H
 #define TRIREME_DATA_BPE_MERGE_H
 
-#include "data/tokenizer/bpe_table.h"
+#include "data/tokenizer/bpe/bpe_table.h"
 
 // Packs the rank of a pair (upper 32 bits) and the id of the merged token (lower 32 bits) into one
 // value, which the table of merges stores. The pair with the smallest value merges first.
