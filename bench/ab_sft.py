@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares fine-tuning on conversations with TRL, or with --lora R with PEFT under TRL: the same folder, file of conversations,
 packed rows and steps. The rounds alternate A B A B … in one run. Prints medians of tokens/s (a row has --seq tokens), of the
-peak of memory of a rank, and their ratios.
+largest PSS of a rank, and their ratios.
 
   PYTHON=venv/bin/python bench/ab_sft.py --tokenizer FOLDER --layers 24 --seq 512 --rounds 3 [--dtype bf16] [--lora 16]
 
@@ -13,9 +13,11 @@ import json
 import os
 import random
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WORDS = "the a ship oar sea wind crew row bank fast slow north south harbour sail tide one two three".split()
@@ -72,34 +74,57 @@ def trireme_command(a):
     return [a.trireme, "train"] + [f"--{k}={v}" for k, v in keys.items()] + a.keys + ["--quiet"]
 
 
-def peak_of_ranks(child):
-    """The largest VmHWM of the process and its children, as far as they were seen."""
-    most = 0
-    for pid in [child.pid] + [int(p) for p in subprocess.run(["pgrep", "-g", str(child.pid)], capture_output=True, text=True).stdout.split()]:
+def descendants(pid):
+    parents = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{pid}/status") as f:
-                most = max([most] + [int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM")])
+            with open(f"/proc/{entry}/stat") as f:
+                parents.setdefault(int(f.read().rsplit(")", 1)[1].split()[1]), []).append(int(entry))
+        except OSError:
+            pass
+    found = [pid]
+    for process in found:
+        found += parents.get(process, [])
+    return found
+
+
+def largest_pss(pid):
+    """The largest PSS of the process and those that it started: a page that n processes share counts 1/n in each."""
+    most = 0
+    for process in descendants(pid):
+        try:
+            with open(f"/proc/{process}/smaps_rollup") as f:
+                most = max([most] + [int(line.split()[1]) * 1024 for line in f if line.startswith("Pss:")])
         except OSError:
             pass
     return most
 
 
-def run_trireme(a):
-    child = subprocess.Popen(trireme_command(a), start_new_session=True)
-    most = 0
+def watch(command, a, **options):
+    """Runs the command. Returns the largest PSS that a process of it had, looking once a second."""
+    child = subprocess.Popen(command, start_new_session=True, **options)
+    most, end = 0, time.monotonic() + a.limit_s
     while True:
         try:
-            child.wait(0.5)
+            child.wait(1)
             break
         except subprocess.TimeoutExpired:
-            most = max(most, peak_of_ranks(child))
+            most = max(most, largest_pss(child.pid))
+        if time.monotonic() > end:
+            os.killpg(child.pid, signal.SIGKILL)
+            raise SystemExit(f"no end within {a.limit_s} s: {' '.join(command)}")
     if child.returncode:
-        raise SystemExit(f"trireme ended with {child.returncode}")
+        raise SystemExit(f"{' '.join(command)}\nended with {child.returncode}")
+    return most
+
+
+def run_trireme(a):
+    peak = watch(trireme_command(a), a)
     with open(os.path.join(a.work, "run", "log.jsonl")) as f:
         events = [json.loads(line) for line in f]
     steps = [e for e in events if e["event"] == "step"]
     planned = next(e for e in events if e["event"] == "start")["plan_bytes_per_rank"]
-    return {"seconds": [s["seconds"] for s in steps], "losses": [s["loss"] for s in steps], "peak_bytes": most, "plan_bytes": planned}
+    return {"seconds": [s["seconds"] for s in steps], "losses": [s["loss"] for s in steps], "peak_bytes": peak, "plan_bytes": planned}
 
 
 def run_peer(a):
@@ -109,10 +134,10 @@ def run_peer(a):
         os.path.join(HERE, "peer_sft.py"), "--model", os.path.join(a.work, "model"), "--data", os.path.join(a.work, "chat.jsonl"),
         "--seq", str(a.seq), "--micro", str(a.micro), "--steps", str(a.steps), "--threads", str(threads), "--dtype", a.dtype,
         "--lora", str(a.lora)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=a.limit_s, env=dict(os.environ, OMP_NUM_THREADS=str(threads)))
-    if done.returncode:
-        raise SystemExit("%s\n%s" % (" ".join(command), done.stderr[-3000:]))
-    return json.loads([line for line in done.stdout.splitlines() if line.startswith('{"seconds"')][-1])
+    with open(os.path.join(a.work, "peer.log"), "w+") as log:
+        peak = watch(command, a, stdout=log, stderr=subprocess.STDOUT, env=dict(os.environ, OMP_NUM_THREADS=str(threads)))
+        log.seek(0)
+        return dict(json.loads([line for line in log if line.startswith('{"seconds"')][-1]), peak_bytes=peak)
 
 
 def main():

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""TRL's SFTTrainer on conversations, or with --lora PEFT under it, for bench/ab_sft.py. Prints one JSON object: the seconds of
-each step, and the peak of memory of this rank. It runs under torch.distributed.run for several ranks."""
+"""TRL's SFTTrainer on conversations, or with --lora PEFT under it, for bench/ab_sft.py. Prints one JSON object: the seconds and the
+losses of the steps. It runs under torch.distributed.run for several ranks."""
 import argparse
 import json
 import os
@@ -27,11 +27,6 @@ class Clock(TrainerCallback):
             self.losses.append(logs["loss"])
 
 
-def peak_bytes():
-    with open("/proc/self/status") as f:
-        return next(int(line.split()[1]) * 1024 for line in f if line.startswith("VmHWM"))
-
-
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     for name in ("model", "data"):
@@ -56,7 +51,7 @@ def main():
                          processing_class=AutoTokenizer.from_pretrained(a.model), peft_config=lora, callbacks=[clock])
     trainer.train()
     if int(os.environ.get("RANK", 0)) == 0:
-        print(json.dumps({"seconds": clock.seconds, "losses": clock.losses, "peak_bytes": peak_bytes()}), flush=True)
+        print(json.dumps({"seconds": clock.seconds, "losses": clock.losses}), flush=True)
 
 
 if __name__ == "__main__":

@@ -90,6 +90,14 @@ void file_unmap(file_map *m)
     *m = (file_map){0};
 }
 
+void file_map_release(const file_map *m, const void *ptr, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)ptr / page * page,
+                    end = ((uintptr_t)ptr + bytes) / page * page;
+    // Only advice: a refusal costs memory and no correctness. The page of the end may be in use.
+    if (m->ptr && begin < end) madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
 status file_map_check(const file_map *m, const char *path, err *e)
 {
     struct stat info;

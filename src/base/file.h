@@ -27,6 +27,9 @@ typedef struct file_map {
 
 status file_map_open(const char *path, file_map *out, err *e); // E_USAGE when it cannot be opened
 void file_unmap(file_map *m);
+// Gives back the memory of `bytes` bytes from `ptr` on, in whole pages. Until then each page that was
+// read counts as memory of this process. Reading it again brings it back.
+void file_map_release(const file_map *m, const void *ptr, size_t bytes);
 // Returns E_IO and names `path` if the file has become shorter since it was mapped. Callers check
 // after they have read the bytes: a truncated file reads as zeros up to the end of its last page,
 // and a read beyond that page raises SIGBUS.

@@ -201,6 +201,7 @@ status model_param_load(const model *m, int p, const safetensors *from, int64_t 
         else
             load_rows(t, q->decl, i, begin, end - begin, out);
         out += end - begin;
+        safetensors_release(from, t);
     }
     TRY(safetensors_check_whole(from, e));
 done:

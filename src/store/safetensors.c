@@ -114,6 +114,11 @@ done:
     return result;
 }
 
+void safetensors_release(const safetensors *s, const safetensors_tensor *t)
+{
+    file_map_release(&s->files[s->file_index[t - s->tensors]].map, t->data, t->bytes);
+}
+
 size_t safetensors_count(const safetensors *s)
 {
     return s->count;

@@ -2,6 +2,7 @@
 // full parameters on the host. Checkpoints, initial weights and tools use it. The plan says which
 // ranks have which shards of a parameter, so rank 0 knows from which ranks to receive.
 #include "base/alloc.h"
+#include "base/size.h"
 #include "train/packed.h"
 #include "train/state_shards.h"
 #include "train/trainer_private.h"
@@ -252,6 +253,7 @@ done:
 status trainer_write_state_from(trainer *t, trainer_state_kind part, int p, trainer_source read,
                                 const void *from, float *space, err *e)
 {
+    enum { PIECE = 1 << 22 }; // most of `space` is then never touched, and takes no memory
     status result = OK;
     const plan_row *r = &t->plan->row[p];
     const state_shards x = state_shards_of(&t->plan->group[r->group], part);
@@ -264,8 +266,15 @@ status trainer_write_state_from(trainer *t, trainer_state_kind part, int p, trai
         return trainer_write_state(t, part, p, space, e);
     }
     TRY(state_shards_find(t, &x, r, true, &to, &s, e));
-    TRY(read(from, p, s.first, s.count, space, e));
-    TRY(write_shard(t, &x, p, s, to, space, e));
+    const size_t each = dtype_bytes(x.type);
+    const int64_t end = s.first + s.count;
+    do { // once also where the shard is empty: all ranks see the same error
+        const plan_shard piece = {s.first, size_min(end - s.first, PIECE)};
+        TRY(read(from, p, piece.first, piece.count, space, e));
+        TRY(write_shard(t, &x, p, piece, to, space, e));
+        to += (size_t)piece.count * each;
+        s.first += piece.count;
+    } while (s.first < end);
 done:
     return result;
 }
