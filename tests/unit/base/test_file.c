@@ -94,6 +94,42 @@ static void an_empty_file_can_be_read_and_mapped(void **state)
     free(path);
 }
 
+// Bytes of mapped files that count as memory of this process.
+static long mapped_file_bytes(void)
+{
+    long kilobytes = -1;
+    char line[128];
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f) && sscanf(line, "RssFile: %ld", &kilobytes) != 1)
+        ;
+    if (f) fclose(f);
+    return kilobytes * 1024;
+}
+
+static void released_memory_of_a_map_is_given_back_and_reads_the_same(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 20 };
+    char *path = own_path(folder, "release");
+    file_writer *w;
+    file_map map;
+    uint64_t sum = 0, again = 0;
+    assert_int_equal(file_create(path, &w, NULL), OK);
+    for (uint32_t i = 0; i < BYTES / sizeof i; i++)
+        assert_int_equal(file_write(w, &i, sizeof i, NULL), OK);
+    assert_int_equal(file_finish(w, NULL), OK);
+    assert_int_equal(file_map_open(path, &map, NULL), OK);
+    for (int i = 0; i < BYTES; i++) sum += (uint64_t)map.ptr[i] * (uint64_t)(i + 1);
+    const long read = mapped_file_bytes();
+    file_map_release(&map, map.ptr + 1, 10); // less than a page
+    file_map_release(&map, map.ptr, BYTES);
+    assert_true(mapped_file_bytes() <= read - BYTES / 2);
+    for (int i = 0; i < BYTES; i++) again += (uint64_t)map.ptr[i] * (uint64_t)(i + 1);
+    assert_int_equal(again, sum);
+    file_unmap(&map);
+    free(path);
+}
+
 static void an_input_that_cannot_be_opened_is_a_usage_error_that_names_it(void **state)
 {
     (void)state;
@@ -251,6 +287,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_written_file_reads_and_maps_back_unchanged),
         cmocka_unit_test(an_empty_file_can_be_read_and_mapped),
+        cmocka_unit_test(released_memory_of_a_map_is_given_back_and_reads_the_same),
         cmocka_unit_test(an_input_that_cannot_be_opened_is_a_usage_error_that_names_it),
         cmocka_unit_test(a_full_disk_is_an_error_and_keeps_the_old_file),
         cmocka_unit_test(replace_swaps_the_whole_content),
