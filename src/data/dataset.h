@@ -47,6 +47,8 @@ struct dataset {
     dataset_shape shape;
     uint64_t samples; // of an epoch; 0 with read_own
     int32_t max_id;   // vectors: classes - 1; tokens: -1, because it is not known
+    uint64_t
+        memory; // bytes of the process that hold samples; those of mapped files are not counted
     // Reads one sample: inputs [shape.inputs], labels [dataset_label_elements]. Thread-safe.
     status (*read)(dataset *d, uint64_t sample, void *inputs, void *labels, err *e);
     // NULL, or the function that replaces `read` for data that each data-parallel rank has for

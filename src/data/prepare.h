@@ -62,6 +62,7 @@ typedef struct prepare_options {
 // Counts over all keys; `bytes` counts UTF-8 text without appended tokens.
 typedef struct prepare_result {
     uint64_t labels, valid_labels; // with sft: tokens that are predicted
+    samples_splits splits;         // … conversations that became several documents
     uint64_t documents, valid_documents, tokens, valid_tokens, bytes, valid_bytes, empty_documents;
     uint64_t invalid_records; // skipped
     err first_invalid;        // why the first of them was skipped

@@ -14,7 +14,7 @@ typedef struct sample_output {
     prepare_output *to;
     prepare_result *result;
     uint64_t number; // of the line over all files, from 0
-    int documents;   // of each line; 0: not known
+    int per;         // documents of each sample; 0: not known
     int32_t *ids;    // [room]
     bool *trained;   // [trained_room]
     size_t room, trained_room;
@@ -23,10 +23,11 @@ typedef struct sample_output {
 static status check_documents(sample_output *p, const samples_place *at, const samples_line *line,
                               err *e)
 {
-    if (p->documents == 0) p->documents = line->documents;
-    if (p->documents == line->documents) return OK;
+    const int per = line->pair ? 2 : 1;
+    if (p->per == 0) p->per = per;
+    if (p->per == per) return OK;
     err_set(e, E_USAGE, "found %s; lines before it are not; valid: only pairs, or none",
-            line->documents == 2 ? "a pair of preferences" : "a sample that is no pair");
+            line->pair ? "a pair of preferences" : "a sample that is no pair");
     samples_place_prefix(at, e);
     return E_USAGE;
 }
@@ -44,8 +45,8 @@ static status add_document(sample_output *p, const samples_line *line, size_t fi
         p->trained[i] = line->token[first + i] & SAMPLE_TRAINED;
         *(valid ? &p->result->valid_labels : &p->result->labels) += p->trained[i];
     }
-    TRY(prepare_output_add_sample(p->to, valid, p->ids, p->trained, count, line->weight,
-                                  line->documents == 2, e));
+    TRY(prepare_output_add_sample(p->to, valid, p->ids, p->trained, count, line->weight, line->pair,
+                                  e));
 done:
     return result;
 }
@@ -56,7 +57,8 @@ static status take_line(void *arg, const samples_place *at, const samples_line *
     sample_output *p = arg;
     if (p->o->stopped && p->o->stopped(p->o->log_arg)) FAIL(E_INTERRUPTED, "interrupted");
     TRY(check_documents(p, at, line, e));
-    for (int d = 0; d < line->documents; d++)
+    samples_splits_add(&p->result->splits, line);
+    for (size_t d = 0; d < line->documents; d++)
         TRY(add_document(p, line, d > 0 ? line->end[d - 1] : 0, line->end[d], e));
     p->number++;
 done:

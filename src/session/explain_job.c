@@ -214,7 +214,7 @@ status session_explain(const job *j, const session_inputs *in, const explain_opt
     schedule s = {0};
     uint64_t params;
     double flops;
-    TRY(memory_estimate_read_base(j, &base, e));
+    TRY(memory_estimate_read_base(j, in, &base, e));
     TRY(session_options(j, in, j->launch.ranks, &o, e));
     o.place.rank = x->rank;
     TRY(memory_estimate_plan(&o, &base, &p, &s, &params, &flops, e));

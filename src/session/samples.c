@@ -118,6 +118,8 @@ static void describe_counts(const job *j, const char *key, const samples_counts 
               "full; %" PRIu64 " of %" PRIu64 " tokens have labels\n",
               key, n->samples, n->rows, j->data.seq_len, 100 * (double)n->tokens / room, n->labels,
               n->tokens);
+    if (n->splits.conversations > 0) text_addf(&in->samples_notes, "%s: ", key);
+    samples_describe_splits(&n->splits, &in->samples_notes);
     const char *word = SAMPLES_TRUNCATE_NAMES[j->data.truncate];
     text *out = &in->train_warnings;
     if (n->too_long == 0) return;

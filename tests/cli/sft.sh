@@ -128,6 +128,34 @@ ok "$trireme" data inspect "$golden/preference.jsonl" --tokenizer model --sample
 expect_line '^chosen: ' stdout
 expect_line '^rejected: ' stdout
 
+# ---- A template that rewrites history
+
+cp -R model rewrites
+cp "${0%/*}/../golden/turns/drops.jinja" rewrites/chat_template.jinja
+cat >turns.jsonl <<'END'
+{"messages": [{"role": "user", "content": "pull"}, {"role": "assistant", "content": "as", "reasoning_content": "hm"}, {"role": "user", "content": "once"}, {"role": "assistant", "content": "one"}]}
+{"messages": [{"role": "user", "content": "pull"}, {"role": "assistant", "content": "all"}]}
+END
+rewritten='the chat template writes earlier messages in another way when more follow, so 1 conversation became 2 samples'
+ok "$trireme" data inspect turns.jsonl --tokenizer rewrites --sample 1
+expect_line "^$rewritten\$" stdout
+expect_line '^sample 1 of 2: ' stdout
+expect_line '^  > hm\\n$' stdout
+expect_line '^sample 2 of 2: ' stdout
+ok "$trireme" data inspect turns.jsonl --tokenizer rewrites --sample 1 --json
+expect_line '^\{"samples":\[\{"text":' stdout
+ok "$trireme" data inspect turns.jsonl --tokenizer rewrites --sample 2
+expect_line '^sample: ' stdout
+ok "$trireme" data prepare --sft --input turns.jsonl --tokenizer rewrites --output-prefix shard/turns --quiet
+expect_line 'shard/turns: 3 documents' stdout
+expect_line "^$rewritten\$" stdout
+turns="--model.path rewrites --train.global_batch 1 --train.micro_batch 1 --launch.ranks 1 --data.packing none"
+ok "$trireme" train job.yaml $turns --train.out turns --data.train turns.jsonl --data.valid turns.jsonl
+expect_line 'data.train: 3 samples in 3 sequences'
+expect_line "data.train: $rewritten"
+ok "$trireme" train job.yaml $turns --quiet --train.out turns_shard --data.train shard/turns --data.valid shard/turns
+expect_same_losses turns turns_shard
+
 # ---- Refusals
 
 refused 2 'has 1 samples; found --sample 2' "$trireme" data inspect look.jsonl --tokenizer model --sample 2

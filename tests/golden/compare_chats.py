@@ -5,7 +5,8 @@
 
 Masks are compared for templates with {% generation %}. They are equal but for one rule of ours: what the generation prompt
 supplies is not trained. For every template it says how many conversations the two rules of data/chat accept, and of those
-with a message of the assistant, how many have a label.
+with a message of the assistant, how many have a label. Where a template rewrites history, the texts of a conversation are
+compared with the samples that apply_chat_template makes of its beginnings (make_turns_golden.py).
 """
 import argparse
 import collections
@@ -20,6 +21,7 @@ import transformers
 import transformers.utils.chat_template_utils as hf
 
 import compare_templates as random_chats
+import make_turns_golden as turns
 
 
 class Fixed(datetime):
@@ -71,6 +73,16 @@ def main():
             except Exception:
                 here["refused by both" if "error" in ours else "refused by transformers"] += 1
                 continue
+            if not marks and "error" not in ours and (len(ours) > 1 or ours[0]["ids"] != theirs["input_ids"]):
+                here["rewritten"] += 1
+                try:
+                    wanted = turns.turn_samples(t, source, given["messages"], tools=given["tools"])
+                    here["… equal"] += ours[::-1] == wanted
+                    if ours[::-1] != wanted and o.show:
+                        print(os.path.basename(file), "differs", json.dumps(given))
+                except ValueError:
+                    here["… with another prompt"] += 1
+                continue
             if "error" in ours:
                 here["refused by ours"] += 1
                 reason = re.sub(r"messages\[\d+\]|:\d+:|\"[^\"]*\"?", "", ours["error"].split(": ", 1)[-1])[:60]
@@ -78,6 +90,7 @@ def main():
                 if o.show and here["refused by ours"] <= o.show:
                     print(os.path.basename(file), ours["error"])
                 continue
+            ours = ours[0]
             here["accepted"] += 1
             here["ids differ"] += ours["ids"] != theirs["input_ids"]
             speaks = any(m["role"] == "assistant" for m in given["messages"])

@@ -1,6 +1,6 @@
 // encode.c -- encodes conversations from the command line, for comparisons with transformers: each line of the input is
-// {"messages": […], "tools": […], "extra": {…}}. For each it prints one line of JSON: {"ids": […], "trained": […]}, or
-// {"error": …}. tests/golden/compare_chats.py runs it.
+// {"messages": […], "tools": […], "extra": {…}}. For each it prints one line of JSON: the list of its texts, the one of
+// the last turns first, each as {"ids": […], "trained": […]}; or {"error": …}. tests/golden/compare_chats.py runs it.
 //
 //   chat_encode TOKENIZER.json TEMPLATE-FILE TRAIN-ON <INPUT
 #include "base/file.h"
@@ -15,17 +15,25 @@ static json_t *encode(chat_workspace *w, const json_t *input, chat_train_on trai
     err e = {.code = OK};
     chat_tokens tokens;
     const json_t *tools = json_object_get(input, "tools");
-    const chat_conversation c = {.messages = json_object_get(input, "messages"),
-                                 .tools = json_is_array(tools) ? tools : NULL,
-                                 .extra = json_object_get(input, "extra"),
-                                 .now = 1764350000};
-    if (chat_encode(w, &c, train_on, &tokens, &e) != OK) return json_pack("{s:s}", "error", e.text);
-    json_t *ids = json_array(), *trained = json_array();
-    for (size_t i = 0; i < tokens.count; i++) {
-        json_array_append_new(ids, json_integer(tokens.ids[i]));
-        json_array_append_new(trained, json_integer(tokens.trained[i]));
-    }
-    return json_pack("{s:o, s:o}", "ids", ids, "trained", trained);
+    json_t *texts = json_array();
+    chat_conversation c = {.messages = json_object_get(input, "messages"),
+                           .tools = json_is_array(tools) ? tools : NULL,
+                           .extra = json_object_get(input, "extra"),
+                           .now = 1764350000};
+    do {
+        if (chat_encode(w, &c, train_on, &tokens, &e) != OK) {
+            json_decref(texts);
+            return json_pack("{s:s}", "error", e.text);
+        }
+        json_t *ids = json_array(), *trained = json_array();
+        for (size_t i = 0; i < tokens.count; i++) {
+            json_array_append_new(ids, json_integer(tokens.ids[i]));
+            json_array_append_new(trained, json_integer(tokens.trained[i]));
+        }
+        json_array_append_new(texts, json_pack("{s:o, s:o}", "ids", ids, "trained", trained));
+        c.count = tokens.rest;
+    } while (c.count > 0);
+    return texts;
 }
 
 static chat_template *open_template(const tokenizer *t, const char *file)

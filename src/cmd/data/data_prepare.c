@@ -9,6 +9,7 @@
 #include "cmd/cmd.h"
 #include "cmd/command.h"
 #include "cmd/console.h"
+#include "cmd/data/data_sample.h"
 #include "cmd/flags.h"
 #include "data/prepare.h"
 #include "data/tokens_raw.h"
@@ -281,14 +282,15 @@ static void result_print(const prepare_flags *f, const prepare_result *r, double
 {
     if (f->json) {
         json_t *root = json_pack(
-            "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}", "output_prefix",
-            f->output_prefix, "labels", (json_int_t)r->labels, "valid_labels",
-            (json_int_t)r->valid_labels, "documents", (json_int_t)r->documents, "tokens",
-            (json_int_t)r->tokens, "text_bytes", (json_int_t)r->bytes, "valid_documents",
-            (json_int_t)r->valid_documents, "valid_tokens", (json_int_t)r->valid_tokens,
-            "valid_text_bytes", (json_int_t)r->valid_bytes, "empty_documents",
-            (json_int_t)r->empty_documents, "invalid_records", (json_int_t)r->invalid_records,
-            "vocab", (int)r->vocab, "seconds", seconds);
+            "{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i, s:f}",
+            "output_prefix", f->output_prefix, "split_conversations",
+            (json_int_t)r->splits.conversations, "split_samples", (json_int_t)r->splits.samples,
+            "labels", (json_int_t)r->labels, "valid_labels", (json_int_t)r->valid_labels,
+            "documents", (json_int_t)r->documents, "tokens", (json_int_t)r->tokens, "text_bytes",
+            (json_int_t)r->bytes, "valid_documents", (json_int_t)r->valid_documents, "valid_tokens",
+            (json_int_t)r->valid_tokens, "valid_text_bytes", (json_int_t)r->valid_bytes,
+            "empty_documents", (json_int_t)r->empty_documents, "invalid_records",
+            (json_int_t)r->invalid_records, "vocab", (int)r->vocab, "seconds", seconds);
         json_dumpf(root, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(root);
@@ -302,6 +304,7 @@ static void result_print(const prepare_flags *f, const prepare_result *r, double
         console_line("no document was chosen for %s_valid, because there are few; another --seed "
                      "may choose some",
                      f->output_prefix);
+    data_print_splits(&r->splits);
     if (r->empty_documents) printf("%" PRIu64 " empty documents skipped\n", r->empty_documents);
     if (r->invalid_records)
         console_line("%" PRIu64 " invalid documents skipped, the first: %s", r->invalid_records,

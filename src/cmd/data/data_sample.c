@@ -128,32 +128,69 @@ static status check_ids(const tokenizer *t, const int32_t *ids, size_t count, er
     return OK;
 }
 
+void data_print_splits(const samples_splits *s)
+{
+    text line = {0};
+    samples_describe_splits(s, &line);
+    if (line.bytes) console_print(line.chars, line.bytes);
+    text_clear(&line);
+}
+
+// Document d of a line.
+static sample_text document_of(const sample_request *p, const samples_view *s, size_t d)
+{
+    const size_t first = d > 0 ? s->end[d - 1] : 0;
+    return (sample_text){.t = p->t,
+                         .ids = s->ids + first,
+                         .trained = s->trained + first,
+                         .count = s->end[d] - first};
+}
+
+static const char *const PAIR[] = {"chosen", "rejected"};
+
+// One sample is an object with its text; a pair, or several samples of one conversation, are one of these objects.
+static json_t *json_of_line(const sample_request *p, const samples_view *s)
+{
+    json_t *root = json_object(), *list = json_array();
+    for (size_t d = 0; d < s->documents; d++) {
+        const sample_text one = document_of(p, s, d);
+        if (s->pair)
+            json_object_set_new(root, PAIR[d], json_of(&one, s->weight));
+        else
+            json_array_append_new(list, json_of(&one, s->weight));
+    }
+    if (!s->pair && s->documents == 1)
+        json_object_update(root, json_array_get(list, 0));
+    else if (!s->pair)
+        json_object_set(root, "samples", list);
+    json_decref(list);
+    return root;
+}
+
+static void print_line(const sample_request *p, const samples_view *s)
+{
+    console_line("%s, sample %" PRIu64 "%s%s", p->path, p->number, s->format ? ", " : "",
+                 s->format ? SAMPLES_FORMAT_NAMES[s->format] : "");
+    if (!s->pair && s->documents > 1)
+        data_print_splits(&(samples_splits){.conversations = 1, .samples = s->documents});
+    for (size_t d = 0; d < s->documents; d++) {
+        const sample_text one = document_of(p, s, d);
+        char name[64] = "sample";
+        if (!s->pair && s->documents > 1)
+            snprintf(name, sizeof name, "sample %zu of %zu", d + 1, s->documents);
+        print_document(&one, s->pair ? PAIR[d] : name, s->weight);
+    }
+}
+
 static status print_sample(const samples_view *s, void *arg, err *e)
 {
     const sample_request *p = arg;
-    static const char *const names[] = {"chosen", "rejected"};
-    json_t *root = NULL;
     const status result = check_ids(p->t, s->ids, s->end[s->documents - 1], e);
     if (result != OK) return result;
-    if (!p->json)
-        console_line("%s, sample %" PRIu64 "%s%s", p->path, p->number, s->format ? ", " : "",
-                     s->format ? SAMPLES_FORMAT_NAMES[s->format] : "");
-    for (int d = 0; d < s->documents; d++) {
-        const size_t first = d > 0 ? s->end[d - 1] : 0;
-        const sample_text one = {.t = p->t,
-                                 .ids = s->ids + first,
-                                 .trained = s->trained + first,
-                                 .count = s->end[d] - first};
-        const char *name = s->documents == 1 ? "sample" : names[d];
-        if (!p->json)
-            print_document(&one, name, s->weight);
-        else if (s->documents == 1)
-            root = json_of(&one, s->weight);
-        else
-            json_object_set_new(root ? root : (root = json_object()), name,
-                                json_of(&one, s->weight));
-    }
-    if (p->json) print_json(root);
+    if (p->json)
+        print_json(json_of_line(p, s));
+    else
+        print_line(p, s);
     return OK;
 }
 
@@ -254,6 +291,7 @@ static status print_counts(const sample_request *p, const samples_options *o, er
     console_line("%s: %" PRIu64 " samples, %" PRIu64 " tokens, %" PRIu64 " trained on, %" PRIu64
                  " sequences of %" PRId64 " tokens",
                  p->path, n.samples, n.tokens, n.labels, n.rows, o->seq_len);
+    data_print_splits(&n.splits);
     if (n.too_long) printf("%" PRIu64 " lines are longer than a sequence\n", n.too_long);
     dataset_close(d);
     return OK;

@@ -14,4 +14,7 @@ typedef struct data_sample_flags {
 status data_sample_print(const data_sample_flags *f, const char *path, const tokenizer *t,
                          bool json, err *e);
 
+// Prints the sentence of conversations that became several samples; nothing where there are none.
+void data_print_splits(const samples_splits *s);
+
 #endif

@@ -7,6 +7,11 @@
 // and the message is the difference. Where both can be had they must agree. What the generation prompt supplies is not
 // trained, also where a block holds it; what ends the turn is. Strings of the messages, the tools and the extra variables
 // that spell a special token are encoded as text.
+//
+// A template may rewrite history: it writes a message in another way when more follow, as those do that drop earlier
+// thinking. No text of the second rule then holds all turns as a generation has them, and the conversation becomes several
+// texts, each of which ends with a turn. Turns after each other that agree share a text. Where even this text rewrites the
+// messages before its turn, it is joined of the rendering before the turn and of what the template adds for the turn.
 #ifndef TRIREME_DATA_CHAT_CHAT_H
 #define TRIREME_DATA_CHAT_CHAT_H
 
@@ -30,6 +35,8 @@ extern const char *const CHAT_TRAIN_ON_NAMES[CHAT_TRAIN_ONS + 1];
 // A conversation to encode. All values are borrowed.
 typedef struct chat_conversation {
     const json_t *messages; // array of {role, content, tool_calls, reasoning_content, …}
+    size_t count;           // the first so many of them; 0: all
+    const bool *untrained;  // [messages] those without labels, whatever train_on says; NULL: none
     const json_t *tools;    // array; NULL: none
     const json_t
         *extra; // object of other variables of the template (chat_template_kwargs); NULL: none
@@ -45,6 +52,9 @@ typedef struct chat_tokens {
     const uint32_t *end;          // [count] the byte of `text` behind the token
     const char *text;             // what the template rendered
     size_t bytes;
+    // Of CHAT_ASSISTANT: the turns of the first so many messages need a text of their own; 0: none does. The next call takes
+    // it as `count`.
+    size_t rest;
 } chat_tokens;
 
 // Opens the template of a tokenizer: chat_template.jinja beside tokenizer.json, else chat_template of
@@ -61,8 +71,9 @@ void chat_template_close(chat_template *c); // NULL allowed
 status chat_workspace_open(const chat_template *c, chat_workspace **out, err *e);
 void chat_workspace_close(chat_workspace *w); // NULL allowed
 
-// Encodes a conversation. E_USAGE names the message where the template refuses it, where a prefix of the conversation is
-// no prefix of the text (the template rewrites history), or where the two rules do not agree.
+// Encodes a conversation. Under CHAT_ASSISTANT, where the template rewrites history, the text ends with the last turn, and
+// out->rest says what is left. E_USAGE names the message where the template refuses it, where history is rewritten and the
+// turn cannot be found, or where the two rules do not agree.
 status chat_encode(chat_workspace *w, const chat_conversation *c, chat_train_on train_on,
                    chat_tokens *out, err *e);
 

@@ -104,10 +104,15 @@ status chat_encode(chat_workspace *w, const chat_conversation *c, chat_train_on 
     json_decref(w->messages);
     w->messages = NULL;
     TRY(chat_normalize(c->messages, &w->messages, e));
-    TRY(chat_render(w, &own, json_array_size(w->messages), c->generation_prompt, &w->whole, e));
-    TRY(encode(w, out, e));
-    TRY(chat_mask(w, &own, train_on, e));
+    size_t rest = c->count ? c->count : json_array_size(w->messages);
+    do { // again where the whole text does not even hold its last turn as it is generated
+        TRY(chat_render(w, &own, rest, c->generation_prompt, &w->whole, e));
+        TRY(encode(w, out, e));
+        TRY(chat_mask(w, &own, train_on, &rest, e));
+    } while (rest > 0 && !memchr(w->mask, 1, out->bytes));
+    if (w->joined) TRY(encode(w, out, e));
     TRY(label_tokens(w, out, e));
+    out->rest = rest;
 done:
     return result;
 }

@@ -22,6 +22,7 @@ struct chat_workspace {
     const chat_template *chat;
     tokenizer_workspace *encoder;
     chat_text whole, part; // the conversation, and some of its messages
+    bool joined;           // chat_mask has made another text of `whole`
     json_t *messages;      // as the template gets them
     char *mask;            // [mask_room] per byte of `whole`: it is trained
     char *block;           // [block_room] … it is in a generation block
@@ -41,7 +42,8 @@ const jinja *chat_source(const chat_template *t, const chat_conversation *c);
 // Renders the first `count` messages of w->messages.
 status chat_render(chat_workspace *w, const chat_conversation *c, size_t count, bool prompt,
                    chat_text *out, err *e);
-// Sets w->mask for the rendered and encoded conversation.
-status chat_mask(chat_workspace *w, const chat_conversation *c, chat_train_on train_on, err *e);
+// Sets w->mask for the first *rest messages, which are rendered and encoded. *rest becomes that of chat_tokens.
+status chat_mask(chat_workspace *w, const chat_conversation *c, chat_train_on train_on,
+                 size_t *rest, err *e);
 
 #endif

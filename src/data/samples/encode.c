@@ -57,6 +57,30 @@ done:
     return result;
 }
 
+static status end_document(samples_line *out, err *e)
+{
+    status result = OK;
+    TRY(alloc_grow(&out->end, &out->end_room, out->documents + 1, sizeof *out->end,
+                   "the tokens of a line", e));
+    out->end[out->documents++] = out->count;
+done:
+    return result;
+}
+
+void samples_splits_add(samples_splits *s, const samples_line *line)
+{
+    if (line->pair || line->documents < 2) return;
+    s->conversations++;
+    s->samples += line->documents;
+}
+
+void samples_line_clear(samples_line *line)
+{
+    free(line->token);
+    free(line->end);
+    *line = (samples_line){.token = NULL};
+}
+
 // ---- Texts
 
 static status encode_words(samples_encoder *x, const char *chars, size_t bytes, const int32_t **ids,
@@ -74,6 +98,7 @@ static status add_text(samples_encoder *x, const int32_t *ids, size_t count, siz
     for (size_t i = 0; i < count; i++) TRY(add_token(out, ids[i], i >= from, e));
     if (x->end_of_text >= 0 && (count == 0 || ids[count - 1] != x->end_of_text))
         TRY(add_token(out, x->end_of_text, count > 0, e));
+    TRY(end_document(out, e));
 done:
     return result;
 }
@@ -85,6 +110,81 @@ static status encode_text(samples_encoder *x, const json_t *s, samples_line *out
     const status result =
         encode_words(x, json_string_value(s), json_string_length(s), &ids, &count, e);
     return result == OK ? add_text(x, ids, count, 1, out, e) : result;
+}
+
+// ---- Conversations
+
+static status check_chat(const samples_encoder *x, err *e)
+{
+    if (x->chat) return OK;
+    return err_set(e, E_USAGE,
+                   "a conversation needs the tokenizer's chat template; valid: chat_template.jinja "
+                   "beside tokenizer.json, or chat_template in tokenizer_config.json");
+}
+
+static chat_conversation conversation_of(const samples_draft *d, const json_t *messages)
+{
+    return (chat_conversation){
+        .messages = messages, .tools = d->tools, .extra = d->extra, .now = SAMPLES_NOW};
+}
+
+static void reverse(int32_t *token, size_t count)
+{
+    for (size_t i = 0; i < count / 2; i++) {
+        const int32_t kept = token[i];
+        token[i] = token[count - 1 - i];
+        token[count - 1 - i] = kept;
+    }
+}
+
+// The last turns came first: puts the documents into the order of the conversation.
+static void reverse_documents(samples_line *out)
+{
+    const size_t total = out->count, borders = out->documents - 1;
+    for (size_t i = 0; i < borders; i++) out->end[i] = total - out->end[i];
+    for (size_t i = 0; i < borders / 2; i++) {
+        const size_t kept = out->end[i];
+        out->end[i] = out->end[borders - 1 - i];
+        out->end[borders - 1 - i] = kept;
+    }
+    reverse(out->token, total);
+    for (size_t d = 0, first = 0; d < out->documents; first = out->end[d++])
+        reverse(out->token + first, out->end[d] - first);
+}
+
+// Messages may say that they are not trained on: train: false (axolotl), or weight: 0 (OpenAI).
+static bool is_muted(const json_t *message)
+{
+    const json_t *weight = json_object_get(message, "weight");
+    return json_is_false(json_object_get(message, "train")) ||
+           (json_is_number(weight) && json_number_value(weight) == 0);
+}
+
+// Adds the documents of a conversation. Its first `given` messages are not trained on, and those that say so.
+static status add_messages(samples_encoder *x, const samples_draft *d, const json_t *messages,
+                           size_t given, samples_line *out, err *e)
+{
+    status result = OK;
+    chat_tokens t;
+    bool *untrained = NULL;
+    const size_t count = json_array_size(messages);
+    chat_conversation c = conversation_of(d, messages);
+    TRY(check_chat(x, e));
+    TRY(alloc_array(&untrained, count, sizeof *untrained, "the messages", e));
+    for (size_t i = 0; i < count; i++)
+        untrained[i] = i < given || is_muted(json_array_get(messages, i));
+    c.untrained = untrained;
+    do {
+        TRY(chat_encode(x->chat, &c, d->trains_all ? CHAT_ALL : x->o->train_on, &t, e));
+        for (size_t i = 0; i < t.count; i++) TRY(add_token(out, t.ids[i], t.trained[i], e));
+        TRY(end_document(out, e));
+        c.count = t.rest;
+    } while (c.count > 0);
+    reverse_documents(out);
+    out->is_chat = true;
+done:
+    free(untrained);
+    return result;
 }
 
 // ---- Prompts and completions
@@ -133,14 +233,6 @@ done:
     return result;
 }
 
-static status check_chat(const samples_encoder *x, err *e)
-{
-    if (x->chat) return OK;
-    return err_set(e, E_USAGE,
-                   "a conversation needs the tokenizer's chat template; valid: chat_template.jinja "
-                   "beside tokenizer.json, or chat_template in tokenizer_config.json");
-}
-
 // With train_on assistant only the assistant's turns of the completion are predicted, else all of it.
 static status encode_lists(samples_encoder *x, const samples_draft *d, const json_t *completion,
                            samples_line *out, err *e)
@@ -148,26 +240,27 @@ static status encode_lists(samples_encoder *x, const samples_draft *d, const jso
     status result = OK;
     chat_tokens t;
     json_t *all = json_array();
-    const bool is_pair = d->format == FORMAT_PREFERENCE,
-               assistant = x->o->train_on == CHAT_ASSISTANT && !is_pair;
-    chat_conversation c = {.messages = d->prompt,
-                           .tools = d->tools,
-                           .extra = d->extra,
-                           .generation_prompt = true,
-                           .now = SAMPLES_NOW};
-    TRY(check_chat(x, e));
-    TRY(chat_encode(x->chat, &c, CHAT_ALL, &t, e));
-    TRY(keep_prompt(x, t.ids, t.count, e));
+    const bool is_pair = d->format == FORMAT_PREFERENCE;
+    chat_conversation c = conversation_of(d, d->prompt);
     if (!all || json_array_extend(all, (json_t *)d->prompt) != 0 ||
         json_array_extend(all, (json_t *)completion) != 0)
         FAIL(E_MEMORY, "no memory for a line of data");
+    if (x->o->train_on == CHAT_ASSISTANT && !is_pair) {
+        TRY(add_messages(x, d, all, json_array_size(d->prompt), out, e));
+        goto done;
+    }
+    TRY(check_chat(x, e));
+    c.generation_prompt = true;
+    TRY(chat_encode(x->chat, &c, CHAT_ALL, &t, e));
+    TRY(keep_prompt(x, t.ids, t.count, e));
     c.messages = all;
     c.generation_prompt = false;
-    TRY(chat_encode(x->chat, &c, assistant ? CHAT_ASSISTANT : CHAT_ALL, &t, e));
+    TRY(chat_encode(x->chat, &c, CHAT_ALL, &t, e));
     const bool everything = x->o->train_on == CHAT_ALL && !is_pair;
     x->common = everything ? 0 : common_tokens(x, t.ids, t.count);
     for (size_t i = 0; i < t.count; i++)
         TRY(add_token(out, t.ids[i], t.trained[i] && i >= x->common, e));
+    TRY(end_document(out, e));
     out->is_chat = true;
 done:
     json_decref(all);
@@ -194,12 +287,14 @@ static status encode_completion(samples_encoder *x, const samples_draft *d, int 
 static status encode_labelled(samples_encoder *x, const samples_draft *d, samples_line *out, err *e)
 {
     status result = OK;
-    if (!d->label) TRY(add_token(out, 0, false, e));
-    if (d->label) TRY(encode_completion(x, d, 0, out, e));
-    out->end[0] = out->count;
-    if (d->label) TRY(add_token(out, 0, false, e));
-    if (!d->label) TRY(encode_completion(x, d, 0, out, e));
-    out->end[1] = out->count;
+    for (int k = 0; k < 2; k++) {
+        if (k == !d->label) {
+            TRY(encode_completion(x, d, 0, out, e));
+        } else {
+            TRY(add_token(out, 0, false, e));
+            TRY(end_document(out, e));
+        }
+    }
 done:
     return result;
 }
@@ -210,89 +305,12 @@ static status encode_completions(samples_encoder *x, const samples_draft *d, sam
     status result = OK;
     size_t common[2];
     if (d->has_label) return encode_labelled(x, d, out, e);
-    for (int k = 0; k < out->documents; k++) {
+    for (int k = 0; k < (out->pair ? 2 : 1); k++) {
         TRY(encode_completion(x, d, k, out, e));
-        out->end[k] = out->count;
         common[k] = x->common;
     }
-    if (out->documents == 2) align_pair(out, common);
+    if (out->pair) align_pair(out, common);
 done:
-    return result;
-}
-
-// ---- Conversations
-
-// Messages may say that they are not trained on: train: false (axolotl), or weight: 0 (OpenAI).
-static bool is_muted(const json_t *message)
-{
-    const json_t *weight = json_object_get(message, "weight");
-    return json_is_false(json_object_get(message, "train")) ||
-           (json_is_number(weight) && json_number_value(weight) == 0);
-}
-
-// The bytes of the text that the first `count` messages make.
-static status measure(samples_encoder *x, const samples_draft *d, size_t count, bool generation,
-                      size_t *bytes, err *e)
-{
-    status result = OK;
-    chat_tokens t;
-    json_t *begin = json_array();
-    *bytes = 0;
-    if (count == 0) goto done;
-    for (size_t i = 0; i < count; i++)
-        if (json_array_append(begin, json_array_get(d->messages, i)) != 0)
-            FAIL(E_MEMORY, "no memory for a line of data");
-    const chat_conversation c = {.messages = begin,
-                                 .tools = d->tools,
-                                 .extra = d->extra,
-                                 .generation_prompt = generation,
-                                 .now = SAMPLES_NOW};
-    TRY(chat_encode(x->chat, &c, CHAT_ALL, &t, e));
-    *bytes = t.bytes;
-done:
-    json_decref(begin);
-    return result;
-}
-
-// Lists the bytes of muted messages: *ranges [2 * *count] holds first and end of each.
-static status find_muted(samples_encoder *x, const samples_draft *d, size_t **ranges, size_t *count,
-                         err *e)
-{
-    status result = OK;
-    size_t i, room = 0;
-    json_t *message;
-    json_array_foreach((json_t *)d->messages, i, message)
-    {
-        if (!is_muted(message)) continue;
-        const char *role = json_string_value(json_object_get(message, "role"));
-        TRY(alloc_grow(ranges, &room, 2 * (*count + 1), sizeof **ranges, "the messages", e));
-        TRY(measure(x, d, i, role && strcmp(role, "assistant") == 0, *ranges + 2 * *count, e));
-        TRY(measure(x, d, i + 1, false, *ranges + 2 * *count + 1, e));
-        ++*count;
-    }
-done:
-    return result;
-}
-
-static status encode_messages(samples_encoder *x, const samples_draft *d, samples_line *out, err *e)
-{
-    status result = OK;
-    chat_tokens t;
-    size_t *muted = NULL, ranges = 0;
-    const chat_conversation c = {
-        .messages = d->messages, .tools = d->tools, .extra = d->extra, .now = SAMPLES_NOW};
-    TRY(check_chat(x, e));
-    TRY(find_muted(x, d, &muted, &ranges, e));
-    TRY(chat_encode(x->chat, &c, d->trains_all ? CHAT_ALL : x->o->train_on, &t, e));
-    for (size_t i = 0; i < t.count; i++) {
-        bool trained = t.trained[i];
-        for (size_t r = 0; r < ranges; r++)
-            trained = trained && !(t.end[i] > muted[2 * r] && t.end[i] <= muted[2 * r + 1]);
-        TRY(add_token(out, t.ids[i], trained, e));
-    }
-    out->is_chat = true;
-done:
-    free(muted);
     return result;
 }
 
@@ -313,15 +331,15 @@ static status check_preference(const samples_encoder *x, const samples_draft *d,
 
 static status check_labels(const samples_line *line, bool labelled, err *e)
 {
-    for (int d = 0; d < line->documents; d++) {
+    for (size_t d = 0; d < line->documents; d++) {
         size_t i = d > 0 ? line->end[d - 1] : 0;
         if (labelled && line->end[d] - i == 1) continue;
         while (i < line->end[d] && !(line->token[i] & SAMPLE_TRAINED)) i++;
         if (i < line->end[d]) continue;
         return err_set(e, E_USAGE, "no token of %s would be trained on; valid: %s",
-                       line->documents == 1 ? "the line"
-                       : d == 0             ? "chosen"
-                                            : "rejected",
+                       !line->pair ? "the line"
+                       : d == 0    ? "chosen"
+                                   : "rejected",
                        line->is_chat ? "a conversation with a message of the assistant"
                                      : "a text or a completion that is not empty");
     }
@@ -333,20 +351,19 @@ status samples_encode(samples_encoder *x, const char *line, size_t bytes, sample
 {
     status result = OK;
     samples_draft d;
-    out->count = 0;
+    out->count = out->documents = 0;
     out->is_chat = false;
     TRY(samples_draft_read(line, bytes, format, x->chat != NULL, &d, e));
     out->format = d.format;
     out->weight = d.weight;
-    out->documents = d.format == FORMAT_PREFERENCE ? 2 : 1;
+    out->pair = d.format == FORMAT_PREFERENCE;
     TRY(check_preference(x, &d, e));
     if (d.text)
         TRY(encode_text(x, d.text, out, e));
     else if (d.messages)
-        TRY(encode_messages(x, &d, out, e));
+        TRY(add_messages(x, &d, d.messages, 0, out, e));
     else
         TRY(encode_completions(x, &d, out, e));
-    if (out->documents == 1) out->end[0] = out->count;
     TRY(check_labels(out, d.has_label, e));
 done:
     samples_draft_clear(&d);

@@ -115,7 +115,7 @@ done:
 static void clear_round(read_round *round)
 {
     for (int i = 0; i < round->workers; i++) samples_encoder_close(round->encoder[i]);
-    for (int i = 0; round->slot && i < ROUND_LINES; i++) free(round->slot[i].line.token);
+    for (int i = 0; round->slot && i < ROUND_LINES; i++) samples_line_clear(&round->slot[i].line);
     free(round->encoder);
     free(round->slot);
     free(round->bytes.data);

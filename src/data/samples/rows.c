@@ -164,6 +164,8 @@ static status pack(samples_dataset *d, err *e)
         d->plain[i].first = d->base.samples;
         d->base.samples += d->plain[i].count;
     }
+    d->base.memory = d->set.tokens * sizeof *d->set.token + d->set.pieces * sizeof *d->set.piece +
+                     count * sizeof *d->rows.sample + d->rows.rows * sizeof *d->rows.first;
 done:
     free(length);
     return result;

@@ -12,6 +12,7 @@
 #ifndef TRIREME_DATA_SAMPLES_SAMPLES_H
 #define TRIREME_DATA_SAMPLES_SAMPLES_H
 
+#include "base/text.h"
 #include "data/chat/chat.h"
 #include "data/dataset.h"
 
@@ -65,6 +66,14 @@ typedef struct samples_options {
     bool any; // samples_show: preferences and others
 } samples_options;
 
+// Conversations that became several samples, because the chat template writes earlier messages in another way when more
+// follow, and these samples.
+typedef struct samples_splits {
+    uint64_t conversations, samples;
+} samples_splits;
+// Appends a sentence that says so; nothing where there are none.
+void samples_describe_splits(const samples_splits *s, text *out);
+
 // What became of the lines of the files.
 typedef struct samples_counts {
     uint64_t lines;   // of JSONL, and documents of shards
@@ -75,8 +84,9 @@ typedef struct samples_counts {
     uint64_t too_long;       // lines that do not fit into a row: cut, split or left out
     uint64_t unlabelled;     // parts of them that have no label, and are left out
     uint64_t labels_lost;    // in cutting and leaving out
-    bool weighted;           // some weight is not 1: the rows have extras 1
-    bool has_chat;           // some line is a conversation
+    samples_splits splits;
+    bool weighted; // some weight is not 1: the rows have extras 1
+    bool has_chat; // some line is a conversation
 } samples_counts;
 
 bool samples_is_jsonl(const char *path); // *.jsonl and *.jsonl.gz
@@ -89,13 +99,14 @@ bool samples_is_source(const char *path);
 status samples_open(const dataset_source *sources, size_t count, const samples_options *o,
                     samples_counts *counts, dataset **out, err *e);
 
-// One line as the documents that a row holds: `data inspect` shows them.
+// One line as the documents that rows hold: `data inspect` shows them.
 typedef struct samples_view {
     samples_format format; // FORMAT_AUTO: a document of a shard
-    int documents;         // 2: chosen and rejected
-    size_t end[2];         // of each document, in tokens
-    const int32_t *ids;    // [end[documents - 1]]
-    const bool *trained;   // the token is predicted
+    bool pair;             // the documents are chosen and rejected; else each is a sample
+    size_t documents;
+    const size_t *end;   // [documents] of each, in tokens
+    const int32_t *ids;  // [end[documents - 1]]
+    const bool *trained; // the token is predicted
     double weight;
 } samples_view;
 

@@ -6,7 +6,6 @@
 #include "data/samples/samples.h"
 
 #include "base/file.h"
-#include "base/text.h"
 #include "data/tokens.h"
 
 // ---- format.c, convert.c: a line of JSON
@@ -55,18 +54,22 @@ typedef struct samples_line {
     samples_format format;
     int32_t *token; // [count]
     size_t count, room;
-    size_t end
-        [2]; // of each document; of a completion with a label the other one has one token and no label
-    int documents;
+    size_t *end; // [documents] of each document
+    size_t documents, end_room;
+    // The two documents are a pair; of a completion with a label the other one has one token and no label. Else each
+    // document is a sample: a conversation has several where its template rewrites history.
+    bool pair;
     double weight;
     bool is_chat;
 } samples_line;
+void samples_line_clear(samples_line *line);
+void samples_splits_add(samples_splits *s, const samples_line *line);
 
 typedef struct samples_encoder samples_encoder;
 // One for each thread.
 status samples_encoder_open(const samples_options *o, samples_encoder **out, err *e);
 void samples_encoder_close(samples_encoder *x); // NULL allowed
-// Replaces what *out holds; the owner frees out->token. E_USAGE without file and line.
+// Replaces what *out holds; the owner calls samples_line_clear. E_USAGE without file and line.
 status samples_encode(samples_encoder *x, const char *line, size_t bytes, samples_format format,
                       samples_line *out, err *e);
 

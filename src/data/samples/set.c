@@ -31,9 +31,9 @@ void samples_set_read(const samples_set *s, const samples_piece *p, int32_t *out
         samples_shard_read(&s->shard[p->store - 1], p->first, p->tokens, out);
 }
 
-// ---- One line
+// ---- One sample
 
-// A line on its way into the set.
+// A sample on its way into the set.
 typedef struct set_line {
     const samples_place *at;
     const int32_t *token; // [end[documents - 1]]
@@ -97,7 +97,7 @@ done:
     return result;
 }
 
-static status add_line(samples_set *s, const set_line *line, err *e)
+static status add_sample(samples_set *s, const set_line *line, err *e)
 {
     status result = OK;
     samples_counts *n = s->counts;
@@ -105,7 +105,6 @@ static status add_line(samples_set *s, const set_line *line, err *e)
                  length = line->end[line->documents - 1];
     const bool too_long = length > row;
     uint64_t labels = 0, kept = 0;
-    n->lines++;
     n->weighted = n->weighted || line->weight != 1;
     for (int d = 0; d < line->documents; d++)
         labels += count_labels(line->token, d > 0 ? line->end[d - 1] : 0, line->end[d]);
@@ -147,23 +146,34 @@ static status check_ids(const samples_set *s, const set_line *line, err *e)
 
 // ---- Sources
 
+// Adds the samples of a line: those of a conversation may be several.
 static status take_line(void *arg, const samples_place *at, const samples_line *from, err *e)
 {
     status result = OK;
     samples_set *s = arg;
-    const set_line line = {.at = at,
-                           .token = from->token,
-                           .end = from->end,
-                           .documents = from->documents,
-                           .weight = (float)from->weight,
-                           .first = s->tokens};
-    TRY(check_ids(s, &line, e));
-    TRY(alloc_grow(&s->token, &s->token_room, s->tokens + from->count, sizeof *s->token,
+    samples_counts *n = s->counts;
+    const uint64_t too_long = n->too_long;
+    const size_t per = from->pair ? 2 : 1, begin = s->tokens;
+    TRY(alloc_grow(&s->token, &s->token_room, begin + from->count, sizeof *s->token,
                    "the tokens of the samples", e));
-    memcpy(s->token + s->tokens, from->token, from->count * sizeof *s->token);
+    memcpy(s->token + begin, from->token, from->count * sizeof *s->token);
     s->tokens += from->count;
-    s->counts->has_chat = s->counts->has_chat || from->is_chat;
-    TRY(add_line(s, &line, e));
+    n->lines++;
+    n->has_chat = n->has_chat || from->is_chat;
+    samples_splits_add(&n->splits, from);
+    for (size_t d = 0; d < from->documents; d += per) {
+        const size_t first = d > 0 ? from->end[d - 1] : 0;
+        const size_t end[2] = {from->end[d] - first, from->end[d + per - 1] - first};
+        const set_line line = {.at = at,
+                               .token = from->token + first,
+                               .end = end,
+                               .documents = (int)per,
+                               .weight = (float)from->weight,
+                               .first = begin + first};
+        TRY(check_ids(s, &line, e));
+        TRY(add_sample(s, &line, e));
+    }
+    if (n->too_long > too_long) n->too_long = too_long + 1; // the line, not its samples
 done:
     return result;
 }
@@ -233,7 +243,8 @@ static status add_shard_line(samples_set *s, const samples_place *at, uint64_t d
                            .first = first[0],
                            .store = (uint32_t)s->shards};
     TRY(check_ids(s, &line, e));
-    TRY(add_line(s, &line, e));
+    s->counts->lines++;
+    TRY(add_sample(s, &line, e));
 done:
     return result;
 }

@@ -7,6 +7,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+void samples_describe_splits(const samples_splits *s, text *out)
+{
+    if (s->conversations == 0) return;
+    text_addf(out,
+              "the chat template writes earlier messages in another way when more follow, so "
+              "%" PRIu64 " conversation%s became %" PRIu64 " samples\n",
+              s->conversations, s->conversations == 1 ? "" : "s", s->samples);
+}
+
 static status find_line(const char *path, uint64_t number, prepare_buffer *line,
                         prepare_record *out, err *e)
 {
@@ -40,8 +49,9 @@ static status show_line(const samples_line *line, samples_view_fn *show, void *a
         ids[i] = line->token[i] & ~SAMPLE_TRAINED;
         trained[i] = line->token[i] & SAMPLE_TRAINED;
     }
-    const samples_view shown = {.documents = line->documents,
-                                .end = {line->end[0], line->end[1]},
+    const samples_view shown = {.pair = line->pair,
+                                .documents = line->documents,
+                                .end = line->end,
                                 .ids = ids,
                                 .trained = trained,
                                 .weight = line->weight,
@@ -67,6 +77,7 @@ static status read_document(const char *prefix, uint64_t number, samples_line *o
              number);
     tokens_document(s.t, number - 1, &first, &length);
     TRY(alloc_array(&out->token, length, sizeof *out->token, "a document", e));
+    TRY(alloc_array(&out->end, 1, sizeof *out->end, "a document", e));
     out->count = out->end[0] = length;
     out->documents = 1;
     out->weight = s.weight ? (double)s.weight[number - 1] : 1;
@@ -110,6 +121,6 @@ status samples_show(const char *path, samples_format format, uint64_t number,
         TRY(read_document(path, number, &line, e));
     TRY(show_line(&line, show, arg, e));
 done:
-    free(line.token);
+    samples_line_clear(&line);
     return result;
 }

@@ -8,35 +8,47 @@
 #include <math.h>
 #include <string.h>
 
+// Bytes of samples in this process. Free memory is what is left beside them. Ranks that are forked from it share them.
+static uint64_t data_bytes(const session_inputs *in)
+{
+    return (in->train ? in->train->memory : 0) + (in->valid ? in->valid->memory : 0);
+}
+
 // Bytes that each rank may use. A job of more ranks than a machine starts runs on other machines.
-static uint64_t budget_of(const job *j, const device_description *d)
+static uint64_t budget_of(const job *j, const device_description *d, uint64_t data)
 {
     if (j->memory.budget > 0) return (uint64_t)j->memory.budget;
     if (d->free_bytes == 0) return MEMORY_ESTIMATE_NO_BUDGET;
     if (j->own.planned) return d->free_bytes;
     if (j->launch.ranks > WORLD_MOST_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
-    return d->free_bytes / (uint64_t)size_ceil_div(job_local_ranks(j), d->count);
+    return (d->free_bytes + (d->is_host_memory ? data : 0)) /
+           (uint64_t)size_ceil_div(job_local_ranks(j), d->count);
 }
 
 // The host's memory is shared by all ranks of the machine, whatever their device.
-static uint64_t host_budget_of(const job *j, const device_description *d)
+static uint64_t host_budget_of(const job *j, const device_description *d, uint64_t data)
 {
     const job_planned *p = j->own.planned;
     const uint64_t ranks = (uint64_t)job_local_ranks(j);
     if (p) return p->host_bytes > 0 ? p->host_bytes / ranks : MEMORY_ESTIMATE_NO_BUDGET;
     if (d->free_bytes == 0 || j->launch.ranks > WORLD_MOST_RANKS) return MEMORY_ESTIMATE_NO_BUDGET;
-    return proc_available_bytes() / ranks;
+    return (proc_available_bytes() + data) / ranks;
 }
 
-status memory_estimate_read_base(const job *j, memory_estimate_base *out, err *e)
+status memory_estimate_read_base(const job *j, const session_inputs *in, memory_estimate_base *out,
+                                 err *e)
 {
+    const uint64_t data = data_bytes(in), own = proc_own_bytes(),
+                   ranks = (uint64_t)job_local_ranks(j);
     const device_options o = {.threads = j->launch.threads_per_rank};
     device_description d;
     const status result = job_describe_device(j, &o, &d, e);
     if (result != OK) return result;
-    *out = (memory_estimate_base){
-        .runtime = d.own_bytes, .budget = budget_of(j, &d), .host_budget = host_budget_of(j, &d)};
-    *(d.is_host_memory ? &out->runtime : &out->host_runtime) += proc_own_bytes();
+    *out = (memory_estimate_base){.runtime = d.own_bytes,
+                                  .data = j->own.launcher ? data : data / ranks,
+                                  .budget = budget_of(j, &d, data),
+                                  .host_budget = host_budget_of(j, &d, data)};
+    *(d.is_host_memory ? &out->runtime : &out->host_runtime) += own > data ? own - data : 0;
     if (!d.is_host_memory) out->host_runtime += DEVICE_STAGING_BYTES;
     if (d.is_host_memory || !j->strategy.offload.updates_on_host) return OK;
     const status described = device_describe("cpu", &o, &d, e); // updates run on it
@@ -81,6 +93,8 @@ status memory_estimate_plan(const trainer_options *o, const memory_estimate_base
     if (result != OK) return result;
     (*out)->bytes[BYTES_RUNTIME] = base->runtime;
     (*out)->host_bytes[BYTES_RUNTIME] = base->host_runtime;
+    const bool apart = o->strategy.offload.host_is_apart;
+    (apart ? (*out)->host_bytes : (*out)->bytes)[BYTES_DATA] += base->data;
     return OK;
 }
 

@@ -26,6 +26,7 @@ typedef struct memory_estimate_base {
     // Bytes of the program itself, and those that the device takes for itself. Where the host's memory is
     // apart from the device's, the program's are in host_runtime.
     uint64_t runtime, host_runtime;
+    uint64_t data;        // bytes of a rank's share of the samples that its host keeps in memory
     uint64_t budget;      // bytes that a rank may use, of the device's memory
     uint64_t host_budget; // likewise of the host's memory; without effect where the two are one
 } memory_estimate_base;
@@ -39,7 +40,8 @@ uint64_t memory_estimate_over(const memory_estimate *n, uint64_t budget,
 
 // Measures the program, and asks for the device's description: ranks are forked later, and no device
 // is open until then.
-status memory_estimate_read_base(const job *j, memory_estimate_base *out, err *e);
+status memory_estimate_read_base(const job *j, const session_inputs *in, memory_estimate_base *out,
+                                 err *e);
 
 // The plan and the schedule of rank o->rank, as trainer_plan makes them, with the bytes of `base`.
 status memory_estimate_plan(const trainer_options *o, const memory_estimate_base *base, plan **out,

@@ -22,7 +22,7 @@ status fit_micro_batch(job *j, const session_inputs *in, err *e)
 {
     status result = OK;
     memory_estimate_base base;
-    TRY(memory_estimate_read_base(j, &base, e));
+    TRY(memory_estimate_read_base(j, in, &base, e));
     TRY(choose_micro_batch(j, in, &base, e));
 done:
     return result;
@@ -122,7 +122,7 @@ status fit_job(job *j, const session_inputs *in, bool choose_batch, char **chang
     const int ranks = j->launch.ranks;
     memory_estimate n;
     fit_search l;
-    TRY(memory_estimate_read_base(j, &base, e));
+    TRY(memory_estimate_read_base(j, in, &base, e));
     if (choose_batch) TRY(choose_micro_batch(j, in, &base, e));
     TRY(memory_estimate_of(j, in, ranks, &base, &n, e));
     if (memory_estimate_fits(&n, base.budget, &base)) goto done;

@@ -251,7 +251,7 @@ status session_plan(job *j, const session_inputs *in, const session_plan_options
     status result = OK;
     table t = {.j = j, .in = in, .o = o, .ranks = j->launch.ranks};
     TRY(alloc_zeroed(&t.row, ROWS, sizeof *t.row, "the table of strategies", e));
-    TRY(memory_estimate_read_base(j, &t.base, e));
+    TRY(memory_estimate_read_base(j, in, &t.base, e));
     t.budget = t.base.budget;
     TRY(fill(&t, e));
     if (t.row[0].refused.code != OK) FAIL(E_USAGE, "%s", t.row[0].refused.text);

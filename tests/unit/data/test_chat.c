@@ -1,5 +1,5 @@
-// A conversation as tokens with labels: what is trained, with generation blocks and without, what is refused and how, and
-// that text of the conversation spells no special token.
+// A conversation as tokens with labels: what is trained, with generation blocks and without, in how many texts, what is
+// refused and how, and that text of the conversation spells no special token.
 #include "scratch.h"
 
 #include "data/chat/chat.h"
@@ -37,6 +37,7 @@ typedef struct chat_rig {
     chat_template *c;
     chat_workspace *w;
     json_t *messages;
+    const bool *untrained;
     chat_tokens tokens;
     err e;
 } chat_rig;
@@ -57,39 +58,60 @@ static void rig_close(chat_rig *r)
     json_decref(r->messages);
 }
 
+// Encodes the first `count` messages; 0: all.
+static status rig_go_on(chat_rig *r, size_t count, chat_train_on train_on)
+{
+    const chat_conversation c = {
+        .messages = r->messages, .count = count, .untrained = r->untrained, .now = 1};
+    return chat_encode(r->w, &c, train_on, &r->tokens, &r->e);
+}
+
 static status rig_encode(chat_rig *r, const char *messages, chat_train_on train_on)
 {
     json_decref(r->messages);
     r->messages = json_loads(messages, JSON_DECODE_ANY, NULL);
     assert_non_null(r->messages);
     r->e = (err){0};
-    return chat_encode(r->w, &(chat_conversation){.messages = r->messages, .now = 1}, train_on,
-                       &r->tokens, &r->e);
+    return rig_go_on(r, 0, train_on);
 }
 
 // What is trained, with "|" between runs.
 static void trained(const chat_rig *r, text *out)
 {
+    const size_t begin = out->bytes;
     bool before = true;
     text_add(out, "");
     for (size_t i = 0; i < r->tokens.count; i++) {
-        if (r->tokens.trained[i] && !before && out->bytes) text_add(out, "|");
+        if (r->tokens.trained[i] && !before && out->bytes > begin) text_add(out, "|");
         if (r->tokens.trained[i]) tokenizer_decode_next(r->t, r->tokens.ids[i], false, out);
         before = r->tokens.trained[i];
     }
 }
 
-static void check_trained(const char *source, const char *messages, chat_train_on train_on,
-                          const char *wanted)
+// What is trained in all texts, with " / " between them. `untrained` may be NULL.
+static void check_texts(const char *source, const char *messages, const bool *untrained,
+                        chat_train_on train_on, const char *wanted)
 {
     chat_rig r;
     text found = {0};
     rig_open(&r, source);
+    r.untrained = untrained;
     if (rig_encode(&r, messages, train_on) != OK) fail_msg("%s", r.e.text);
     trained(&r, &found);
+    while (r.tokens.rest > 0) {
+        text_add(&found, " / ");
+        if (rig_go_on(&r, r.tokens.rest, train_on) != OK) fail_msg("%s", r.e.text);
+        trained(&r, &found);
+    }
     assert_string_equal(found.chars, wanted);
     text_clear(&found);
     rig_close(&r);
+}
+
+static void check_trained(const char *source, const char *messages, chat_train_on train_on,
+                          const char *wanted)
+{
+    check_texts(source, messages, NULL, train_on, wanted);
 }
 
 static void check_refused(const char *source, const char *messages, chat_train_on train_on,
@@ -158,7 +180,7 @@ static void ends(void **state)
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}"
         "{{ '<|eot|>' if loop.last and m.role == 'assistant' else '<|im_end|>' }}{% endfor %}"
         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
-        TWO, CHAT_ASSISTANT, "two<|im_end|>|four<|eot|>");
+        TWO, CHAT_ASSISTANT, "four<|eot|> / two<|eot|>");
     // A message without words, whose end depends on what follows.
     check_trained(
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}{% "
@@ -171,38 +193,112 @@ static void ends(void **state)
         CHAT_ASSISTANT, "<|im_end|>|four<|eot|>");
 }
 
+// A template that writes the thinking of a message on a condition.
+#define THINKS_WHERE(condition)                                                                    \
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content and (" condition   \
+    ") %}({{ m.reasoning_content }}){% endif %}{{ m.content }}<|im_end|>\n{% endfor %}{% if "      \
+    "add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+static const char REWRITES[] = THINKS_WHERE("loop.last");
+// Before its second turn a conversation has the thinking of the first, and through it it has not.
+static const char FORGETS[] = THINKS_WHERE("messages[-1].role != 'assistant' or loop.last");
+static const char THOUGHT[] =
+    "[{\"role\": \"user\", \"content\": \"one\"}, {\"role\": \"assistant\", \"content\": \"two\", "
+    "\"thinking\": \"hm\"}, {\"role\": \"user\", \"content\": \"three\"}, {\"role\": "
+    "\"assistant\", "
+    "\"content\": \"four\", \"thinking\": \"so\"}]";
+
+static void rewritten_history_takes_several_texts(void **state)
+{
+    static const char THREE[] =
+        "[{\"role\": \"assistant\", \"content\": \"one\"}, {\"role\": \"assistant\", \"content\": "
+        "\"two\", \"thinking\": \"hm\"}, {\"role\": \"user\", \"content\": \"three\"}]";
+    static const bool FIRST[] = {false, true, false, false}, LAST[] = {false, false, false, true};
+    (void)state;
+    check_trained(REWRITES, THOUGHT, CHAT_ASSISTANT, "(so)four<|im_end|>\n / (hm)two<|im_end|>\n");
+    check_trained(REWRITES, THOUGHT, CHAT_COMPLETION, "(so)four<|im_end|>\n");
+    // The text ends with the turn where the message behind it would rewrite it.
+    check_trained(REWRITES, THREE, CHAT_ASSISTANT, "one<|im_end|>\n|(hm)two<|im_end|>\n");
+    // Turns without thinking agree, and messages behind them follow.
+    check_trained(REWRITES, TWO, CHAT_ASSISTANT, "two<|im_end|>\n|four<|im_end|>\n");
+    // A turn that is not trained on takes no text, and is not checked.
+    check_texts(REWRITES, THOUGHT, FIRST, CHAT_ASSISTANT, "(so)four<|im_end|>\n");
+    check_texts(FORGETS, THOUGHT, LAST, CHAT_ASSISTANT, "(hm)two<|im_end|>\n");
+    check_texts(REWRITES, THOUGHT, LAST, CHAT_COMPLETION, "");
+}
+
+// The last turn is joined to the text that the model sees before it.
+static void joined_texts(void **state)
+{
+    chat_rig r;
+    (void)state;
+    check_trained(FORGETS, THOUGHT, CHAT_ASSISTANT, "(so)four<|im_end|>\n / (hm)two<|im_end|>\n");
+    rig_open(&r, FORGETS);
+    if (rig_encode(&r, THOUGHT, CHAT_ASSISTANT) != OK) fail_msg("%s", r.e.text);
+    assert_string_equal(
+        r.tokens.text,
+        "<|im_start|>user\none<|im_end|>\n<|im_start|>assistant\n(hm)two<|im_end|>\n"
+        "<|im_start|>user\nthree<|im_end|>\n<|im_start|>assistant\n(so)four<|im_end|>\n");
+    assert_int_equal(r.tokens.rest, 2);
+    assert_int_equal(r.tokens.end[r.tokens.count - 1], r.tokens.bytes);
+    rig_close(&r);
+}
+
+static void untrained_messages(void **state)
+{
+    static const bool SECOND[] = {false, true, false, false}, THIRD[] = {false, false, true, false};
+    static const char MARKED_THINKS[] =
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.role == 'assistant' %}{% "
+        "generation "
+        "%}{% if m.reasoning_content and loop.last %}({{ m.reasoning_content }}){% endif %}"
+        "{{ m.content }}<|im_end|>{% endgeneration %}{% else %}{{ m.content }}<|im_end|>"
+        "{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+    (void)state;
+    check_texts(CHATML, TWO, SECOND, CHAT_ASSISTANT, "four<|im_end|>\n");
+    check_texts(MARKED, TWO, SECOND, CHAT_ASSISTANT, "four<|im_end|>");
+    check_trained(MARKED_THINKS, THOUGHT, CHAT_ASSISTANT, "two<|im_end|>|(so)four<|im_end|>");
+    check_texts(MARKED_THINKS, THOUGHT, SECOND, CHAT_ASSISTANT, "(so)four<|im_end|>");
+    check_texts(CHATML, TWO, SECOND, CHAT_ALL,
+                "user\none<|im_end|>\n<|im_start|>assistant\n|<|im_start|>user\nthree<|im_end|>\n"
+                "<|im_start|>assistant\nfour<|im_end|>\n");
+    check_texts(
+        CHATML, TWO, THIRD, CHAT_ALL,
+        "user\none<|im_end|>\n<|im_start|>assistant\ntwo<|im_end|>\n|<|im_start|>assistant\n"
+        "four<|im_end|>\n");
+}
+
 static void refusals(void **state)
 {
-    static const char REWRITES[] =
-        "{% for m in messages %}<|im_start|>{{ m.role }}\n{% if m.reasoning_content and loop.last "
-        "%}({{ m.reasoning_content }}){% endif %}"
-        "{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt "
-        "%}<|im_start|>assistant\n{% endif %}";
-    static const char THOUGHT[] = "[{\"role\": \"user\", \"content\": \"one\"}, {\"role\": "
-                                  "\"assistant\", \"content\": \"two\", \"thinking\": \"hm\"},"
-                                  " {\"role\": \"user\", \"content\": \"three\"}, {\"role\": "
-                                  "\"assistant\", \"content\": \"four\", \"thinking\": \"so\"}]";
+    static const char ENDS[] = "{% for m in messages %}{{ m.content }}{{ '<|eot|>' if loop.last "
+                               "else '<|im_end|>' }}{% endfor %}"
+                               "{% if add_generation_prompt %}<|im_start|>{% endif %}";
+    static const char ANSWERS[] = "[{\"role\": \"user\", \"content\": \"one\"}, {\"role\": "
+                                  "\"assistant\", \"content\": \"two\"}, "
+                                  "{\"role\": \"assistant\", \"content\": \"three\"}]";
+    static const char ASKED[] =
+        "[{\"role\": \"assistant\", \"content\": \"two\", \"thinking\": \"hm\"}, "
+        "{\"role\": \"user\", \"content\": \"three\"}]";
     static const char SHORT[] =
         "{% for m in messages %}<|im_start|>{{ m.role }}\n"
         "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}<|im_end|>"
         "{% else %}{{ m.content }}{% endif %}{% endfor %}{% if add_generation_prompt "
         "%}<|im_start|>assistant\n{% endif %}";
     (void)state;
-    check_refused(REWRITES, THOUGHT, CHAT_ASSISTANT,
-                  "messages[1]: the template writes the messages up to this one in another way "
-                  "when more follow");
-    check_trained(REWRITES, THOUGHT, CHAT_COMPLETION, "(so)four<|im_end|>\n");
+    check_refused(ENDS, ANSWERS, CHAT_ASSISTANT,
+                  "messages[2]: the template writes the messages up to this one in another way "
+                  "than where the model goes on from them");
+    check_refused(REWRITES, ASKED, CHAT_COMPLETION, "valid: a conversation that ends with it");
     check_refused(SHORT, TWO, CHAT_ASSISTANT,
                   "messages[1]: the template's {% generation %} leaves out what the model has to "
                   "write: \"<|im_end|>\"");
     check_refused("{{ messages[0].content }}", TWO, CHAT_ASSISTANT,
-                  "messages[1]: the template writes nothing for this message");
+                  "messages[3]: the template writes nothing for this message");
     check_refused("{{ raise_exception('no system') }}", TWO, CHAT_ALL,
                   "t.jinja:1: the template refuses the conversation: no system");
     check_refused(CHATML, "[]", CHAT_ALL, "found no messages");
     check_refused(CHATML, "[{\"role\": \"user\"}, 3]", CHAT_ALL, "messages[1]: found no object");
     check_refused("{% if messages | length == 1 and add_generation_prompt %}{{ "
-                  "raise_exception('x') }}{% endif %}y",
+                  "raise_exception('x') }}{% endif %}{% for m in messages %}{{ m.content }}"
+                  "{% endfor %}",
                   TWO, CHAT_ASSISTANT,
                   "messages[1]: the conversation before this message cannot be rendered");
 }
@@ -305,12 +401,11 @@ static void folders(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(labels),
-                                       cmocka_unit_test(prompts),
-                                       cmocka_unit_test(ends),
-                                       cmocka_unit_test(refusals),
-                                       cmocka_unit_test(control_tokens_are_text),
-                                       cmocka_unit_test(end_of_turn),
-                                       SCRATCH_TEST(folders)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(labels),       cmocka_unit_test(prompts),
+        cmocka_unit_test(ends),         cmocka_unit_test(rewritten_history_takes_several_texts),
+        cmocka_unit_test(joined_texts), cmocka_unit_test(untrained_messages),
+        cmocka_unit_test(refusals),     cmocka_unit_test(control_tokens_are_text),
+        cmocka_unit_test(end_of_turn),  SCRATCH_TEST(folders)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static void close_encoding(encoding *n)
     samples_encoder_close(n->x);
     chat_template_close(n->chat);
     tokenizer_close(n->t);
-    free(n->line.token);
+    samples_line_clear(&n->line);
 }
 
 static status encode(encoding *n, const char *line, samples_format format)
@@ -94,7 +94,7 @@ static void assert_same(encoding *n, const char *a, const char *b)
     if (encode(n, b, FORMAT_AUTO) != OK) fail_msg("%s: %s", b, n->e.text);
     assert_int_equal(kept.count, n->line.count);
     assert_memory_equal(kept.token, n->line.token, kept.count * sizeof *kept.token);
-    free(kept.token);
+    samples_line_clear(&kept);
 }
 
 #define MESSAGE(role, content) "{\"role\":\"" role "\",\"content\":\"" content "\"}"

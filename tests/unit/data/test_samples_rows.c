@@ -141,6 +141,8 @@ static void every_line_stands_once_in_the_rows(void **state)
         assert_int_equal(r.n.samples, 3000);
         assert_int_equal(r.n.rows, r.d->samples);
         assert_int_equal(r.n.tokens, total);
+        assert_true(r.d->memory >= total * sizeof(int32_t) &&
+                    r.d->memory < 4 * total * sizeof(int32_t));
         assert_int_equal(r.n.labels, labels);
     }
     assert_int_equal(r.d->samples, 3000); // none: a row each

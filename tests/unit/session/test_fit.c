@@ -73,7 +73,7 @@ static memory_estimate estimate_of(const job *j, const session_inputs *in)
     memory_estimate n;
     memory_estimate_base base;
     err e = {.code = OK};
-    if (memory_estimate_read_base(j, &base, &e) != OK ||
+    if (memory_estimate_read_base(j, in, &base, &e) != OK ||
         memory_estimate_of(j, in, j->launch.ranks, &base, &n, &e) != OK)
         fail_msg("%s", e.text);
     return n;
@@ -84,7 +84,7 @@ static fit_search search(const job *j, const session_inputs *in, uint64_t budget
     fit_search l;
     memory_estimate_base base;
     err e = {.code = OK};
-    if (memory_estimate_read_base(j, &base, &e) != OK ||
+    if (memory_estimate_read_base(j, in, &base, &e) != OK ||
         fit_search_run(j, in, j->launch.ranks, budget, &base, &l, &e) != OK)
         fail_msg("%s", e.text);
     return l;
@@ -368,7 +368,7 @@ static void the_search_finds_the_ranks_that_would_fit(void **state)
     memory_estimate_base base;
     err e = {.code = OK};
     int more = 0;
-    assert_int_equal(memory_estimate_read_base(j, &base, &e), OK);
+    assert_int_equal(memory_estimate_read_base(j, &in, &base, &e), OK);
     assert_int_equal(fit_search_ranks(j, &in, 2, now.total - 1, &base, &more, &e), OK);
     assert_int_equal(more, 4);
     assert_int_equal(fit_search_ranks(j, &in, 2, 1, &base, &more, &e), OK);
@@ -505,12 +505,28 @@ static void the_estimate_has_the_bytes_of_the_device(void **state)
 {
     (void)state;
     job *j = job_of(NULL);
+    const session_inputs in = {.family = NULL};
     memory_estimate_base base;
     device *d = NULL;
-    assert_int_equal(memory_estimate_read_base(j, &base, NULL), OK);
+    assert_int_equal(memory_estimate_read_base(j, &in, &base, NULL), OK);
     assert_int_equal(device_open("auto", &(device_options){.threads = 1}, &d, NULL), OK);
     assert_true(d->bytes_scratch > 0 && base.runtime == own_bytes + d->bytes_scratch);
     device_close(d);
+    job_close(j);
+}
+
+// Ranks share the samples of the process that they are forked from, whose own bytes hold them, too.
+static void samples_in_memory_are_data(void **state)
+{
+    (void)state;
+    job *j = job_of(NULL);
+    session_inputs in = open_to_plan(j);
+    const memory_estimate without = estimate_of(j, &in);
+    in.train->memory = 1 << 20;
+    const memory_estimate with = estimate_of(j, &in);
+    assert_true(with.bytes[BYTES_DATA] == without.bytes[BYTES_DATA] + (1 << 19));
+    assert_true(with.bytes[BYTES_RUNTIME] == without.bytes[BYTES_RUNTIME] - (1 << 20));
+    session_inputs_close(&in);
     job_close(j);
 }
 
@@ -518,6 +534,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_change_lowers_the_estimate),
+        cmocka_unit_test(samples_in_memory_are_data),
         cmocka_unit_test(the_first_change_is_the_largest_batch_that_fits),
         cmocka_unit_test(the_cheapest_change_that_fits_is_taken),
         cmocka_unit_test(seven_billion_parameters_get_zero1),

@@ -75,10 +75,10 @@ static job *job_of(const char *const *arg, session_inputs *in)
 }
 
 // What the program itself takes is left out: it would grow from one search to the next.
-static memory_estimate_base base_of(const job *j)
+static memory_estimate_base base_of(const job *j, const session_inputs *in)
 {
     memory_estimate_base base;
-    assert_int_equal(memory_estimate_read_base(j, &base, NULL), OK);
+    assert_int_equal(memory_estimate_read_base(j, in, &base, NULL), OK);
     base.runtime = 0;
     return base;
 }
@@ -86,7 +86,7 @@ static memory_estimate_base base_of(const job *j)
 static search_result search(const job *j, const session_inputs *in, const planner_machine *m,
                             uint64_t budget)
 {
-    const memory_estimate_base base = base_of(j);
+    const memory_estimate_base base = base_of(j, in);
     const search_options o = {
         .machine = m, .base = &base, .budget = budget, .predict = session_predict};
     search_result r;
@@ -102,7 +102,7 @@ static search_result search(const job *j, const session_inputs *in, const planne
 static double best_of_all(const job *j, const session_inputs *in, const planner_machine *m,
                           uint64_t budget)
 {
-    const memory_estimate_base base = base_of(j);
+    const memory_estimate_base base = base_of(j, in);
     const layouts_of x = {.j = j, .in = in, .ranks = 4, .ranks_per_host = m->ranks_per_host};
     layouts all;
     double best = INFINITY;
@@ -207,7 +207,7 @@ static void the_change_for_the_runner_up_is_true(void **state)
     session_inputs in = {0};
     job *j = job_of(NULL, &in);
     const planner_machine m = machine_of(&rates, 2);
-    const memory_estimate_base base = base_of(j);
+    const memory_estimate_base base = base_of(j, &in);
     const search_options o = {
         .machine = &m, .base = &base, .budget = UINT64_MAX, .predict = session_predict};
     search_result r = search(j, &in, &m, UINT64_MAX);
