@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "model/decoder.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,14 @@ typedef struct part_name {
 } part_name;
 
 enum { PARTS_MOST = 24 };
+
+// The last part of a tensor's name in folders, that of its tensor in files, and the keys that hold it in place of one.
+static const struct {
+    const char *hf, *gguf, *key;
+} ENDS[] = {{".weight", ".weight", NULL},        {".bias", ".bias", NULL},
+            {".sinks", ".weight", NULL},         {".alpha_p", NULL, "xielu.alpha_p"},
+            {".alpha_n", NULL, "xielu.alpha_n"}, {".beta", NULL, "xielu.beta"},
+            {".eps", NULL, "xielu.eps"}};
 
 // Adds a linear layer: its pieces under names of their own, or the one tensor.
 static int add_linear(part_name *p, int n, const decoder_tensor *t, const char *const names[3],
@@ -50,7 +59,8 @@ static int list_parts(const convert_family *f, const model_config *c, part_name 
     int n = 0;
     p[n++] = (part_name){.hf = names->embedding, .gguf = "token_embd"};
     p[n++] = (part_name){.hf = names->positions, .gguf = "position_embd", .keeps_f32 = true};
-    p[n++] = (part_name){.hf = names->final_norm, .gguf = "output_norm"};
+    p[n++] = (part_name){.hf = names->final_norm,
+                         .gguf = f->flags & SHORT_CONV ? "token_embd_norm" : "output_norm"};
     p[n++] = (part_name){.hf = names->head, .gguf = "output"};
     for (int i = 0; i < DECODER_NORMS; i++)
         p[n++] =
@@ -62,18 +72,30 @@ static int list_parts(const convert_family *f, const model_config *c, part_name 
                    "attn_output", NULL);
     p[n++] = (part_name){.hf = names->query_norm, .gguf = "attn_q_norm"};
     p[n++] = (part_name){.hf = names->key_norm, .gguf = "attn_k_norm"};
+    p[n++] = (part_name){.hf = names->sinks, .gguf = "attn_sinks"};
+    p[n++] = (part_name){.hf = names->conv_in.name, .gguf = "shortconv.in_proj"};
+    p[n++] = (part_name){.hf = names->conv_out.name, .gguf = "shortconv.out_proj"};
+    p[n++] = (part_name){.hf = names->taps, .gguf = "shortconv.conv", .keeps_f32 = true};
+    p[n++] = (part_name){.hf = names->xielu, .gguf = ""};
     n = add_linear(p, n, &names->up, gate_up, "ffn_up", NULL);
     return add_linear(p, n, &names->down, (const char *const[]){"ffn_down", NULL, NULL}, "ffn_down",
                       NULL);
 }
 
-// Finds the part of a tensor whose name, with "{}" for the layer, is `pattern`. *end is ".weight" or ".bias".
-static const part_name *find_part(const part_name *p, int count, const char *pattern,
-                                  const char **end)
+// Finds the part of a tensor whose name, with "{}" for the layer, is `pattern`. *end is an index of ENDS. A tensor of each
+// head has the head's number behind the name of the part: *head, else -1.
+static const part_name *find_part(const part_name *p, int count, const char *pattern, size_t *end,
+                                  int *head)
 {
-    *end = strrchr(pattern, '.');
-    if (!*end || (strcmp(*end, ".weight") != 0 && strcmp(*end, ".bias") != 0)) return NULL;
-    const size_t bytes = (size_t)(*end - pattern);
+    const size_t ends = sizeof ENDS / sizeof *ENDS;
+    const char *last = strrchr(pattern, '.');
+    for (*end = 0; last && *end < ends && strcmp(last, ENDS[*end].hf) != 0;) ++*end;
+    if (!last || *end == ends) return NULL;
+    const char *dot = last;
+    while (dot > pattern && isdigit((unsigned char)dot[-1])) dot--;
+    const bool numbered = dot < last && dot > pattern && dot[-1] == '.';
+    *head = numbered ? atoi(dot) : -1;
+    const size_t bytes = (size_t)((numbered ? dot - 1 : last) - pattern);
     for (int i = 0; i < count; i++)
         if (p[i].hf && strncmp(p[i].hf, pattern, bytes) == 0 && !p[i].hf[bytes]) return &p[i];
     return NULL;
@@ -84,17 +106,23 @@ static status describe(const convert_family *f, const model_param *q, int piece,
 {
     status result = OK;
     const graph_param *d = q->decl;
-    const char *pattern = d->piece[piece].name, *end;
-    const part_name *p = find_part(parts, count, pattern, &end);
+    const char *pattern = d->piece[piece].name;
+    size_t end;
+    int head;
+    const part_name *p = find_part(parts, count, pattern, &end, &head);
     model_param_name_expand(out->hf, pattern, q->layer);
     if (!p) FAIL(E_USAGE, "tensor %s of a %s model has no name in GGUF files", out->hf, f->family);
+    out->key = ENDS[end].key;
+    out->layer = q->layer;
     if (strstr(pattern, "{}"))
-        (void)snprintf(out->name, sizeof out->name, "blk.%d.%s%s", q->layer, p->gguf, end);
+        (void)snprintf(out->name, sizeof out->name, "blk.%d.%s%s", q->layer, p->gguf,
+                       out->key ? "" : ENDS[end].gguf);
     else
-        (void)snprintf(out->name, sizeof out->name, "%s%s", p->gguf, end);
-    out->is_vector = d->dims == 1;
-    out->rows = out->is_vector ? 1 : d->piece[piece].rows;
+        (void)snprintf(out->name, sizeof out->name, "%s%s", p->gguf, ENDS[end].gguf);
+    out->is_vector = d->dims < 2;
+    out->rows = head >= 0 ? d->pieces : out->is_vector ? 1 : d->piece[piece].rows;
     out->cols = out->is_vector ? d->piece[piece].rows : graph_param_cols(d);
+    out->row = head > 0 ? head : 0;
     out->transposed = d->piece[piece].transposed;
     out->heads = p->heads;
     const char *norm = strstr(p->gguf, "_norm");
@@ -103,6 +131,11 @@ static status describe(const convert_family *f, const model_param *q, int piece,
     out->shift = out->is_norm && f->flags & PLUS_ONE ? 1 : 0;
 done:
     return result;
+}
+
+bool convert_tensor_begins(const convert_tensor *t)
+{
+    return !t->key && t->row == 0;
 }
 
 status convert_tensors_make(const convert_family *f, const model_config *c, const model *m,
@@ -168,7 +201,7 @@ void convert_row_from_file(const convert_tensor *t, const gguf_tensor *from, int
                            float *line, float *out)
 {
     const uint64_t bytes = (uint64_t)t->cols / from->kind->elements * from->kind->bytes;
-    const int64_t r = t->is_vector ? row : in_file(row, t->rows, t->heads);
+    const int64_t r = t->is_vector ? t->row + row : in_file(row, t->rows, t->heads);
     gguf_dequantize(from->kind, from->data + (uint64_t)r * bytes, 0, t->cols, line);
     for (int64_t i = 0; i < t->cols; i++)
         out[i] = line[t->is_vector ? in_file(i, t->cols, t->heads) : i] - t->shift;

@@ -5,6 +5,8 @@
 #include "convert/families.h"
 #include "convert/output.h"
 
+#define VOCAB_SPACE "\xe2\x96\x81" // stands for a space in pieces
+
 // Types of tokens; the numbers are those of the files.
 typedef enum vocab_token_type {
     VOCAB_NORMAL = 1,
@@ -23,6 +25,22 @@ status vocab_export(const char *folder, const convert_family *f, const model_con
 // tokenizer.json; ids are below `vocab`.
 status vocab_export_special(const char *folder, const json_t *root, const convert_family *f,
                             int64_t vocab, gguf_keys *out, err *e);
+
+// Returns whether a step of tokenizer.json is of a type.
+bool vocab_is_type(const json_t *step, const char *type);
+// A step Replace; `kind` is "String" or "Regex" (vocab_in.c).
+json_t *vocab_replacement(const char *kind, const char *pattern, const char *content);
+
+// ---- Unigram (vocab_unigram.c)
+
+// Adds the keys of its steps. E_USAGE names a step that a file cannot say.
+status vocab_export_unigram(const char *folder, const json_t *root, gguf_keys *out, err *e);
+// The normalizer, and the model whose pieces have the ids `ids`. The caller calls json_decref on *out.
+status vocab_unigram_normalizer(const gguf *from, bool prefix, bool removes, json_t **out, err *e);
+status vocab_unigram_model(const gguf *from, const gguf_value *tokens, const gguf_value *types,
+                           const gguf_value *scores, const json_t *ids, json_t **out, err *e);
+
+// ---- In
 
 // Writes tokenizer.json, tokenizer_config.json, chat_template.jinja and generation_config.json. A file without a tokenizer
 // gets a warning.

@@ -6,13 +6,11 @@
 #include <math.h>
 #include <string.h>
 
-#define SPACE "\xe2\x96\x81"
-
 typedef struct reader {
     const gguf *from;
     const gguf_value *tokens, *types, *scores;
-    bool of_characters;
-    json_t *vocab, *added, *merges;
+    bool of_characters, is_unigram;
+    json_t *vocab, *added, *merges, *unigram;
     json_t *normalizer, *pre_tokenizer, *decoder, *post;
     char *unknown; // borrowed from `vocab`'s keys; NULL: none
     bool ignore_merges;
@@ -23,6 +21,7 @@ static void reader_clear(reader *r)
     json_decref(r->vocab);
     json_decref(r->added);
     json_decref(r->merges);
+    json_decref(r->unigram);
     json_decref(r->normalizer);
     json_decref(r->pre_tokenizer);
     json_decref(r->decoder);
@@ -110,7 +109,7 @@ done:
     return result;
 }
 
-// ---- The two kinds
+// ---- The kinds
 
 static status read_merges(reader *r, err *e)
 {
@@ -155,37 +154,60 @@ done:
     return result;
 }
 
-static json_t *replace(const char *from, const char *to)
+json_t *vocab_replacement(const char *kind, const char *pattern, const char *content)
 {
-    return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", from, "content",
-                     to);
+    return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", kind, pattern, "content",
+                     content);
+}
+
+static status read_flag(const reader *r, const char *key, bool *out, err *e)
+{
+    const gguf_value *flag = gguf_value_find(r->from, key);
+    if (!flag || gguf_value_bool(flag, out)) return OK;
+    return err_set(e, E_USAGE, "%s: %s is no flag", gguf_path(r->from), key);
+}
+
+static json_t *pieces_decoder(bool prefix)
+{
+    json_t *made = json_pack("{s:s, s:[o, {s:s}, {s:s}]}", "type", "Sequence", "decoders",
+                             vocab_replacement("String", VOCAB_SPACE, " "), "type", "ByteFallback",
+                             "type", "Fuse");
+    if (prefix)
+        json_array_append_new(json_object_get(made, "decoders"),
+                              json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ",
+                                        "start", 1, "stop", 0));
+    return made;
 }
 
 // SentencePiece's: a space becomes U+2581, one stands before the text unless the file says no.
-static status read_characters_kind(reader *r, err *e)
+static status read_scored_kind(reader *r, err *e)
 {
     status result = OK;
-    bool prefix = true;
-    const gguf_value *flag = gguf_value_find(r->from, "tokenizer.ggml.add_space_prefix");
-    if (flag && !gguf_value_bool(flag, &prefix))
-        FAIL(E_USAGE, "%s: tokenizer.ggml.add_space_prefix is no flag", gguf_path(r->from));
+    bool prefix = true, removes = true;
+    TRY(read_flag(r, "tokenizer.ggml.add_space_prefix", &prefix, e));
+    TRY(read_flag(r, "tokenizer.ggml.remove_extra_whitespaces", &removes, e));
     if (!r->scores)
         FAIL(E_USAGE, "%s: tokenizer.ggml.scores is missing or no list of fp32 numbers",
              gguf_path(r->from));
+    r->decoder = pieces_decoder(prefix);
+    if (r->is_unigram) {
+        TRY(vocab_unigram_normalizer(r->from, prefix, removes, &r->normalizer, e));
+        TRY(vocab_unigram_model(r->from, r->tokens, r->types, r->scores, r->vocab, &r->unigram, e));
+        r->pre_tokenizer =
+            prefix ? json_pack("{s:s, s:s, s:s, s:b}", "type", "Metaspace", "replacement",
+                               VOCAB_SPACE, "prepend_scheme", "always", "split", 0)
+                   : json_null();
+        goto done;
+    }
     json_decref(r->merges);
     r->merges = NULL;
     TRY(vocab_merges_of_scores(r->from, r->tokens, r->scores, r->vocab, &r->merges, e));
+    json_t *spaces = vocab_replacement("String", " ", VOCAB_SPACE);
     r->normalizer = prefix
                         ? json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers",
-                                    "type", "Prepend", "prepend", SPACE, replace(" ", SPACE))
-                        : replace(" ", SPACE);
+                                    "type", "Prepend", "prepend", VOCAB_SPACE, spaces)
+                        : spaces;
     r->pre_tokenizer = json_null();
-    r->decoder = json_pack("{s:s, s:[o, {s:s}, {s:s}]}", "type", "Sequence", "decoders",
-                           replace(SPACE, " "), "type", "ByteFallback", "type", "Fuse");
-    if (prefix)
-        json_array_append_new(json_object_get(r->decoder, "decoders"),
-                              json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ",
-                                        "start", 1, "stop", 0));
 done:
     return result;
 }
@@ -249,12 +271,12 @@ static void make_post(reader *r)
     json_t *bos = token_of(r, "tokenizer.ggml.bos_token_id"),
            *eos = token_of(r, "tokenizer.ggml.eos_token_id");
     const bool before = bos && says(r, "tokenizer.ggml.add_bos_token", r->of_characters),
-               behind = eos && says(r, "tokenizer.ggml.add_eos_token", false);
+               behind = eos && says(r, "tokenizer.ggml.add_eos_token", r->is_unigram);
     if (before || behind) {
         r->post = template_of(before ? bos : NULL, behind ? eos : NULL);
         if (before) add_template_ids(r, r->post, bos);
         if (behind) add_template_ids(r, r->post, eos);
-    } else if (!r->of_characters) {
+    } else if (!r->of_characters && !r->is_unigram) {
         r->post = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 1,
                             "trim_offsets", 0, "use_regex", 1);
     } else {
@@ -266,19 +288,24 @@ static void make_post(reader *r)
 
 // ---- The file
 
+static json_t *bpe_of(const reader *r)
+{
+    json_t *unknown = r->of_characters ? token_of(r, "tokenizer.ggml.unknown_token_id") : NULL;
+    return json_pack("{s:s, s:n, s:o*, s:n, s:n, s:b, s:b, s:b, s:O, s:O}", "type", "BPE",
+                     "dropout", "unk_token", unknown, "continuing_subword_prefix",
+                     "end_of_word_suffix", "fuse_unk", r->of_characters, "byte_fallback",
+                     r->of_characters, "ignore_merges", r->ignore_merges, "vocab", r->vocab,
+                     "merges", r->merges);
+}
+
 static status write_file(reader *r, const convert_output *o, err *e)
 {
     status result = OK;
-    json_t *unknown = r->of_characters ? token_of(r, "tokenizer.ggml.unknown_token_id") : NULL;
-    json_t *bpe =
-        json_pack("{s:s, s:n, s:o*, s:n, s:n, s:b, s:b, s:b, s:O, s:O}", "type", "BPE", "dropout",
-                  "unk_token", unknown, "continuing_subword_prefix", "end_of_word_suffix",
-                  "fuse_unk", r->of_characters, "byte_fallback", r->of_characters, "ignore_merges",
-                  r->ignore_merges, "vocab", r->vocab, "merges", r->merges);
-    json_t *root =
-        json_pack("{s:s, s:n, s:n, s:O, s:O, s:O, s:O, s:O, s:o}", "version", "1.0", "truncation",
-                  "padding", "added_tokens", r->added, "normalizer", r->normalizer, "pre_tokenizer",
-                  r->pre_tokenizer, "post_processor", r->post, "decoder", r->decoder, "model", bpe);
+    json_t *body = r->unigram ? json_incref(r->unigram) : bpe_of(r);
+    json_t *root = json_pack("{s:s, s:n, s:n, s:O, s:O, s:O, s:O, s:O, s:o}", "version", "1.0",
+                             "truncation", "padding", "added_tokens", r->added, "normalizer",
+                             r->normalizer, "pre_tokenizer", r->pre_tokenizer, "post_processor",
+                             r->post, "decoder", r->decoder, "model", body);
     if (!root) FAIL(E_MEMORY, "no memory for tokenizer.json");
     TRY(convert_output_put_json(o, "tokenizer.json", root, e));
 done:
@@ -297,15 +324,16 @@ status vocab_import(const gguf *from, const model_config *c, const convert_outpu
         return text_check(warnings, e);
     }
     r.of_characters = is_text(kind, "llama");
-    if (!r.of_characters && !is_text(kind, "gpt2"))
-        FAIL(E_USAGE, "%s: tokenizer.ggml.model: found \"%.*s\"; valid: gpt2, llama, none",
+    r.is_unigram = is_text(kind, "t5");
+    if (!r.of_characters && !r.is_unigram && !is_text(kind, "gpt2"))
+        FAIL(E_USAGE, "%s: tokenizer.ggml.model: found \"%.*s\"; valid: gpt2, llama, t5, none",
              gguf_path(from), (int)(kind->bytes < 60 ? kind->bytes : 60), kind->chars);
     r.vocab = json_object();
     r.added = json_array();
     r.merges = json_array();
     TRY(read_tokens(&r, c, e));
-    if (r.of_characters)
-        TRY(read_characters_kind(&r, e));
+    if (r.of_characters || r.is_unigram)
+        TRY(read_scored_kind(&r, e));
     else
         TRY(read_bytes_kind(&r, e));
     if (gguf_value_find(from, "tokenizer.chat_templates"))

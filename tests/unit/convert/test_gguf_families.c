@@ -2,6 +2,7 @@
 // (tests/golden/make_gguf.py), and read back.
 #include "base/file.h"
 #include "convert/convert.h"
+#include "data/tokenizer/tokenizer.h"
 #include "store/gguf.h"
 #include "store/safetensors.h"
 
@@ -12,6 +13,7 @@
 
 #include <cmocka.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,8 +91,11 @@ static void check_lines(const char *name, const char *a, const char *b, const ch
             fail_msg("%s: %s: %.*s", name, what, (int)strcspn(s, "\n"), s);
 }
 
-// `begins`: the keys that the golden file has; NULL: all but those of the tokenizer, the name and the size label.
-static void compare(const char *name, const char *path, const char *begins)
+// What a golden file has: all but the keys of the tokenizer, the name and the size label; only the keys of the tokenizer and
+// the general ones; or everything.
+typedef enum golden_part { NUMBERS, TOKENIZER, EVERYTHING } golden_part;
+
+static void compare(const char *name, const char *path, golden_part part)
 {
     err e = {.code = OK};
     gguf *g = NULL;
@@ -104,11 +109,12 @@ static void compare(const char *name, const char *path, const char *begins)
         const bool is_own = strncmp(v->key, "tokenizer.", 10) == 0 ||
                             strcmp(v->key, "general.name") == 0 ||
                             strcmp(v->key, "general.size_label") == 0;
-        if (begins ? strncmp(v->key, "tokenizer.", 10) == 0 || strncmp(v->key, "general.", 8) == 0
-                   : !is_own)
+        const bool of_tokenizer =
+            strncmp(v->key, "tokenizer.", 10) == 0 || strncmp(v->key, "general.", 8) == 0;
+        if (part == EVERYTHING || (part == TOKENIZER ? of_tokenizer : !is_own))
             add_value(v, &lines);
     }
-    for (size_t i = 0; !begins && i < gguf_tensor_count(g); i++)
+    for (size_t i = 0; part != TOKENIZER && i < gguf_tensor_count(g); i++)
         add_tensor(gguf_tensor_get(g, i), &lines);
     check_lines(name, lines.chars, want, "llama.cpp's converter does not write");
     check_lines(name, want, lines.chars, "only llama.cpp's converter writes");
@@ -148,7 +154,7 @@ static void one_family(const char *name)
     const convert_options out = {.from = folder, .out = file, .type = "f32", .overwrite = true};
     if (convert_to_gguf(&out, &r, &e) != OK) fail_msg("%s: %s", name, e.text);
     convert_result_clear(&r);
-    compare(name, file, NULL);
+    compare(name, file, NUMBERS);
     const convert_options in = {.from = file, .out = made, .overwrite = true};
     if (convert_from_gguf(&in, &r, &e) != OK) fail_msg("%s: %s", name, e.text);
     convert_result_clear(&r);
@@ -160,24 +166,132 @@ static void families_have_the_keys_and_tensors_of_the_converter(void **state)
 {
     (void)state;
     static const char *const names[] = {
-        "llama_biases", "llama_gqa", "llama_llama3", "llama_yarn", "mistral",       "ministral3",
-        "qwen2",        "qwen3",     "granite",      "phi3",       "phi3_longrope", "gpt2_new",
-        "smollm3",      "olmo2",     "olmo3",        "starcoder2", "seed_oss",      "arcee",
-        "cohere",       "exaone4",   "gemma2",       "gemma3_text"};
+        "llama_biases",     "llama_gqa",    "llama_llama3",  "llama_yarn",
+        "mistral",          "ministral3",   "qwen2",         "qwen3",
+        "granite",          "phi3",         "phi3_longrope", "gpt2_new",
+        "smollm3",          "olmo2",        "olmo3",         "starcoder2",
+        "seed_oss",         "arcee",        "cohere",        "exaone4",
+        "gemma2",           "gemma3_text",  "apertus",       "cohere2",
+        "ernie4_5",         "glm",          "glm4",          "granite_swa",
+        "hunyuan_v1_dense", "lfm2_numbers", "stablelm",      "stablelm_parallel"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) one_family(names[i]);
+}
+
+static const char *one_tokenizer(const char *name)
+{
+    err e = {.code = OK};
+    convert_result r = {.out = NULL};
+    char folder[256];
+    (void)snprintf(folder, sizeof folder, GOLDEN "gguf/%s", name);
+    // The name of the folder becomes general.name.
+    const char *file = in_scratch(name);
+    const convert_options o = {.from = folder, .out = file, .type = "f32"};
+    if (convert_to_gguf(&o, &r, &e) != OK) fail_msg("%s", e.text);
+    convert_result_clear(&r);
+    compare(name, file, TOKENIZER);
+    return file;
 }
 
 static void a_tokenizer_has_the_keys_of_the_converter(void **state)
 {
     (void)state;
+    one_tokenizer("vocab");
+}
+
+static size_t encode(const char *folder, const char *text_of, int32_t out[256])
+{
+    char path[300];
+    tokenizer *t = NULL;
+    tokenizer_workspace *w = NULL;
+    const int32_t *ids;
+    size_t count;
+    (void)snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    assert_int_equal(tokenizer_load(path, &t, NULL), OK);
+    assert_int_equal(tokenizer_workspace_open(t, &w, NULL), OK);
+    assert_int_equal(
+        tokenizer_encode_with_special_tokens(w, text_of, strlen(text_of), &ids, &count, NULL), OK);
+    assert_true(count < 256);
+    memcpy(out, ids, count * sizeof *ids);
+    tokenizer_workspace_close(w);
+    tokenizer_close(t);
+    return count;
+}
+
+static void a_unigram_tokenizer_has_the_keys_of_the_converter_and_comes_back(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "",    "the words",  " two  spaces ",        "a <pad> in it</s>",
+        "\tx", "don't 1234", "\xc3\xa9\xef\xac\x81", "\xe4\xbd\xa0 \xf0\x9f\x99\x82"};
     err e = {.code = OK};
     convert_result r = {.out = NULL};
-    // The name of the folder becomes general.name.
-    const char *file = in_scratch("vocab.gguf");
-    const convert_options o = {.from = GOLDEN "gguf/vocab", .out = file, .type = "f32"};
-    if (convert_to_gguf(&o, &r, &e) != OK) fail_msg("%s", e.text);
+    const char *file = one_tokenizer("unigram"), *made = in_scratch("unigram-back");
+    const convert_options in = {.from = file, .out = made};
+    if (convert_from_gguf(&in, &r, &e) != OK) fail_msg("%s", e.text);
     convert_result_clear(&r);
-    compare("vocab", file, "tokenizer.");
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        int32_t want[256], have[256];
+        const size_t n = encode(GOLDEN "gguf/unigram", texts[i], want);
+        if (encode(made, texts[i], have) != n || memcmp(want, have, n * sizeof *want) != 0)
+            fail_msg("other ids for \"%s\"", texts[i]);
+    }
+    const convert_options again = {.from = made, .out = in_scratch("again.gguf"), .type = "f32"};
+    if (convert_to_gguf(&again, &r, &e) != OK) fail_msg("%s", e.text);
+    convert_result_clear(&r);
+}
+
+// ---- Adapters
+
+static void export_adapter(const char *base, const char *adapter, const char *file)
+{
+    err e = {.code = OK};
+    convert_result r = {.out = NULL};
+    const convert_options o = {.from = base, .adapter = adapter, .out = file, .overwrite = true};
+    if (convert_adapter_to_gguf(&o, &r, &e) != OK) fail_msg("%s", e.text);
+    convert_result_clear(&r);
+}
+
+static void an_adapter_has_the_keys_and_tensors_of_the_converter(void **state)
+{
+    (void)state;
+    const char *file = in_scratch("adapter.gguf");
+    export_adapter(GOLDEN "lora/llama", GOLDEN "gguf/adapter", file);
+    compare("adapter", file, EVERYTHING);
+}
+
+// llama.cpp scales by alpha / rank; rsLoRA scales by alpha / sqrt(rank), and its rank is 3.
+static void an_adapter_with_another_scale_carries_it_in_lora_b(void **state)
+{
+    (void)state;
+    const char *file = in_scratch("rslora.gguf"),
+               *name = "base_model.model.model.layers.1.mlp.up_proj.lora_B.weight";
+    safetensors *s = NULL;
+    gguf *g = NULL;
+    float have[3], want[3];
+    export_adapter(GOLDEN "lora/qwen2", GOLDEN "lora/qwen2/trained", file);
+    assert_int_equal(
+        safetensors_open(GOLDEN "lora/qwen2/trained/adapter_model.safetensors", &s, NULL), OK);
+    assert_int_equal(gguf_open(file, &g, NULL), OK);
+    memcpy(want, safetensors_find(s, name)->data, sizeof want);
+    memcpy(have, gguf_tensor_find(g, "blk.1.ffn_up.weight.lora_b")->data, sizeof have);
+    for (int i = 0; i < 3; i++) assert_float_equal(have[i], want[i] * sqrtf(3), 1e-6f);
+    gguf_close(g);
+    safetensors_close(s);
+}
+
+static void an_adapter_that_holds_more_than_factors_is_refused(void **state)
+{
+    (void)state;
+    err e = {.code = OK};
+    convert_result r = {.out = NULL};
+    const char *file = in_scratch("none.gguf");
+    const convert_options o = {
+        .from = GOLDEN "lora/llama", .adapter = GOLDEN "lora/llama/trained", .out = file};
+    assert_int_equal(convert_adapter_to_gguf(&o, &r, &e), E_USAGE);
+    assert_non_null(strstr(e.text, "lm_head"));
+    assert_non_null(strstr(e.text, "valid: --merge"));
+    assert_false(file_exists(file));
+    convert_result_clear(&r);
 }
 
 // ---- What a GGUF file cannot hold
@@ -201,6 +315,7 @@ static void models_that_the_format_cannot_hold_are_refused_by_name(void **state)
     (void)state;
     refuse("llama_dynamic", "rope_scaling: dynamic");
     refuse("llama_longrope", "rope_scaling: longrope");
+    refuse("lfm2", "conv_bias: llama.cpp reads no biases of convolutions of a lfm2 model");
     refuse("qwen3_next", "found a qwen3_next model; valid: llama, mistral");
 }
 
@@ -222,6 +337,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(families_have_the_keys_and_tensors_of_the_converter),
         cmocka_unit_test(a_tokenizer_has_the_keys_of_the_converter),
+        cmocka_unit_test(a_unigram_tokenizer_has_the_keys_of_the_converter_and_comes_back),
+        cmocka_unit_test(an_adapter_has_the_keys_and_tensors_of_the_converter),
+        cmocka_unit_test(an_adapter_with_another_scale_carries_it_in_lora_b),
+        cmocka_unit_test(an_adapter_that_holds_more_than_factors_is_refused),
         cmocka_unit_test(models_that_the_format_cannot_hold_are_refused_by_name),
         cmocka_unit_test(what_llama_cpp_computes_otherwise_is_a_warning),
     };

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "data/tokenizer/bpe/bpe_table.h"
 #include "data/tokenizer/sentencepiece/tokenizer_sentencepiece_private.h"
+#include "data/tokenizer/tokenizer_charsmap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,26 +23,12 @@ static json_t *replacement(const char *kind, const char *pattern, const char *co
                      content);
 }
 
-static void add_base64(text *out, const char *bytes, size_t count)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < count; i += 3) {
-        const size_t here = count - i < 3 ? count - i : 3;
-        uint32_t bits = 0;
-        for (size_t k = 0; k < 3; k++) bits = bits << 8 | (k < here ? (uint8_t)bytes[i + k] : 0);
-        for (size_t k = 0; k < 4; k++) {
-            const char c = k <= here ? digits[bits >> (18 - 6 * k) & 63] : '=';
-            text_add_bytes(out, &c, 1);
-        }
-    }
-}
-
 static json_t *normalizer_of(const sentencepiece_model *m)
 {
     json_t *steps = json_array();
     text map = {0};
     if (m->map_bytes > 0) {
-        add_base64(&map, m->map, m->map_bytes);
+        tokenizer_add_base64(&map, m->map, m->map_bytes);
         json_array_append_new(steps,
                               json_pack("{s:s, s:s}", "type", "Precompiled", "precompiled_charsmap",
                                         map.failed ? "?" : map.chars));
