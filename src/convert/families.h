@@ -35,7 +35,8 @@ typedef enum convert_flag {
     ALPHA_BASE = 1 << 23,   // alpha of dynamic is part of the base of rotary frequencies
     NO_MLP_BIAS = 1 << 24,  // llama.cpp reads no biases of the MLP
     NO_BEGIN = 1 << 25,     // texts do not begin with a token unless the folder says so
-    GLM_TOKENS = 1 << 26    // special tokens have GLM's names
+    GLM_TOKENS = 1 << 26,   // special tokens have GLM's names
+    DELTA_RULE = 1 << 27    // layers without attention have gated delta rules
 } convert_flag;
 
 typedef struct convert_family {
@@ -53,6 +54,12 @@ void convert_families_describe(text *out); // "llama, mistral, ..."
 
 // ---- Tensors (tensors.c)
 
+// Another order of rows or columns: behind `first`, each `period` of them is [outer][inner][width] in the folder and
+// [inner][outer][width] in the file. outer 0: the same order.
+typedef struct convert_order {
+    int64_t first, period, outer, inner, width;
+} convert_order;
+
 // A tensor of a HuggingFace folder and what it is in a GGUF file: a tensor, a row of one, or an item of a key.
 typedef struct convert_tensor {
     char hf[PARAM_NAME_BYTES], name[GGUF_NAME_MAX + 1];
@@ -62,8 +69,10 @@ typedef struct convert_tensor {
     int64_t row;        // of a vector among the `rows` of a matrix
     bool is_vector;
     bool transposed; // the folder has it as [cols, rows]
-    int64_t heads;   // whose rows are permuted; 0: none are
-    float shift;     // added to the folder's values
+    convert_order order;
+    bool of_cols;  // the order is that of columns
+    float shift;   // added to the folder's values
+    bool is_decay; // the file has -exp of them
     bool is_norm, keeps_f32;
 } convert_tensor;
 

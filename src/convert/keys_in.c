@@ -281,6 +281,27 @@ done:
     return result;
 }
 
+static status take_delta(const convert_family *f, const gguf *from, model_config *c, err *e)
+{
+    status result = OK;
+    int64_t inner = 0;
+    model_layer_set recurrent = {.count = 0};
+    TRY(take_int(f, from, "ssm.inner_size", 1, &inner, e));
+    if (inner == 0 || inner % c->delta.heads || c->delta.heads % c->delta.key_heads)
+        FAIL(E_USAGE,
+             "%s: %s.ssm.inner_size, .time_step_rank, .group_count: found %" PRId64 ", %" PRId64
+             ", %" PRId64 "; valid: multiples of the next one",
+             gguf_path(from), f->arch, inner, c->delta.heads, c->delta.key_heads);
+    c->delta.head_dim = inner / c->delta.heads;
+    TRY(take_int(f, from, "full_attention_interval", 1, &c->attention_pattern, e));
+    TRY(take_flags(f, from, "attention.recurrent_layers", c, &recurrent, e));
+    if (recurrent.count == 0) goto done;
+    c->attending = recurrent;
+    for (int64_t i = 0; i < c->layers; i++) c->attending.bits[i / 64] ^= UINT64_C(1) << i % 64;
+done:
+    return result;
+}
+
 static status take_lists(const convert_family *f, const gguf *from, model_config *c, err *e)
 {
     status result = OK;
@@ -289,6 +310,7 @@ static status take_lists(const convert_family *f, const gguf *from, model_config
         TRY(take_flags(f, from, "attention.sliding_window_pattern", c, &c->sliding, e));
     if (f->flags & ROPE_PATTERN) TRY(take_rotating(f, from, c, e));
     if (f->flags & SHORT_CONV) TRY(take_attending(f, from, c, e));
+    if (f->flags & DELTA_RULE) TRY(take_delta(f, from, c, e));
     if (f->flags & PARALLEL && parallel && !gguf_value_bool(parallel, &c->parallel))
         FAIL(E_USAGE, "%s: %s.use_parallel_residual is no flag", gguf_path(from), f->arch);
 done:

@@ -258,6 +258,9 @@ static void warn_rope(const convert_family *f, const model_config *c, text *out)
 static void warn(const convert_family *f, const model_config *c, text *out)
 {
     warn_rope(f, c, out);
+    if (f->flags & DELTA_RULE && c->delta.head_dim != c->delta.key_dim)
+        text_addf(out, "linear_value_head_dim: llama.cpp takes it to be linear_key_head_dim, so it "
+                       "refuses the file\n");
     if (c->mlp_bias && f->flags & NO_MLP_BIAS)
         text_addf(out,
                   "use_bias: llama.cpp reads no biases of the MLP of a %s model, so it refuses the "
@@ -305,6 +308,23 @@ static void add_kv_heads(const convert_family *f, const model_config *c, gguf_ke
     }
 }
 
+// llama.cpp takes heads of values to be as wide as those of keys. It reads sections of rotary positions, which only images
+// need: those of published models.
+static void add_delta(const convert_family *f, const model_config *c, gguf_keys *out)
+{
+    enum { SECTIONS = 4, USUAL = 4 };
+    static const int32_t sections[SECTIONS] = {11, 11, 10, 0};
+    char key[KEY_BYTES];
+    model_layer_set recurrent = c->attending;
+    for (size_t i = 0; i < sizeof recurrent.bits / sizeof *recurrent.bits; i++)
+        recurrent.bits[i] = ~recurrent.bits[i];
+    add_int(f, "ssm.inner_size", c->delta.heads * c->delta.head_dim, out);
+    add_layers(f, c, "attention.recurrent_layers", &recurrent, out);
+    add_int(f, "full_attention_interval", c->attention_pattern ? c->attention_pattern : USUAL, out);
+    gguf_add_array(out, full(f, "rope.dimension_sections", key), GGUF_I32, SECTIONS);
+    gguf_put(out, sections, sizeof sections);
+}
+
 static bool all_rotate(const model_config *c)
 {
     for (int64_t i = 0; i < c->layers; i++)
@@ -334,6 +354,7 @@ static void add_rest(const convert_family *f, const model_config *c, const json_
     if (f->flags & ROPE_PATTERN && !all_rotate(c))
         add_layers(f, c, "attention.rope_pattern", &c->rotating, out);
     if (f->flags & SHORT_CONV) add_kv_heads(f, c, out);
+    if (f->flags & DELTA_RULE) add_delta(f, c, out);
     if (f->flags & PARALLEL) gguf_add_bool(out, full(f, "use_parallel_residual", key), c->parallel);
     if (f->flags & SCALING_NONE) add_word(f, "rope.scaling.type", "none", out);
 }

@@ -68,7 +68,8 @@ static void add_factor(lora_exporter *x, const convert_tensor *t, const safetens
     f->rows.rows = from->dim[0];
     f->rows.cols = from->dim[1];
     f->rows.transposed = false;
-    if (is_a) f->rows.heads = 0;
+    // Rows of B are those of the base, columns of A are its columns.
+    if (is_a != t->of_cols) f->rows.order.outer = 0;
     *to = (gguf_output){.kind = convert_kind(x->kind, from->dim[1]),
                         .dims = 2,
                         .dim = {from->dim[1], from->dim[0], 1, 1}};

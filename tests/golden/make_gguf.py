@@ -32,7 +32,7 @@ OUT = HERE / "gguf"
 FAMILIES = ["llama_biases", "llama_gqa", "llama_llama3", "llama_yarn", "mistral", "ministral3", "qwen2", "qwen3", "granite",
             "phi3", "phi3_longrope", "gpt2_new", "smollm3", "olmo2", "olmo3", "starcoder2", "seed_oss", "arcee", "cohere",
             "exaone4", "gemma2", "gemma3_text", "apertus", "cohere2", "ernie4_5", "glm", "glm4", "granite_swa",
-            "hunyuan_v1_dense", "lfm2_numbers", "stablelm", "stablelm_parallel"]
+            "hunyuan_v1_dense", "lfm2_numbers", "stablelm", "stablelm_parallel", "qwen3_5"]
 
 
 def fnv(data):
@@ -73,6 +73,7 @@ def describe_tensors(reader):
 def convert(folder, out, base, gguf, patch):
     hparams = base.ModelBase.load_hparams(folder, False)
     cls = base.ModelBase.from_model_architecture(base.get_model_architecture(hparams, base.ModelType.TEXT))
+    cls.no_mtp = True
     from conversion.llama import LlamaModel  # Mistral3Model hands its work to a class below it
     old = [(c, k, getattr(c, k)) for c in (cls, LlamaModel) for k in patch]
     for c, k, _ in old:
@@ -109,6 +110,9 @@ def stack_norms(path):
 
 
 def make_families(base, gguf):
+    import torch
+    exp = torch.exp
+    torch.exp = lambda x: exp(x.double()).to(x.dtype)  # rounded correctly; torch's is off by a bit for some
     with tempfile.TemporaryDirectory() as scratch:
         for name in FAMILIES:
             folder = Path(scratch) / name
@@ -129,6 +133,7 @@ def make_families(base, gguf):
                 width = fnv(struct.pack("<I", config["head_dim"]))
                 lines += [f"key chatglm.attention.{of}_length 4 1 {width:016x}" for of in ("key", "value")]
             (OUT / f"{name}.txt").write_text("\n".join(lines + describe_tensors(reader)) + "\n")
+    torch.exp = exp
 
 
 def make_adapter(llama_cpp, gguf):
