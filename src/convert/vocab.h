@@ -28,17 +28,11 @@ status vocab_export_special(const char *folder, const json_t *root, const conver
 
 // Returns whether a step of tokenizer.json is of a type.
 bool vocab_is_type(const json_t *step, const char *type);
-// A step Replace; `kind` is "String" or "Regex" (vocab_in.c).
-json_t *vocab_replacement(const char *kind, const char *pattern, const char *content);
 
 // ---- Unigram (vocab_unigram.c)
 
 // Adds the keys of its steps. E_USAGE names a step that a file cannot say.
 status vocab_export_unigram(const char *folder, const json_t *root, gguf_keys *out, err *e);
-// The normalizer, and the model whose pieces have the ids `ids`. The caller calls json_decref on *out.
-status vocab_unigram_normalizer(const gguf *from, bool prefix, bool removes, json_t **out, err *e);
-status vocab_unigram_model(const gguf *from, const gguf_value *tokens, const gguf_value *types,
-                           const gguf_value *scores, const json_t *ids, json_t **out, err *e);
 
 // ---- In
 
@@ -49,10 +43,6 @@ status vocab_import(const gguf *from, const model_config *c, const convert_outpu
 // tokenizer_config.json, chat_template.jinja, generation_config.json (vocab_settings.c). `tokens` are the names.
 status vocab_import_settings(const gguf *from, const model_config *c, const gguf_value *tokens,
                              const convert_output *o, err *e);
-// The merges of pieces with scores (vocab_merges.c): an array of pairs, the best first. `vocab` has the id of each piece.
-// The caller calls json_decref on *out.
-status vocab_merges_of_scores(const gguf *from, const gguf_value *tokens, const gguf_value *scores,
-                              const json_t *vocab, json_t **out, err *e);
 
 // ---- Names of the ways to split text into words (vocab_pre.c)
 

@@ -2,17 +2,20 @@
 // except where llama.cpp's way to split differs from the published one.
 #include "convert/vocab.h"
 
+#include "base/alloc.h"
+#include "data/tokenizer/sentencepiece/tokenizer_sentencepiece.h"
+
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct reader {
     const gguf *from;
     const gguf_value *tokens, *types, *scores;
     bool of_characters, is_unigram;
-    json_t *vocab, *added, *merges, *unigram;
-    json_t *normalizer, *pre_tokenizer, *decoder, *post;
-    char *unknown; // borrowed from `vocab`'s keys; NULL: none
+    json_t *vocab, *added, *merges;
+    json_t *normalizer, *pre_tokenizer, *post;
     bool ignore_merges;
 } reader;
 
@@ -21,10 +24,8 @@ static void reader_clear(reader *r)
     json_decref(r->vocab);
     json_decref(r->added);
     json_decref(r->merges);
-    json_decref(r->unigram);
     json_decref(r->normalizer);
     json_decref(r->pre_tokenizer);
-    json_decref(r->decoder);
     json_decref(r->post);
 }
 
@@ -71,7 +72,6 @@ static status add_token(reader *r, uint64_t i, err *e)
         json_decref(name);
         FAIL(E_MEMORY, "no memory for the vocabulary");
     }
-    if (type == VOCAB_UNKNOWN && !r->unknown) r->unknown = (char *)s->chars;
     if (type == VOCAB_CONTROL || type == VOCAB_USER_DEFINED || type == VOCAB_UNKNOWN)
         json_array_append_new(r->added,
                               json_pack("{s:I, s:O, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)i,
@@ -147,17 +147,9 @@ static status read_bytes_kind(reader *r, err *e)
              pre ? (int)(pre->bytes < 60 ? pre->bytes : 60) : 7, pre ? pre->chars : "nothing",
              valid.chars ? valid.chars : "");
     TRY(read_merges(r, e));
-    r->decoder = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
-                           "trim_offsets", 1, "use_regex", 1);
 done:
     text_clear(&valid);
     return result;
-}
-
-json_t *vocab_replacement(const char *kind, const char *pattern, const char *content)
-{
-    return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", kind, pattern, "content",
-                     content);
 }
 
 static status read_flag(const reader *r, const char *key, bool *out, err *e)
@@ -167,47 +159,63 @@ static status read_flag(const reader *r, const char *key, bool *out, err *e)
     return err_set(e, E_USAGE, "%s: %s is no flag", gguf_path(r->from), key);
 }
 
-static json_t *pieces_decoder(bool prefix)
-{
-    json_t *made = json_pack("{s:s, s:[o, {s:s}, {s:s}]}", "type", "Sequence", "decoders",
-                             vocab_replacement("String", VOCAB_SPACE, " "), "type", "ByteFallback",
-                             "type", "Fuse");
-    if (prefix)
-        json_array_append_new(json_object_get(made, "decoders"),
-                              json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ",
-                                        "start", 1, "stop", 0));
-    return made;
-}
-
-// SentencePiece's: a space becomes U+2581, one stands before the text unless the file says no.
-static status read_scored_kind(reader *r, err *e)
+// Takes what the keys say beside the pieces. The defaults are those of llama.cpp.
+static status read_steps(const reader *r, tokenizer_pieces *m, err *e)
 {
     status result = OK;
-    bool prefix = true, removes = true;
-    TRY(read_flag(r, "tokenizer.ggml.add_space_prefix", &prefix, e));
-    TRY(read_flag(r, "tokenizer.ggml.remove_extra_whitespaces", &removes, e));
-    if (!r->scores)
-        FAIL(E_USAGE, "%s: tokenizer.ggml.scores is missing or no list of fp32 numbers",
+    const gguf_value *map = gguf_value_find(r->from, "tokenizer.ggml.precompiled_charsmap");
+    m->adds_prefix = r->of_characters;
+    m->escapes = true;
+    TRY(read_flag(r, "tokenizer.ggml.add_space_prefix", &m->adds_prefix, e));
+    if (!r->is_unigram) goto done;
+    TRY(read_flag(r, "tokenizer.ggml.remove_extra_whitespaces", &m->removes_spaces, e));
+    if (!map) goto done;
+    if (!map->is_array || (map->type != GGUF_U8 && map->type != GGUF_I8))
+        FAIL(E_USAGE, "%s: tokenizer.ggml.precompiled_charsmap is no list of bytes",
              gguf_path(r->from));
-    r->decoder = pieces_decoder(prefix);
-    if (r->is_unigram) {
-        TRY(vocab_unigram_normalizer(r->from, prefix, removes, &r->normalizer, e));
-        TRY(vocab_unigram_model(r->from, r->tokens, r->types, r->scores, r->vocab, &r->unigram, e));
-        r->pre_tokenizer =
-            prefix ? json_pack("{s:s, s:s, s:s, s:b}", "type", "Metaspace", "replacement",
-                               VOCAB_SPACE, "prepend_scheme", "always", "split", 0)
-                   : json_null();
-        goto done;
+    m->map = (const char *)map->data;
+    m->map_bytes = map->count;
+done:
+    return result;
+}
+
+// A filler is a row of the table without a piece. BPE finds its pieces by name; Unigram has one for every row up to the
+// last.
+static status list_pieces(const reader *r, tokenizer_pieces *m, err *e)
+{
+    status result = OK;
+    const gguf_value *unknown = gguf_value_find(r->from, "tokenizer.ggml.unknown_token_id");
+    m->unknown = -1;
+    if (unknown && (unknown->is_array || !gguf_value_int(unknown, 0, &m->unknown) ||
+                    m->unknown < 0 || (uint64_t)m->unknown >= r->tokens->count))
+        m->unknown = -1;
+    TRY(alloc_zeroed(&m->pieces, r->tokens->count, sizeof *m->pieces, "the pieces", e));
+    for (uint64_t i = 0; i < r->tokens->count; i++) {
+        tokenizer_piece *piece = &m->pieces[i];
+        const gguf_string *name = &r->tokens->strings[i];
+        double score;
+        int64_t type = VOCAB_NORMAL;
+        if (r->types) (void)gguf_value_int(r->types, i, &type);
+        if (!gguf_value_real(r->scores, i, &score) || !isfinite(score))
+            FAIL(E_USAGE, "%s: tokenizer.ggml.scores: item %" PRIu64 " is no number",
+                 gguf_path(r->from), i);
+        const json_t *id = json_object_getn(r->vocab, name->chars, name->bytes);
+        const bool own = id && (uint64_t)json_integer_value(id) == i,
+                   filler = type == VOCAB_UNUSED && is_filler(name, i);
+        if (r->is_unigram && !own && !filler)
+            FAIL(E_USAGE, "%s: tokenizer.ggml.tokens: token %" PRIu64 " has the name of another",
+                 gguf_path(r->from), i);
+        *piece = (tokenizer_piece){.chars = name->chars,
+                                   .bytes = own || r->is_unigram ? name->bytes : 0,
+                                   .score = (float)score,
+                                   .kind = (uint64_t)type};
+        if (type == VOCAB_UNKNOWN && m->unknown < 0) m->unknown = (int64_t)i;
+        m->byte_fallback = m->byte_fallback || type == VOCAB_BYTE;
+        if (!filler || (int64_t)i == m->unknown) m->count = i + 1;
     }
-    json_decref(r->merges);
-    r->merges = NULL;
-    TRY(vocab_merges_of_scores(r->from, r->tokens, r->scores, r->vocab, &r->merges, e));
-    json_t *spaces = vocab_replacement("String", " ", VOCAB_SPACE);
-    r->normalizer = prefix
-                        ? json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers",
-                                    "type", "Prepend", "prepend", VOCAB_SPACE, spaces)
-                        : spaces;
-    r->pre_tokenizer = json_null();
+    if (r->is_unigram && m->unknown < 0)
+        FAIL(E_USAGE, "%s: tokenizer.ggml.token_type: found no unknown token, which t5 has",
+             gguf_path(r->from));
 done:
     return result;
 }
@@ -288,24 +296,50 @@ static void make_post(reader *r)
 
 // ---- The file
 
-static json_t *bpe_of(const reader *r)
-{
-    json_t *unknown = r->of_characters ? token_of(r, "tokenizer.ggml.unknown_token_id") : NULL;
-    return json_pack("{s:s, s:n, s:o*, s:n, s:n, s:b, s:b, s:b, s:O, s:O}", "type", "BPE",
-                     "dropout", "unk_token", unknown, "continuing_subword_prefix",
-                     "end_of_word_suffix", "fuse_unk", r->of_characters, "byte_fallback",
-                     r->of_characters, "ignore_merges", r->ignore_merges, "vocab", r->vocab,
-                     "merges", r->merges);
-}
-
-static status write_file(reader *r, const convert_output *o, err *e)
+static status make_of_bytes(reader *r, json_t **out, err *e)
 {
     status result = OK;
-    json_t *body = r->unigram ? json_incref(r->unigram) : bpe_of(r);
-    json_t *root = json_pack("{s:s, s:n, s:n, s:O, s:O, s:O, s:O, s:O, s:o}", "version", "1.0",
-                             "truncation", "padding", "added_tokens", r->added, "normalizer",
-                             r->normalizer, "pre_tokenizer", r->pre_tokenizer, "post_processor",
-                             r->post, "decoder", r->decoder, "model", body);
+    TRY(read_bytes_kind(r, e));
+    *out =
+        json_pack("{s:s, s:n, s:n, s:O, s:O, s:O, s:O, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:n, s:n, "
+                  "s:n, s:b, s:b, "
+                  "s:b, s:O, s:O}}",
+                  "version", "1.0", "truncation", "padding", "added_tokens", r->added, "normalizer",
+                  r->normalizer, "pre_tokenizer", r->pre_tokenizer, "post_processor", r->post,
+                  "decoder", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
+                  "use_regex", 1, "model", "type", "BPE", "dropout", "continuing_subword_prefix",
+                  "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0, "ignore_merges",
+                  r->ignore_merges, "vocab", r->vocab, "merges", r->merges);
+done:
+    return result;
+}
+
+static status make_of_pieces(reader *r, json_t **out, err *e)
+{
+    status result = OK;
+    const tokenizer_sentencepiece_options none = {false, false};
+    tokenizer_pieces m = {.kind = r->is_unigram ? MODEL_UNIGRAM : MODEL_BPE};
+    if (!r->scores)
+        FAIL(E_USAGE, "%s: tokenizer.ggml.scores is missing or no list of fp32 numbers",
+             gguf_path(r->from));
+    TRY(read_steps(r, &m, e));
+    TRY(list_pieces(r, &m, e));
+    TRY(tokenizer_pieces_write(&m, &none, out, e));
+    json_object_set(*out, "post_processor", r->post);
+done:
+    free(m.pieces);
+    return result;
+}
+
+static status put_file(reader *r, const convert_output *o, err *e)
+{
+    status result = OK;
+    json_t *root = NULL;
+    make_post(r);
+    if (r->of_characters || r->is_unigram)
+        TRY(make_of_pieces(r, &root, e));
+    else
+        TRY(make_of_bytes(r, &root, e));
     if (!root) FAIL(E_MEMORY, "no memory for tokenizer.json");
     TRY(convert_output_put_json(o, "tokenizer.json", root, e));
 done:
@@ -332,17 +366,12 @@ status vocab_import(const gguf *from, const model_config *c, const convert_outpu
     r.added = json_array();
     r.merges = json_array();
     TRY(read_tokens(&r, c, e));
-    if (r.of_characters || r.is_unigram)
-        TRY(read_scored_kind(&r, e));
-    else
-        TRY(read_bytes_kind(&r, e));
     if (gguf_value_find(from, "tokenizer.chat_templates"))
         text_addf(
             warnings,
             "%s has chat templates of other names beside its own, which the folder does not get\n",
             gguf_path(from));
-    make_post(&r);
-    TRY(write_file(&r, o, e));
+    TRY(put_file(&r, o, e));
     TRY(vocab_import_settings(from, c, r.tokens, o, e));
 done:
     reader_clear(&r);
