@@ -21,8 +21,41 @@ static bool is_replacement(const json_t *step, const char *kind, const char *pat
     return vocab_is_type(step, "Replace") && found && strcmp(found, pattern) == 0;
 }
 
+static bool is_added(const json_t *added, const char *content)
+{
+    size_t i;
+    const json_t *x;
+    json_array_foreach(added, i, x)
+    {
+        const char *of = json_string_value(json_object_get(x, "content"));
+        if (of && content && strcmp(of, content) == 0) return true;
+    }
+    return false;
+}
+
+// Returns whether a step cuts out added tokens alone, as llama.cpp does: its pattern is their names with "|" between.
+static bool cuts_added(const json_t *step, const json_t *added)
+{
+    const char *behavior = json_string_value(json_object_get(step, "behavior"));
+    const char *c = json_string_value(json_object_get(json_object_get(step, "pattern"), "Regex"));
+    text word = {0};
+    bool all = vocab_is_type(step, "Split") && c && behavior && strcmp(behavior, "Isolated") == 0;
+    for (; all; c++) {
+        if (*c && *c != '|') {
+            if (*c == '\\' && c[1]) c++;
+            text_add_bytes(&word, c, 1);
+            continue;
+        }
+        all = is_added(added, word.chars);
+        word.bytes = 0;
+        if (!*c) break;
+    }
+    text_clear(&word);
+    return all;
+}
+
 // Adds what a step does. Returns false for one that a file cannot say.
-static bool add_step(unigram_steps *s, const json_t *step)
+static bool add_step(unigram_steps *s, const json_t *step, const json_t *added)
 {
     const char *scheme = json_string_value(json_object_get(step, "prepend_scheme"));
     if (vocab_is_type(step, "Precompiled")) {
@@ -37,7 +70,8 @@ static bool add_step(unigram_steps *s, const json_t *step)
     if (vocab_is_type(step, "Prepend")) return s->prefix = true;
     if (is_replacement(step, "Regex", " {2,}") || vocab_is_type(step, "WhitespaceSplit"))
         return s->removes = true;
-    return vocab_is_type(step, "Strip") || is_replacement(step, "String", " ") ||
+    return vocab_is_type(step, "Strip") || cuts_added(step, added) ||
+           is_replacement(step, "String", " ") ||
            is_replacement(step, "Regex", "\\A" VOCAB_SPACE) ||
            is_replacement(step, "Regex", "\\A +| +\\z");
 }
@@ -50,7 +84,7 @@ static status read_steps(const char *folder, const json_t *root, const char *fie
     for (size_t i = 0; i < count; i++) {
         const json_t *one = steps ? json_array_get(steps, i) : step;
         const char *type = json_string_value(json_object_get(one, "type"));
-        if (!add_step(s, one))
+        if (!add_step(s, one, json_object_get(root, "added_tokens")))
             return err_set(e, E_USAGE,
                            "%s/tokenizer.json: %s: found %s, which llama.cpp does not compute with "
                            "Unigram; valid: the steps of SentencePiece",
