@@ -151,11 +151,6 @@ static status take_factors(const gguf *from, const char *name, model_numbers *ou
     return OK;
 }
 
-static bool is_word(const gguf_string *s, const char *word)
-{
-    return s->bytes == strlen(word) && memcmp(s->chars, word, s->bytes) == 0;
-}
-
 static status take_yarn(const convert_family *f, const gguf *from, model_config *c, err *e)
 {
     status result = OK;
@@ -180,13 +175,13 @@ static status take_stretched(const convert_family *f, const gguf *from, model_co
     TRY(take_int(f, from, "rope.scaling.original_context_length", 1, &c->rope.original, e));
     TRY(take_real(f, from, "rope.scaling.factor", &c->rope.factor, e));
     c->rope.factor = shortest(c->rope.factor);
-    if (is_word(kind, "linear"))
+    if (gguf_string_is(kind, "linear"))
         c->rope.kind = ROPE_LINEAR;
-    else if (is_word(kind, "yarn"))
+    else if (gguf_string_is(kind, "yarn"))
         TRY(take_yarn(f, from, c, e));
-    else if (is_word(kind, "longrope") || has(from, "rope_factors_long.weight"))
+    else if (gguf_string_is(kind, "longrope") || has(from, "rope_factors_long.weight"))
         c->rope.kind = ROPE_LONGROPE;
-    else if (!is_word(kind, "none"))
+    else if (!gguf_string_is(kind, "none"))
         FAIL(E_USAGE,
              "%s: %s.rope.scaling.type: found another word; valid: none, linear, yarn, longrope",
              gguf_path(from), f->arch);

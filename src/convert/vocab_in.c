@@ -41,18 +41,13 @@ static const gguf_string *find_text(const gguf *from, const char *key)
     return v && !v->is_array && v->type == GGUF_STRING ? &v->strings[0] : NULL;
 }
 
-static bool is_text(const gguf_string *s, const char *word)
-{
-    return s && s->bytes == strlen(word) && memcmp(s->chars, word, s->bytes) == 0;
-}
-
 // ---- Tokens
 
 static bool is_filler(const gguf_string *s, uint64_t id)
 {
     char name[40];
     (void)snprintf(name, sizeof name, "[PAD%" PRIu64 "]", id);
-    return is_text(s, name);
+    return gguf_string_is(s, name);
 }
 
 static status add_token(reader *r, uint64_t i, err *e)
@@ -353,13 +348,13 @@ status vocab_import(const gguf *from, const model_config *c, const convert_outpu
     status result = OK;
     reader r = {.from = from};
     const gguf_string *kind = find_text(from, "tokenizer.ggml.model");
-    if (!kind || is_text(kind, "none") || is_text(kind, "no_vocab")) {
+    if (!kind || gguf_string_is(kind, "none") || gguf_string_is(kind, "no_vocab")) {
         text_addf(warnings, "%s has no tokenizer, so the folder has none\n", gguf_path(from));
         return text_check(warnings, e);
     }
-    r.of_characters = is_text(kind, "llama");
-    r.is_unigram = is_text(kind, "t5");
-    if (!r.of_characters && !r.is_unigram && !is_text(kind, "gpt2"))
+    r.of_characters = gguf_string_is(kind, "llama");
+    r.is_unigram = gguf_string_is(kind, "t5");
+    if (!r.of_characters && !r.is_unigram && !gguf_string_is(kind, "gpt2"))
         FAIL(E_USAGE, "%s: tokenizer.ggml.model: found \"%.*s\"; valid: gpt2, llama, t5, none",
              gguf_path(from), (int)(kind->bytes < 60 ? kind->bytes : 60), kind->chars);
     r.vocab = json_object();

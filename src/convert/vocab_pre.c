@@ -199,9 +199,7 @@ void vocab_pre_make(const gguf_string *name, json_t **normalizer, json_t **pre_t
 {
     *normalizer = *pre_tokenizer = NULL;
     for (int i = 0; i < WAY_COUNT; i++) {
-        if (strlen(WAYS[i].name) != name->bytes ||
-            memcmp(WAYS[i].name, name->chars, name->bytes) != 0)
-            continue;
+        if (!gguf_string_is(name, WAYS[i].name)) continue;
         json_t *first = NULL;
         if (WAYS[i].digits)
             first = json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1);
