@@ -28,7 +28,7 @@ static const flag export_flags[] = {
     {"--out", FLAG_TEXT, AT(out), "PATH", "Names the new folder, or the new GGUF file."},
     {"--dtype", FLAG_TEXT, AT(type), "TYPE",
      "Casts the weights: fp32, bf16 or fp16 in folders (default: as they are), f16, bf16, q8_0 or "
-     "f32 in GGUF files (default: f16)."},
+     "f32 in GGUF files (default: f16, of an adapter f32)."},
     {"--shard-size", FLAG_COUNT, AT(shard_bytes), "BYTES",
      "Sets the most bytes of a file of weights in a folder (default: 5G)."},
     {"--merge", FLAG_SWITCH, AT(merge), NULL,
@@ -86,8 +86,8 @@ static void print_result(const convert_result *r, bool json)
     json_decref(j);
 }
 
-// Resolves the folder that the user named. With --merge, an adapter's base and the adapter; otherwise the folder itself,
-// which --to must fit.
+// Resolves the folder that the user named. With --merge, and for a GGUF file, an adapter's base and the adapter; otherwise
+// the folder itself, which --to must fit.
 static status find_folders(const convert_request *r, const char *from, session_folders *out, err *e)
 {
     status result = OK;
@@ -99,17 +99,18 @@ static status find_folders(const convert_request *r, const char *from, session_f
     TRY(text_check(&warnings, e));
     cmd_warn(warnings.bytes ? warnings.chars : NULL);
     TRY(model_lora_in_folder(out->base, &adapter, e));
-    const bool to_peft = strcmp(r->to, "peft") == 0;
+    const bool to_peft = strcmp(r->to, "peft") == 0, to_gguf = strcmp(r->to, "gguf") == 0;
     if (r->merge && (!adapter || to_peft))
         FAIL(E_USAGE, "--merge: %s; valid: without it",
              adapter ? "an adapter folder holds no base" : "found a model, which has no adapter");
-    if (adapter && !to_peft && !r->merge)
-        FAIL(E_USAGE, "--to %s: %s holds an adapter; valid: --merge, or --to peft", r->to, from);
+    if (adapter && !to_peft && !to_gguf && !r->merge)
+        FAIL(E_USAGE, "--to %s: %s holds an adapter; valid: --merge, or --to peft, --to gguf",
+             r->to, from);
     if (!adapter && to_peft)
         FAIL(E_USAGE, "--to peft: %s holds no adapter; valid: --to hf, --to gguf", from);
     if (r->average && adapter)
         FAIL(E_USAGE, "--ema: %s holds an adapter; valid: a checkpoint of whole weights", from);
-    if (!r->merge) goto done;
+    if (!adapter || to_peft) goto done;
     session_folders_clear(out);
     TRY(session_folders_find(&(session_model_names){.folder = from}, out, e));
 done:
@@ -148,7 +149,9 @@ static status export_one(const convert_request *r, const char *from, convert_res
                                .type = r->type,
                                .shard_bytes = (uint64_t)r->shard_bytes,
                                .overwrite = r->overwrite};
-    if (strcmp(r->to, "gguf") == 0)
+    if (f.adapter && !r->merge)
+        TRY(convert_adapter_to_gguf(&o, out, e));
+    else if (strcmp(r->to, "gguf") == 0)
         TRY(convert_to_gguf(&o, out, e));
     else
         TRY(convert_to_folder(&o, out, e));

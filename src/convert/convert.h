@@ -42,6 +42,8 @@ extern const char *const CONVERT_FOLDER_TYPES[], *const CONVERT_GGUF_TYPES[];
 status convert_to_folder(const convert_options *o, convert_result *r, err *e);
 // A folder of a model to a GGUF file.
 status convert_to_gguf(const convert_options *o, convert_result *r, err *e);
+// The folder of an adapter, `adapter`, to a GGUF file that llama.cpp adds to that of the base, `from`.
+status convert_adapter_to_gguf(const convert_options *o, convert_result *r, err *e);
 // A GGUF file to a folder, with its tokenizer and template.
 status convert_from_gguf(const convert_options *o, convert_result *r, err *e);
 

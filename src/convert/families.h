@@ -15,7 +15,7 @@ typedef enum convert_flag {
     ROPE_DIMS = 16, // the rotated columns of a head are a key
     ROPE_FACTORS = 32, // llama3's frequencies are a tensor of divisors
     NO_KV_HEADS = 64,
-    NO_ROPE = 128, // learned positions
+    NO_ROPE = 128, // the base of rotary frequencies is no key
     SCALES = 256,  // Granite's factors
     LOGIT_FACTOR = 512,
     WINDOW_KEY = 1024, // a window is a key
@@ -26,7 +26,17 @@ typedef enum convert_flag {
     PARTIAL_ROPE = 1 << 15,   // rope may rotate a part of a head
     QUERY_RULE = 1 << 16,     // llama.cpp takes the divisor of scores from the size of the model
     SCALING_NONE = 1 << 17,   // rope.scaling.type is "none"
-    LONG_FACTORS = 1 << 18    // longrope's divisors are two tensors
+    LONG_FACTORS = 1 << 18,   // longrope's divisors are two tensors
+    USUAL_HEADS =
+        1 << 19, // the width of a head is a key only where heads do not divide the model's width
+    PARALLEL = 1 << 20,   // whether attention and MLP read the same norm is a key
+    SHORT_CONV = 1 << 21, // layers without attention have short convolutions, and no heads of keys
+    ROPE_PATTERN = 1 << 22, // the layers that rotate are a list
+    ALPHA_BASE = 1 << 23,   // alpha of dynamic is part of the base of rotary frequencies
+    NO_MLP_BIAS = 1 << 24,  // llama.cpp reads no biases of the MLP
+    NO_BEGIN = 1 << 25,     // texts do not begin with a token unless the folder says so
+    GLM_TOKENS = 1 << 26,   // special tokens have GLM's names
+    DELTA_RULE = 1 << 27    // layers without attention have gated delta rules
 } convert_flag;
 
 typedef struct convert_family {
@@ -35,22 +45,34 @@ typedef struct convert_family {
     int big_layers; // QUERY_RULE: a model of so many layers divides by hidden / heads
 } convert_family;
 
-// The row of a family's name; NULL: it cannot be exported.
-const convert_family *convert_family_find(const char *family);
+// The row of the model in a folder. E_USAGE: it cannot be exported.
+status convert_family_require(const char *folder, const model_config *c, const convert_family **out,
+                              err *e);
 // The row of a file's architecture; NULL: it cannot be imported. `window`: the file has one.
 const convert_family *convert_family_of_arch(const char *arch, bool window);
 void convert_families_describe(text *out); // "llama, mistral, ..."
 
 // ---- Tensors (tensors.c)
 
-// A tensor of a GGUF file and the piece of a HuggingFace folder that it is.
+// Another order of rows or columns: behind `first`, each `period` of them is [outer][inner][width] in the folder and
+// [inner][outer][width] in the file. outer 0: the same order.
+typedef struct convert_order {
+    int64_t first, period, outer, inner, width;
+} convert_order;
+
+// A tensor of a HuggingFace folder and what it is in a GGUF file: a tensor, a row of one, or an item of a key.
 typedef struct convert_tensor {
     char hf[PARAM_NAME_BYTES], name[GGUF_NAME_MAX + 1];
+    const char *key;    // a list with a number for each layer, in place of a tensor; NULL: none
+    int layer;          // of the list
     int64_t rows, cols; // of the GGUF tensor; a vector has one row
+    int64_t row;        // of a vector among the `rows` of a matrix
     bool is_vector;
     bool transposed; // the folder has it as [cols, rows]
-    int64_t heads;   // whose rows are permuted; 0: none are
-    float shift;     // added to the folder's values
+    convert_order order;
+    bool of_cols;  // the order is that of columns
+    float shift;   // added to the folder's values
+    bool is_decay; // the file has -exp of them
     bool is_norm, keeps_f32;
 } convert_tensor;
 
@@ -63,6 +85,8 @@ typedef struct convert_tensors {
 status convert_tensors_make(const convert_family *f, const model_config *c, const model *m,
                             convert_tensors *out, err *e);
 void convert_tensors_clear(convert_tensors *t);
+// Returns whether the tensor begins one of the file: it is in no key, and is no later row.
+bool convert_tensor_begins(const convert_tensor *t);
 // Copies row `row` of the GGUF tensor out of the folder's.
 void convert_row_from_folder(const convert_tensor *t, const safetensors_tensor *from, int64_t row,
                              float *out);
@@ -71,7 +95,16 @@ void convert_row_from_folder(const convert_tensor *t, const safetensors_tensor *
 void convert_row_from_file(const convert_tensor *t, const gguf_tensor *from, int64_t row,
                            float *line, float *out);
 
-// ---- Keys (keys_out.c, keys_in.c)
+// ---- Keys (general.c, keys_out.c, keys_in.c)
+
+enum { CONVERT_QUANTIZATION_VERSION = 2 };
+// Adds the keys that say what the file of a folder is. `type` is "model" or "adapter".
+status convert_general_write(const char *arch, const char *type, const char *folder, gguf_keys *out,
+                             err *e);
+// The kind of elements of rows of `cols` elements where the user chose a type, an index of CONVERT_GGUF_TYPES. As the
+// converter, F16 where a row is no whole number of blocks.
+const gguf_kind *convert_kind(int type, int64_t cols);
+uint32_t convert_kind_file_type(int type); // its number in general.file_type
 
 typedef struct convert_key {
     const char *name; // behind "ARCH."

@@ -20,7 +20,7 @@ typedef struct importer {
     model_config config;
     model *m;
     convert_tensors tensors;
-    const gguf_tensor **found; // [tensors.count]
+    const gguf_tensor **found; // [tensors.count]; NULL: in a key
     model_param_files files;
     dtype type;
     convert_output output;
@@ -63,6 +63,17 @@ static bool is_known(const char *name)
     return false;
 }
 
+static status check_list(const importer *x, const char *key, err *e)
+{
+    const gguf_value *v = gguf_value_find(x->from, key);
+    double number;
+    if (v && v->is_array && v->count == (uint64_t)x->config.layers &&
+        gguf_value_real(v, 0, &number))
+        return OK;
+    return err_set(e, E_USAGE, "%s: %s: found no list of %" PRId64 " numbers", x->o->from, key,
+                   x->config.layers);
+}
+
 static status find_tensors(importer *x, err *e)
 {
     status result = OK;
@@ -71,6 +82,10 @@ static status find_tensors(importer *x, err *e)
                      e));
     for (int i = 0; i < x->tensors.count; i++) {
         const convert_tensor *t = &x->tensors.item[i];
+        if (t->key) {
+            TRY(check_list(x, t->key, e));
+            continue;
+        }
         const gguf_tensor *g = x->found[i] = gguf_tensor_find(x->from, t->name);
         if (!g) FAIL(E_USAGE, "%s: tensor %s is missing", x->o->from, t->name);
         if (g->dim[0] != t->cols || g->dim[1] != t->rows || g->dim[2] != 1 || g->dim[3] != 1)
@@ -133,6 +148,13 @@ static status read_tensor(void *arg, size_t i, uint64_t offset, void *out, size_
     const size_t each = dtype_bytes(x->type);
     char *to = out;
     const int64_t first = (int64_t)(offset / each), end = first + (int64_t)(bytes / each);
+    if (t->key) {
+        double number = 0;
+        (void)gguf_value_real(gguf_value_find(x->from, t->key), (uint64_t)t->layer, &number);
+        const float value = (float)number;
+        dtype_convert(out, x->type, &value, F32, 1);
+        return OK;
+    }
     if (i != x->tensor_at) {
         x->tensor_at = i;
         x->row_at = -1;

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "data/chat/chat.h"
+#include "model/folder.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,29 +33,32 @@ done:
     return result;
 }
 
-static json_t *ids_of_config(const model_config *c)
-{
-    json_t *ids = json_array();
-    if (c->eos >= 0) json_array_append_new(ids, json_integer((json_int_t)c->eos));
-    for (int i = 0; i < c->more_eos_count; i++)
-        json_array_append_new(ids, json_integer((json_int_t)c->more_eos[i]));
-    return ids;
-}
-
-static json_t *ids_of_file(const json_t *root)
-{
-    json_t *value = json_object_get(root, "eos_token_id");
-    if (json_is_array(value)) return json_copy(value);
-    json_t *ids = json_array();
-    if (json_is_integer(value)) json_array_append(ids, value);
-    return ids;
-}
-
 static bool has_id(const json_t *ids, int64_t id)
 {
     for (size_t i = 0; i < json_array_size(ids); i++)
         if (json_integer_value(json_array_get(ids, i)) == id) return true;
     return false;
+}
+
+static void add_id(json_t *ids, int64_t id)
+{
+    if (id >= 0 && !has_id(ids, id)) json_array_append_new(ids, json_integer((json_int_t)id));
+}
+
+// The tokens at which text ends: those of the folder's generation_config.json, or of config.json where it names none.
+static status list_ids(const char *folder, const model_config *c, json_t *ids, err *e)
+{
+    status result = OK;
+    int64_t *listed = NULL;
+    size_t count;
+    TRY(model_folder_ends(folder, "generation_config.json", &listed, &count, e));
+    for (size_t i = 0; i < count; i++) add_id(ids, listed[i]);
+    if (count > 0) goto done;
+    add_id(ids, c->eos);
+    for (int i = 0; i < c->more_eos_count; i++) add_id(ids, c->more_eos[i]);
+done:
+    free(listed);
+    return result;
 }
 
 static status copy_file(const char *folder, const convert_output *o, err *e)
@@ -76,20 +80,16 @@ status convert_put_generation(const char *folder, const char *tokenizer_folder,
                               err *e)
 {
     status result = OK;
-    json_t *root = NULL, *ids = NULL;
+    json_t *root = NULL, *ids = json_array();
     int32_t end;
     TRY(find_end_of_turn(tokenizer_folder, &end, warnings, e));
     TRY(convert_read_json(folder, "generation_config.json", &root, e));
-    ids = root ? ids_of_file(root) : NULL;
-    if (json_array_size(ids) == 0) {
-        json_decref(ids);
-        ids = ids_of_config(c);
-    }
+    TRY(list_ids(folder, c, ids, e));
     if (root && (end < 0 || has_id(ids, end))) {
         TRY(copy_file(folder, o, e));
         goto done;
     }
-    if (end >= 0 && !has_id(ids, end)) json_array_append_new(ids, json_integer(end));
+    add_id(ids, end);
     if (json_array_size(ids) == 0) goto done;
     if (!root) {
         root = json_object();

@@ -79,6 +79,17 @@ static bool has(const gguf *from, const char *name)
     return gguf_tensor_find(from, name) != NULL;
 }
 
+// Returns whether a layer has a tensor.
+static bool has_part(const gguf *from, const char *part)
+{
+    for (size_t i = 0; i < gguf_tensor_count(from); i++) {
+        const char *name = gguf_tensor_get(from, i)->name;
+        const char *dot = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
+        if (dot && strcmp(dot + 1, part) == 0) return true;
+    }
+    return false;
+}
+
 // Flags that follow from the tensors that are there.
 static status take_tensors(const gguf *from, model_config *c, err *e)
 {
@@ -88,10 +99,10 @@ static status take_tensors(const gguf *from, model_config *c, err *e)
         FAIL(E_USAGE, "%s: tensor token_embd.weight is missing or no matrix", gguf_path(from));
     c->vocab = table->dim[1];
     c->tie_embeddings = !has(from, "output.weight");
-    c->attention_bias = has(from, "blk.0.attn_q.bias") || has(from, "blk.0.attn_qkv.bias");
-    c->output_bias = has(from, "blk.0.attn_output.bias");
-    c->mlp_bias = has(from, "blk.0.ffn_down.bias");
-    c->qk_norm = has(from, "blk.0.attn_q_norm.weight");
+    c->attention_bias = has_part(from, "attn_q.bias") || has_part(from, "attn_qkv.bias");
+    c->output_bias = has_part(from, "attn_output.bias");
+    c->mlp_bias = has_part(from, "ffn_down.bias");
+    c->qk_norm = has_part(from, "attn_q_norm.weight");
 done:
     return result;
 }
@@ -140,11 +151,6 @@ static status take_factors(const gguf *from, const char *name, model_numbers *ou
     return OK;
 }
 
-static bool is_word(const gguf_string *s, const char *word)
-{
-    return s->bytes == strlen(word) && memcmp(s->chars, word, s->bytes) == 0;
-}
-
 static status take_yarn(const convert_family *f, const gguf *from, model_config *c, err *e)
 {
     status result = OK;
@@ -165,16 +171,17 @@ static status take_stretched(const convert_family *f, const gguf *from, model_co
     const gguf_value *v = find(f, from, "rope.scaling.type");
     const gguf_string none = {"none", 4},
                       *kind = v && v->type == GGUF_STRING && !v->is_array ? v->strings : &none;
+    c->rope.kind = ROPE_DEFAULT;
     TRY(take_int(f, from, "rope.scaling.original_context_length", 1, &c->rope.original, e));
     TRY(take_real(f, from, "rope.scaling.factor", &c->rope.factor, e));
     c->rope.factor = shortest(c->rope.factor);
-    if (is_word(kind, "linear"))
+    if (gguf_string_is(kind, "linear"))
         c->rope.kind = ROPE_LINEAR;
-    else if (is_word(kind, "yarn"))
+    else if (gguf_string_is(kind, "yarn"))
         TRY(take_yarn(f, from, c, e));
-    else if (is_word(kind, "longrope") || has(from, "rope_factors_long.weight"))
+    else if (gguf_string_is(kind, "longrope") || has(from, "rope_factors_long.weight"))
         c->rope.kind = ROPE_LONGROPE;
-    else if (!is_word(kind, "none"))
+    else if (!gguf_string_is(kind, "none"))
         FAIL(E_USAGE,
              "%s: %s.rope.scaling.type: found another word; valid: none, linear, yarn, longrope",
              gguf_path(from), f->arch);
@@ -211,20 +218,98 @@ done:
     return result;
 }
 
-static status take_pattern(const convert_family *f, const gguf *from, model_config *c, err *e)
+// Reads a list with a flag for each layer. *out stays as it is where the key is missing.
+static status take_flags(const convert_family *f, const gguf *from, const char *name,
+                         const model_config *c, model_layer_set *out, err *e)
 {
-    const gguf_value *v = find(f, from, "attention.sliding_window_pattern");
-    if (!v || !(f->flags & PATTERN)) return OK;
-    if (!v->is_array || v->type != GGUF_BOOL || v->count != (uint64_t)c->layers ||
-        c->layers > MODEL_LAYERS)
-        return err_set(e, E_USAGE,
-                       "%s: %s.attention.sliding_window_pattern: found no list of %" PRId64
-                       " flags",
-                       gguf_path(from), f->arch, c->layers);
-    c->sliding = (model_layer_set){.count = c->layers};
+    const gguf_value *v = find(f, from, name);
+    if (!v) return OK;
+    if (!v->is_array || v->type != GGUF_BOOL || v->count != (uint64_t)c->layers)
+        return err_set(e, E_USAGE, "%s: %s.%s: found no list of %" PRId64 " flags", gguf_path(from),
+                       f->arch, name, c->layers);
+    *out = (model_layer_set){.count = c->layers};
     for (int64_t i = 0; i < c->layers; i++)
-        if (v->data[i]) c->sliding.bits[i / 64] |= UINT64_C(1) << i % 64;
+        if (v->data[i]) out->bits[i / 64] |= UINT64_C(1) << i % 64;
     return OK;
+}
+
+// Layers that do not rotate have the base 0.
+static status take_rotating(const convert_family *f, const gguf *from, model_config *c, err *e)
+{
+    status result = OK;
+    model_layer_set rotating = {.count = 0};
+    TRY(take_flags(f, from, "attention.rope_pattern", c, &rotating, e));
+    if (rotating.count == 0) goto done;
+    if (c->layers > MODEL_ROPE_FACTORS)
+        FAIL(E_USAGE, "%s: %s.attention.rope_pattern: found %" PRId64 " layers; valid: at most %d",
+             gguf_path(from), f->arch, c->layers, MODEL_ROPE_FACTORS);
+    c->rope.layer_theta.count = (int)c->layers;
+    for (int64_t i = 0; i < c->layers; i++)
+        c->rope.layer_theta.number[i] = model_layer_has(&rotating, i) ? (float)c->rope.theta : 0;
+done:
+    return result;
+}
+
+// Layers with heads of keys have attention.
+static status take_attending(const convert_family *f, const gguf *from, model_config *c, err *e)
+{
+    status result = OK;
+    json_t *no = json_false();
+    const gguf_value *v = find(f, from, "attention.head_count_kv");
+    if (!v || !v->is_array || v->count != (uint64_t)c->layers)
+        FAIL(E_USAGE, "%s: %s.attention.head_count_kv: found no list of %" PRId64 " numbers",
+             gguf_path(from), f->arch, c->layers);
+    c->attending = (model_layer_set){.count = c->layers};
+    for (int64_t i = 0; i < c->layers; i++) {
+        int64_t heads;
+        if (!gguf_value_int(v, (uint64_t)i, &heads) || heads < 0 || heads > INT32_MAX)
+            FAIL(E_USAGE, "%s: %s.attention.head_count_kv[%" PRId64 "]: found no whole number",
+                 gguf_path(from), f->arch, i);
+        if (heads == 0) continue;
+        c->kv_heads = heads;
+        c->attending.bits[i / 64] |= UINT64_C(1) << i % 64;
+    }
+    // The file has the width of the MLP as it is.
+    TRY(model_config_set(c, "block_auto_adjust_ff_dim", no, e));
+done:
+    json_decref(no);
+    return result;
+}
+
+static status take_delta(const convert_family *f, const gguf *from, model_config *c, err *e)
+{
+    status result = OK;
+    int64_t inner = 0;
+    model_layer_set recurrent = {.count = 0};
+    TRY(take_int(f, from, "ssm.inner_size", 1, &inner, e));
+    if (inner == 0 || inner % c->delta.heads || c->delta.heads % c->delta.key_heads)
+        FAIL(E_USAGE,
+             "%s: %s.ssm.inner_size, .time_step_rank, .group_count: found %" PRId64 ", %" PRId64
+             ", %" PRId64 "; valid: multiples of the next one",
+             gguf_path(from), f->arch, inner, c->delta.heads, c->delta.key_heads);
+    c->delta.head_dim = inner / c->delta.heads;
+    TRY(take_int(f, from, "full_attention_interval", 1, &c->attention_pattern, e));
+    TRY(take_flags(f, from, "attention.recurrent_layers", c, &recurrent, e));
+    if (recurrent.count == 0) goto done;
+    c->attending = recurrent;
+    for (int64_t i = 0; i < c->layers; i++) c->attending.bits[i / 64] ^= UINT64_C(1) << i % 64;
+done:
+    return result;
+}
+
+static status take_lists(const convert_family *f, const gguf *from, model_config *c, err *e)
+{
+    status result = OK;
+    const gguf_value *parallel = find(f, from, "use_parallel_residual");
+    if (f->flags & PATTERN)
+        TRY(take_flags(f, from, "attention.sliding_window_pattern", c, &c->sliding, e));
+    if (f->flags & ROPE_PATTERN) TRY(take_rotating(f, from, c, e));
+    if (f->flags & SHORT_CONV) TRY(take_attending(f, from, c, e));
+    if (f->flags & DELTA_RULE) TRY(take_delta(f, from, c, e));
+    if (f->flags & PARALLEL && parallel && !gguf_value_bool(parallel, &c->parallel))
+        FAIL(E_USAGE, "%s: %s.use_parallel_residual is no flag", gguf_path(from), f->arch);
+done:
+    return result;
 }
 
 static status take_tokens(const gguf *from, model_config *c, err *e)
@@ -254,7 +339,7 @@ status convert_keys_read(const convert_family *f, const gguf *from, model_config
     TRY(take_table(f, from, c, e));
     TRY(take_tensors(from, c, e));
     TRY(take_heads(f, from, c, e));
-    TRY(take_pattern(f, from, c, e));
+    TRY(take_lists(f, from, c, e));
     TRY(take_stretched(f, from, c, e));
     TRY(take_tokens(from, c, e));
     result = model_config_finish(c, e);

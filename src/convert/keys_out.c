@@ -61,6 +61,17 @@ static void add_table(const convert_family *f, const model_config *c, gguf_keys 
 
 // ---- Rotary positions
 
+enum { HUNYUAN_TOKENS = 256 << 10 };
+
+// Alpha makes the base grow; the file has the base that it makes. Published folders say 32k tokens and mean 256k.
+static void fold_alpha(model_config *c)
+{
+    const double dims = (double)c->head_dim, theta = c->rope.theta;
+    if (c->rope.kind != ROPE_DYNAMIC || c->rope.alpha == 0) return;
+    c->rope.theta = theta * pow(c->rope.alpha, dims / (dims - 2));
+    if (theta == 10000 && c->max_seq == 32 << 10) c->max_seq = HUNYUAN_TOKENS;
+}
+
 // The object of config.json that describes how positions are stretched; NULL: none.
 static const json_t *rope_object(const json_t *root)
 {
@@ -114,6 +125,13 @@ static status add_rope(const convert_family *f, const model_config *c, const jso
         return OK;
     case ROPE_LLAMA3:
         if (!(f->flags & ROPE_FACTORS)) break;
+        return OK;
+    case ROPE_DYNAMIC:
+        if (!(f->flags & ALPHA_BASE) || c->rope.alpha == 0) break;
+        add_word(f, "rope.scaling.type", "none", out);
+        add_real(f, "rope.scaling.factor", 1, out);
+        if (c->max_seq == HUNYUAN_TOKENS)
+            add_int(f, "rope.scaling.original_context_length", HUNYUAN_TOKENS, out);
         return OK;
     default:
         break;
@@ -184,6 +202,11 @@ static status check_sameness(const convert_family *f, const model_config *c, err
              "scale_attn_weights, scale_attn_by_inverse_layer_idx: a GGUF file of a %s "
              "model cannot hold other values than the family's",
              f->family);
+    if (c->conv_bias)
+        FAIL(E_USAGE,
+             "conv_bias: llama.cpp reads no biases of convolutions of a %s model; valid: "
+             "false",
+             f->family);
 done:
     return result;
 }
@@ -204,31 +227,24 @@ static bool has_usual_windows(const model_config *c)
     return true;
 }
 
-static void warn(const convert_family *f, const model_config *c, text *out)
+static void warn_rope(const convert_family *f, const model_config *c, text *out)
 {
-    if (has_window(c) && !(f->flags & WINDOW_KEY))
-        text_addf(out,
-                  "sliding_window: a GGUF file of a %s model cannot hold it, so llama.cpp "
-                  "attends to more than the last %" PRId64 " tokens\n",
-                  f->family, c->window);
-    if (f->flags & WINDOW_KEY && !(f->flags & PATTERN) && !has_usual_windows(c))
-        text_addf(out,
-                  "layer_types: llama.cpp gives a window to the layers of published %s models, the "
-                  "folder to others\n",
-                  f->family);
     if (c->rope.kind == ROPE_YARN && c->rope.mscale != 0 && !(f->flags & TEMPERATURE))
         text_addf(out, "mscale: a GGUF file of a %s model cannot hold it\n", f->family);
-    const int64_t divisor = c->layers == f->big_layers ? c->hidden / c->heads : c->head_dim;
-    if (f->flags & QUERY_RULE && c->query_scalar != divisor)
-        text_addf(out,
-                  "query_pre_attn_scalar: llama.cpp divides by the square root of %" PRId64
-                  " in a model of this size, the folder says %" PRId64 "\n",
-                  divisor, c->query_scalar);
     if (f->flags & NO_ROPE && !c->family->decoder->names.positions && c->rope.theta != 10000)
         text_addf(out,
                   "rope_theta: a GGUF file of a %s model cannot hold it, so llama.cpp takes "
                   "10000\n",
                   f->family);
+    for (int i = 0; i < c->rope.layer_theta.count; i++)
+        if (c->rope.layer_theta.number[i] != 0 &&
+            c->rope.layer_theta.number[i] != (float)c->rope.theta) {
+            text_addf(out,
+                      "layer_rope_theta: a GGUF file of a %s model cannot hold a base for each "
+                      "layer, so llama.cpp takes %g\n",
+                      f->family, c->rope.theta);
+            break;
+        }
     for (int64_t i = 0; i < c->layers && c->rotary_pattern != 0; i++)
         if (model_layer_has(&c->rotating, i) != ((i + 1) % 4 != 0)) {
             text_addf(out,
@@ -239,38 +255,107 @@ static void warn(const convert_family *f, const model_config *c, text *out)
         }
 }
 
+static void warn(const convert_family *f, const model_config *c, text *out)
+{
+    warn_rope(f, c, out);
+    if (f->flags & DELTA_RULE && c->delta.head_dim != c->delta.key_dim)
+        text_addf(out, "linear_value_head_dim: llama.cpp takes it to be linear_key_head_dim, so it "
+                       "refuses the file\n");
+    if (c->mlp_bias && f->flags & NO_MLP_BIAS)
+        text_addf(out,
+                  "use_bias: llama.cpp reads no biases of the MLP of a %s model, so it refuses the "
+                  "file\n",
+                  f->family);
+    if (has_window(c) && !(f->flags & WINDOW_KEY))
+        text_addf(out,
+                  "sliding_window: a GGUF file of a %s model cannot hold it, so llama.cpp "
+                  "attends to more than the last %" PRId64 " tokens\n",
+                  f->family, c->window);
+    if (f->flags & WINDOW_KEY && !(f->flags & PATTERN) && !has_usual_windows(c))
+        text_addf(out,
+                  "layer_types: llama.cpp gives a window to the layers of published %s models, the "
+                  "folder to others\n",
+                  f->family);
+    const int64_t divisor = c->layers == f->big_layers ? c->hidden / c->heads : c->head_dim;
+    if (f->flags & QUERY_RULE && c->query_scalar != divisor)
+        text_addf(out,
+                  "query_pre_attn_scalar: llama.cpp divides by the square root of %" PRId64
+                  " in a model of this size, the folder says %" PRId64 "\n",
+                  divisor, c->query_scalar);
+}
+
 // ---- All of it
 
-static void add_pattern(const convert_family *f, const model_config *c, gguf_keys *out)
+static void add_layers(const convert_family *f, const model_config *c, const char *name,
+                       const model_layer_set *set, gguf_keys *out)
 {
     char key[KEY_BYTES];
-    gguf_add_array(out, full(f, "attention.sliding_window_pattern", key), GGUF_BOOL,
-                   (uint64_t)c->layers);
+    gguf_add_array(out, full(f, name, key), GGUF_BOOL, (uint64_t)c->layers);
     for (int64_t i = 0; i < c->layers; i++) {
-        const uint8_t flag = model_layer_has(&c->sliding, i);
+        const uint8_t flag = model_layer_has(set, i);
         gguf_put(out, &flag, sizeof flag);
     }
+}
+
+// The heads of keys: none in layers without attention.
+static void add_kv_heads(const convert_family *f, const model_config *c, gguf_keys *out)
+{
+    char key[KEY_BYTES];
+    gguf_add_array(out, full(f, "attention.head_count_kv", key), GGUF_I32, (uint64_t)c->layers);
+    for (int64_t i = 0; i < c->layers; i++) {
+        const int32_t heads = model_layer_has(&c->attending, i) ? (int32_t)c->kv_heads : 0;
+        gguf_put(out, &heads, sizeof heads);
+    }
+}
+
+// llama.cpp takes heads of values to be as wide as those of keys. It reads sections of rotary positions, which only images
+// need: those of published models.
+static void add_delta(const convert_family *f, const model_config *c, gguf_keys *out)
+{
+    enum { SECTIONS = 4, USUAL = 4 };
+    static const int32_t sections[SECTIONS] = {11, 11, 10, 0};
+    char key[KEY_BYTES];
+    model_layer_set recurrent = c->attending;
+    for (size_t i = 0; i < sizeof recurrent.bits / sizeof *recurrent.bits; i++)
+        recurrent.bits[i] = ~recurrent.bits[i];
+    add_int(f, "ssm.inner_size", c->delta.heads * c->delta.head_dim, out);
+    add_layers(f, c, "attention.recurrent_layers", &recurrent, out);
+    add_int(f, "full_attention_interval", c->attention_pattern ? c->attention_pattern : USUAL, out);
+    gguf_add_array(out, full(f, "rope.dimension_sections", key), GGUF_I32, SECTIONS);
+    gguf_put(out, sections, sizeof sections);
+}
+
+static bool all_rotate(const model_config *c)
+{
+    for (int64_t i = 0; i < c->layers; i++)
+        if (!model_layer_has(&c->rotating, i)) return false;
+    return true;
 }
 
 // Phi's window is written as 0 where there is none.
 static void add_rest(const convert_family *f, const model_config *c, const json_t *root,
                      gguf_keys *out)
 {
+    char key[KEY_BYTES];
     const json_t *of_text = json_object_get(root, "text_config");
     const bool given = json_is_integer(json_object_get(root, "head_dim")) ||
-                       json_is_integer(json_object_get(of_text, "head_dim"));
-    if (f->flags & KEY_LENGTH || (given && !(f->flags & (SCALES | LONG_FACTORS)))) {
+                       json_is_integer(json_object_get(of_text, "head_dim")),
+               usual = c->head_dim * c->heads == c->hidden;
+    if (f->flags & KEY_LENGTH || !usual || (given && !(f->flags & USUAL_HEADS))) {
         add_int(f, "attention.key_length", c->head_dim, out);
         add_int(f, "attention.value_length", c->head_dim, out);
     }
-    if (f->flags & PARTIAL_ROPE)
-        add_int(f, "rope.dimension_count",
-                (int64_t)(c->rope.partial * (double)c->hidden) / c->heads, out);
-    else if (f->flags & ROPE_DIMS)
-        add_int(f, "rope.dimension_count", c->head_dim, out);
+    if (f->flags & ROPE_DIMS)
+        add_int(f, "rope.dimension_count", (int64_t)(c->rope.partial * (double)c->head_dim), out);
     if (f->flags & LONG_FACTORS) add_long_rope(f, c, root, out);
     if (f->flags & LONG_FACTORS && c->window == 0) add_int(f, "attention.sliding_window", 0, out);
-    if (f->flags & PATTERN && c->window > 0) add_pattern(f, c, out);
+    if (f->flags & PATTERN && c->window > 0)
+        add_layers(f, c, "attention.sliding_window_pattern", &c->sliding, out);
+    if (f->flags & ROPE_PATTERN && !all_rotate(c))
+        add_layers(f, c, "attention.rope_pattern", &c->rotating, out);
+    if (f->flags & SHORT_CONV) add_kv_heads(f, c, out);
+    if (f->flags & DELTA_RULE) add_delta(f, c, out);
+    if (f->flags & PARALLEL) gguf_add_bool(out, full(f, "use_parallel_residual", key), c->parallel);
     if (f->flags & SCALING_NONE) add_word(f, "rope.scaling.type", "none", out);
 }
 
@@ -278,12 +363,14 @@ status convert_keys_write(const convert_family *f, const model_config *c, const 
                           gguf_keys *out, text *warnings, err *e)
 {
     status result = OK;
+    model_config folded = *c;
+    if (f->flags & ALPHA_BASE) fold_alpha(&folded);
     TRY(check_sameness(f, c, e));
     warn(f, c, warnings);
     TRY(text_check(warnings, e));
-    add_table(f, c, out);
-    TRY(add_rope(f, c, rope_object(root), out, e));
-    add_rest(f, c, root, out);
+    add_table(f, &folded, out);
+    TRY(add_rope(f, &folded, rope_object(root), out, e));
+    add_rest(f, &folded, root, out);
     TRY(text_check(&out->bytes, e));
 done:
     return result;

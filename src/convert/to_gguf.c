@@ -9,18 +9,11 @@
 #include "base/alloc.h"
 #include "model/schema.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-// The kinds by the words of CONVERT_GGUF_TYPES, and their number in general.file_type.
-static const struct {
-    gguf_kind_number kind;
-    uint32_t file_type;
-} KINDS[] = {{GGUF_F16, 1}, {GGUF_BF16, 32}, {GGUF_Q8_0, 7}, {GGUF_F32, 0}};
 
 typedef struct exporter {
     const convert_options *o;
@@ -33,10 +26,11 @@ typedef struct exporter {
     convert_tensors tensors;
     model_tensor_match match;
     convert_merge merge;
-    gguf_output *outputs; // [count]: the tensors, then the factors of rotary positions
-    size_t count;
+    gguf_output *outputs; // [count]: `written` tensors, then the factors of rotary positions
+    int *first;           // [written] the tensor of the folder that an output has, or begins with
+    size_t count, written;
     float factors[2][MODEL_ROPE_FACTORS];
-    int factor_sets, kind; // kind: index of KINDS
+    int factor_sets, kind; // kind: index of CONVERT_GGUF_TYPES
     gguf_keys keys;
     convert_output output;
 } exporter;
@@ -45,17 +39,18 @@ typedef struct exporter {
 
 static void describe_tensors(exporter *x)
 {
-    const gguf_kind *kind = gguf_kind_find(KINDS[x->kind].kind);
     for (int i = 0; i < x->tensors.count; i++) {
         const convert_tensor *t = &x->tensors.item[i];
+        if (!convert_tensor_begins(t)) continue;
+        x->first[x->count] = i;
         gguf_output *to = &x->outputs[x->count++];
-        *to = (gguf_output){.kind = t->keeps_f32 ? gguf_kind_find(GGUF_F32) : kind,
-                            .dims = t->is_vector ? 1 : 2,
+        *to = (gguf_output){.kind = t->keeps_f32 ? gguf_kind_find(GGUF_F32)
+                                                 : convert_kind(x->kind, t->cols),
+                            .dims = t->is_vector && t->rows == 1 ? 1 : 2,
                             .dim = {t->cols, t->rows, 1, 1}};
         memcpy(to->name, t->name, sizeof to->name);
-        // As the converter where rows are no whole number of blocks.
-        if (t->cols % to->kind->elements) to->kind = gguf_kind_find(GGUF_F16);
     }
+    x->written = x->count;
 }
 
 static void add_factors(exporter *x, const char *name, int count)
@@ -79,21 +74,28 @@ static void describe_factors(exporter *x)
     add_factors(x, "rope_factors_short.weight", rope->shorter.count);
 }
 
-static status read_row(void *arg, size_t i, int64_t row, float *out, err *e)
+// Reads a row of a tensor of the folder.
+static status read_tensor(exporter *x, int i, int64_t row, float *out, err *e)
 {
     status result = OK;
-    exporter *x = arg;
     const safetensors_tensor *t;
-    if (i >= (size_t)x->tensors.count) {
-        memcpy(out, x->factors[i - (size_t)x->tensors.count],
-               (size_t)x->outputs[i].dim[0] * sizeof *out);
-        goto done;
-    }
     TRY(convert_merge_find(&x->merge, (size_t)(x->match.piece[i] - safetensors_get(x->from, 0)), &t,
                            e));
     convert_row_from_folder(&x->tensors.item[i], t, row, out);
 done:
     return result;
+}
+
+static status read_row(void *arg, size_t i, int64_t row, float *out, err *e)
+{
+    exporter *x = arg;
+    if (i >= x->written) {
+        memcpy(out, x->factors[i - x->written], (size_t)x->outputs[i].dim[0] * sizeof *out);
+        return OK;
+    }
+    const int first = x->first[i];
+    return x->tensors.item[first].is_vector ? read_tensor(x, first + (int)row, 0, out, e)
+                                            : read_tensor(x, first, row, out, e);
 }
 
 static void warn_carried(exporter *x)
@@ -111,38 +113,6 @@ static void warn_carried(exporter *x)
 }
 
 // ---- Keys
-
-// A folder's name as a title: words apart, their first letters large unless a word has large letters or begins with a digit.
-static void add_name(const char *folder, gguf_keys *out)
-{
-    text t = {0};
-    size_t n = strlen(folder);
-    while (n > 1 && folder[n - 1] == '/') n--;
-    size_t from = n;
-    while (from > 0 && folder[from - 1] != '/') from--;
-    for (size_t i = from; i < n;) {
-        size_t end = i;
-        bool lower = false, upper = false;
-        for (; end < n && folder[end] != '-' && folder[end] != ' '; end++) {
-            lower = lower || islower((unsigned char)folder[end]);
-            upper = upper || isupper((unsigned char)folder[end]);
-        }
-        const bool version =
-            folder[i] == 'v' && end > i + 1 && isdigit((unsigned char)folder[i + 1]);
-        const bool title = lower && !upper && !version && !isdigit((unsigned char)folder[i]);
-        if (end > i && t.bytes) text_add(&t, " ");
-        bool begins = true;
-        for (; i < end; i++) {
-            const char ch = title && begins ? (char)toupper((unsigned char)folder[i]) : folder[i];
-            begins = !isalpha((unsigned char)folder[i]);
-            text_add_bytes(&t, &ch, 1);
-        }
-        i = end + 1;
-    }
-    if (t.failed) text_fail(&out->bytes);
-    gguf_add_string(out, "general.name", t.chars ? t.chars : "", t.bytes);
-    text_clear(&t);
-}
 
 // "135M": the elements of all tensors, to two digits at least.
 static void add_size_label(const exporter *x, gguf_keys *out)
@@ -163,49 +133,35 @@ static void add_size_label(const exporter *x, gguf_keys *out)
     gguf_add_string(out, "general.size_label", label, strlen(label));
 }
 
-static status add_sampling(const exporter *x, gguf_keys *out, err *e)
+// Tensors that are lists with a number for each layer.
+static status add_lists(exporter *x, gguf_keys *out, err *e)
 {
     status result = OK;
-    static const struct {
-        const char *field, *key;
-        bool whole;
-    } fields[] = {{"top_k", "top_k", true},
-                  {"top_p", "top_p", false},
-                  {"min_p", "min_p", false},
-                  {"temperature", "temp", false},
-                  {"repetition_penalty", "penalty_repeat", false}};
-    json_t *generation = NULL;
-    TRY(convert_read_json(x->o->from, "generation_config.json", &generation, e));
-    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
-        char key[64];
-        const json_t *v = json_object_get(generation, fields[i].field);
-        (void)snprintf(key, sizeof key, "general.sampling.%s", fields[i].key);
-        if (!json_is_number(v)) continue;
-        if (fields[i].whole) {
-            const int32_t whole = (int32_t)json_number_value(v);
-            gguf_add_int(out, key, whole);
-        } else {
-            gguf_add_real(out, key, json_number_value(v));
+    for (int i = 0; i < x->tensors.count; i++) {
+        const char *key = x->tensors.item[i].key;
+        if (!key || x->tensors.item[i].layer != 0) continue;
+        gguf_add_array(out, key, GGUF_REAL32, (uint64_t)x->config.layers);
+        for (int k = i; k < x->tensors.count; k++) {
+            float value;
+            if (x->tensors.item[k].key != key) continue;
+            TRY(read_tensor(x, k, 0, &value, e));
+            gguf_put(out, &value, sizeof value);
         }
     }
 done:
-    json_decref(generation);
     return result;
 }
 
 static status add_keys(exporter *x, err *e)
 {
-    enum { QUANTIZATION_VERSION = 2 };
     status result = OK;
     gguf_keys *k = &x->keys;
-    gguf_add_string(k, "general.architecture", x->family->arch, strlen(x->family->arch));
-    gguf_add_string(k, "general.type", "model", 5);
-    TRY(add_sampling(x, k, e));
-    add_name(x->o->from, k);
+    TRY(convert_general_write(x->family->arch, "model", x->o->from, k, e));
     add_size_label(x, k);
+    TRY(add_lists(x, k, e));
     TRY(convert_keys_write(x->family, &x->config, x->root, k, &x->r->warnings, e));
-    gguf_add_u32(k, "general.file_type", KINDS[x->kind].file_type);
-    gguf_add_u32(k, "general.quantization_version", QUANTIZATION_VERSION);
+    gguf_add_u32(k, "general.file_type", convert_kind_file_type(x->kind));
+    gguf_add_u32(k, "general.quantization_version", CONVERT_QUANTIZATION_VERSION);
     TRY(vocab_export(convert_tokenizer_folder(x->o), x->family, &x->config, k, &x->r->warnings, e));
 done:
     return result;
@@ -213,30 +169,16 @@ done:
 
 // ---- All of it
 
-static status find_family(exporter *x, err *e)
-{
-    status result = OK;
-    text valid = {0};
-    x->family = convert_family_find(x->config.family->name);
-    convert_families_describe(&valid);
-    if (!x->family || !x->config.family->decoder)
-        FAIL(E_USAGE, "%s: --to gguf: found a %s model; valid: %s", x->o->from,
-             x->config.family->name, valid.chars ? valid.chars : "");
-    if (x->config.rope.shorter.count > MODEL_ROPE_FACTORS)
-        FAIL(E_USAGE, "%s: rope_scaling: found more than %d factors", x->o->from,
-             MODEL_ROPE_FACTORS);
-done:
-    text_clear(&valid);
-    return result;
-}
-
 static status open_all(exporter *x, err *e)
 {
     status result = OK;
     const model_options once = {.mode = GRAPH_EVAL, .type = F32, .batch = 1, .seq = 1};
     TRY(convert_find_type(x->o->type ? x->o->type : "f16", CONVERT_GGUF_TYPES, &x->kind, e));
     TRY(model_config_read(x->o->from, &x->config, e));
-    TRY(find_family(x, e));
+    TRY(convert_family_require(x->o->from, &x->config, &x->family, e));
+    if (x->config.rope.shorter.count > MODEL_ROPE_FACTORS)
+        FAIL(E_USAGE, "%s: rope_scaling: found more than %d factors", x->o->from,
+             MODEL_ROPE_FACTORS);
     TRY(convert_read_json(x->o->from, "config.json", &x->root, e));
     TRY(model_open(x->config.family, &x->config, &once, &x->m, e));
     TRY(safetensors_open_folder(x->o->from, &x->from, e));
@@ -245,6 +187,7 @@ static status open_all(exporter *x, err *e)
     TRY(convert_tensors_make(x->family, &x->config, x->m, &x->tensors, e));
     TRY(alloc_zeroed(&x->outputs, (size_t)x->tensors.count + 2, sizeof *x->outputs,
                      "a list of tensors", e));
+    TRY(alloc_array(&x->first, (size_t)x->tensors.count, sizeof *x->first, "a list of tensors", e));
 done:
     return result;
 }
@@ -267,7 +210,7 @@ status convert_to_gguf(const convert_options *o, convert_result *r, err *e)
     for (size_t i = 0; i < x->count; i++) r->bytes += x->outputs[i].bytes;
     r->tensors = x->count;
     convert_merge_describe(&x->merge, o, &r->notes);
-    (void)snprintf(r->kind, sizeof r->kind, "%s", gguf_kind_find(KINDS[x->kind].kind)->word);
+    (void)snprintf(r->kind, sizeof r->kind, "%s", convert_kind(x->kind, 0)->word);
     TRY(text_copy(x->output.path, &r->out, e));
     TRY(convert_output_finish(&x->output, e));
 done:
@@ -275,6 +218,7 @@ done:
         convert_output_abandon(&x->output);
         gguf_keys_clear(&x->keys);
         free(x->outputs);
+        free(x->first);
         convert_merge_close(&x->merge);
         model_param_match_clear(&x->match);
         convert_tensors_clear(&x->tensors);

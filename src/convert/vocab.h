@@ -5,6 +5,8 @@
 #include "convert/families.h"
 #include "convert/output.h"
 
+#define VOCAB_SPACE "\xe2\x96\x81" // stands for a space in pieces
+
 // Types of tokens; the numbers are those of the files.
 typedef enum vocab_token_type {
     VOCAB_NORMAL = 1,
@@ -24,6 +26,16 @@ status vocab_export(const char *folder, const convert_family *f, const model_con
 status vocab_export_special(const char *folder, const json_t *root, const convert_family *f,
                             int64_t vocab, gguf_keys *out, err *e);
 
+// Returns whether a step of tokenizer.json is of a type.
+bool vocab_is_type(const json_t *step, const char *type);
+
+// ---- Unigram (vocab_unigram.c)
+
+// Adds the keys of its steps. E_USAGE names a step that a file cannot say.
+status vocab_export_unigram(const char *folder, const json_t *root, gguf_keys *out, err *e);
+
+// ---- In
+
 // Writes tokenizer.json, tokenizer_config.json, chat_template.jinja and generation_config.json. A file without a tokenizer
 // gets a warning.
 status vocab_import(const gguf *from, const model_config *c, const convert_output *o,
@@ -31,10 +43,6 @@ status vocab_import(const gguf *from, const model_config *c, const convert_outpu
 // tokenizer_config.json, chat_template.jinja, generation_config.json (vocab_settings.c). `tokens` are the names.
 status vocab_import_settings(const gguf *from, const model_config *c, const gguf_value *tokens,
                              const convert_output *o, err *e);
-// The merges of pieces with scores (vocab_merges.c): an array of pairs, the best first. `vocab` has the id of each piece.
-// The caller calls json_decref on *out.
-status vocab_merges_of_scores(const gguf *from, const gguf_value *tokens, const gguf_value *scores,
-                              const json_t *vocab, json_t **out, err *e);
 
 // ---- Names of the ways to split text into words (vocab_pre.c)
 

@@ -2,19 +2,20 @@
 // except where llama.cpp's way to split differs from the published one.
 #include "convert/vocab.h"
 
+#include "base/alloc.h"
+#include "data/tokenizer/sentencepiece/tokenizer_sentencepiece.h"
+
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
-
-#define SPACE "\xe2\x96\x81"
 
 typedef struct reader {
     const gguf *from;
     const gguf_value *tokens, *types, *scores;
-    bool of_characters;
+    bool of_characters, is_unigram;
     json_t *vocab, *added, *merges;
-    json_t *normalizer, *pre_tokenizer, *decoder, *post;
-    char *unknown; // borrowed from `vocab`'s keys; NULL: none
+    json_t *normalizer, *pre_tokenizer, *post;
     bool ignore_merges;
 } reader;
 
@@ -25,7 +26,6 @@ static void reader_clear(reader *r)
     json_decref(r->merges);
     json_decref(r->normalizer);
     json_decref(r->pre_tokenizer);
-    json_decref(r->decoder);
     json_decref(r->post);
 }
 
@@ -41,18 +41,13 @@ static const gguf_string *find_text(const gguf *from, const char *key)
     return v && !v->is_array && v->type == GGUF_STRING ? &v->strings[0] : NULL;
 }
 
-static bool is_text(const gguf_string *s, const char *word)
-{
-    return s && s->bytes == strlen(word) && memcmp(s->chars, word, s->bytes) == 0;
-}
-
 // ---- Tokens
 
 static bool is_filler(const gguf_string *s, uint64_t id)
 {
     char name[40];
     (void)snprintf(name, sizeof name, "[PAD%" PRIu64 "]", id);
-    return is_text(s, name);
+    return gguf_string_is(s, name);
 }
 
 static status add_token(reader *r, uint64_t i, err *e)
@@ -72,7 +67,6 @@ static status add_token(reader *r, uint64_t i, err *e)
         json_decref(name);
         FAIL(E_MEMORY, "no memory for the vocabulary");
     }
-    if (type == VOCAB_UNKNOWN && !r->unknown) r->unknown = (char *)s->chars;
     if (type == VOCAB_CONTROL || type == VOCAB_USER_DEFINED || type == VOCAB_UNKNOWN)
         json_array_append_new(r->added,
                               json_pack("{s:I, s:O, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)i,
@@ -110,7 +104,7 @@ done:
     return result;
 }
 
-// ---- The two kinds
+// ---- The kinds
 
 static status read_merges(reader *r, err *e)
 {
@@ -148,44 +142,75 @@ static status read_bytes_kind(reader *r, err *e)
              pre ? (int)(pre->bytes < 60 ? pre->bytes : 60) : 7, pre ? pre->chars : "nothing",
              valid.chars ? valid.chars : "");
     TRY(read_merges(r, e));
-    r->decoder = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
-                           "trim_offsets", 1, "use_regex", 1);
 done:
     text_clear(&valid);
     return result;
 }
 
-static json_t *replace(const char *from, const char *to)
+static status read_flag(const reader *r, const char *key, bool *out, err *e)
 {
-    return json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern", "String", from, "content",
-                     to);
+    const gguf_value *flag = gguf_value_find(r->from, key);
+    if (!flag || gguf_value_bool(flag, out)) return OK;
+    return err_set(e, E_USAGE, "%s: %s is no flag", gguf_path(r->from), key);
 }
 
-// SentencePiece's: a space becomes U+2581, one stands before the text unless the file says no.
-static status read_characters_kind(reader *r, err *e)
+// Takes what the keys say beside the pieces. The defaults are those of llama.cpp.
+static status read_steps(const reader *r, tokenizer_pieces *m, err *e)
 {
     status result = OK;
-    bool prefix = true;
-    const gguf_value *flag = gguf_value_find(r->from, "tokenizer.ggml.add_space_prefix");
-    if (flag && !gguf_value_bool(flag, &prefix))
-        FAIL(E_USAGE, "%s: tokenizer.ggml.add_space_prefix is no flag", gguf_path(r->from));
-    if (!r->scores)
-        FAIL(E_USAGE, "%s: tokenizer.ggml.scores is missing or no list of fp32 numbers",
+    const gguf_value *map = gguf_value_find(r->from, "tokenizer.ggml.precompiled_charsmap");
+    m->adds_prefix = r->of_characters;
+    m->escapes = true;
+    TRY(read_flag(r, "tokenizer.ggml.add_space_prefix", &m->adds_prefix, e));
+    if (!r->is_unigram) goto done;
+    TRY(read_flag(r, "tokenizer.ggml.remove_extra_whitespaces", &m->removes_spaces, e));
+    if (!map) goto done;
+    if (!map->is_array || (map->type != GGUF_U8 && map->type != GGUF_I8))
+        FAIL(E_USAGE, "%s: tokenizer.ggml.precompiled_charsmap is no list of bytes",
              gguf_path(r->from));
-    json_decref(r->merges);
-    r->merges = NULL;
-    TRY(vocab_merges_of_scores(r->from, r->tokens, r->scores, r->vocab, &r->merges, e));
-    r->normalizer = prefix
-                        ? json_pack("{s:s, s:[{s:s, s:s}, o]}", "type", "Sequence", "normalizers",
-                                    "type", "Prepend", "prepend", SPACE, replace(" ", SPACE))
-                        : replace(" ", SPACE);
-    r->pre_tokenizer = json_null();
-    r->decoder = json_pack("{s:s, s:[o, {s:s}, {s:s}]}", "type", "Sequence", "decoders",
-                           replace(SPACE, " "), "type", "ByteFallback", "type", "Fuse");
-    if (prefix)
-        json_array_append_new(json_object_get(r->decoder, "decoders"),
-                              json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content", " ",
-                                        "start", 1, "stop", 0));
+    m->map = (const char *)map->data;
+    m->map_bytes = map->count;
+done:
+    return result;
+}
+
+// A filler is a row of the table without a piece. BPE finds its pieces by name; Unigram has one for every row up to the
+// last.
+static status list_pieces(const reader *r, tokenizer_pieces *m, err *e)
+{
+    status result = OK;
+    const gguf_value *unknown = gguf_value_find(r->from, "tokenizer.ggml.unknown_token_id");
+    m->unknown = -1;
+    if (unknown && (unknown->is_array || !gguf_value_int(unknown, 0, &m->unknown) ||
+                    m->unknown < 0 || (uint64_t)m->unknown >= r->tokens->count))
+        m->unknown = -1;
+    TRY(alloc_zeroed(&m->pieces, r->tokens->count, sizeof *m->pieces, "the pieces", e));
+    for (uint64_t i = 0; i < r->tokens->count; i++) {
+        tokenizer_piece *piece = &m->pieces[i];
+        const gguf_string *name = &r->tokens->strings[i];
+        double score;
+        int64_t type = VOCAB_NORMAL;
+        if (r->types) (void)gguf_value_int(r->types, i, &type);
+        if (!gguf_value_real(r->scores, i, &score) || !isfinite(score))
+            FAIL(E_USAGE, "%s: tokenizer.ggml.scores: item %" PRIu64 " is no number",
+                 gguf_path(r->from), i);
+        const json_t *id = json_object_getn(r->vocab, name->chars, name->bytes);
+        const bool own = id && (uint64_t)json_integer_value(id) == i,
+                   filler = type == VOCAB_UNUSED && is_filler(name, i);
+        if (r->is_unigram && !own && !filler)
+            FAIL(E_USAGE, "%s: tokenizer.ggml.tokens: token %" PRIu64 " has the name of another",
+                 gguf_path(r->from), i);
+        *piece = (tokenizer_piece){.chars = name->chars,
+                                   .bytes = own || r->is_unigram ? name->bytes : 0,
+                                   .score = (float)score,
+                                   .kind = (uint64_t)type};
+        if (type == VOCAB_UNKNOWN && m->unknown < 0) m->unknown = (int64_t)i;
+        m->byte_fallback = m->byte_fallback || type == VOCAB_BYTE;
+        if (!filler || (int64_t)i == m->unknown) m->count = i + 1;
+    }
+    if (r->is_unigram && m->unknown < 0)
+        FAIL(E_USAGE, "%s: tokenizer.ggml.token_type: found no unknown token, which t5 has",
+             gguf_path(r->from));
 done:
     return result;
 }
@@ -249,12 +274,12 @@ static void make_post(reader *r)
     json_t *bos = token_of(r, "tokenizer.ggml.bos_token_id"),
            *eos = token_of(r, "tokenizer.ggml.eos_token_id");
     const bool before = bos && says(r, "tokenizer.ggml.add_bos_token", r->of_characters),
-               behind = eos && says(r, "tokenizer.ggml.add_eos_token", false);
+               behind = eos && says(r, "tokenizer.ggml.add_eos_token", r->is_unigram);
     if (before || behind) {
         r->post = template_of(before ? bos : NULL, behind ? eos : NULL);
         if (before) add_template_ids(r, r->post, bos);
         if (behind) add_template_ids(r, r->post, eos);
-    } else if (!r->of_characters) {
+    } else if (!r->of_characters && !r->is_unigram) {
         r->post = json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 1,
                             "trim_offsets", 0, "use_regex", 1);
     } else {
@@ -266,19 +291,50 @@ static void make_post(reader *r)
 
 // ---- The file
 
-static status write_file(reader *r, const convert_output *o, err *e)
+static status make_of_bytes(reader *r, json_t **out, err *e)
 {
     status result = OK;
-    json_t *unknown = r->of_characters ? token_of(r, "tokenizer.ggml.unknown_token_id") : NULL;
-    json_t *bpe =
-        json_pack("{s:s, s:n, s:o*, s:n, s:n, s:b, s:b, s:b, s:O, s:O}", "type", "BPE", "dropout",
-                  "unk_token", unknown, "continuing_subword_prefix", "end_of_word_suffix",
-                  "fuse_unk", r->of_characters, "byte_fallback", r->of_characters, "ignore_merges",
+    TRY(read_bytes_kind(r, e));
+    *out =
+        json_pack("{s:s, s:n, s:n, s:O, s:O, s:O, s:O, s:{s:s, s:b, s:b, s:b}, s:{s:s, s:n, s:n, "
+                  "s:n, s:b, s:b, "
+                  "s:b, s:O, s:O}}",
+                  "version", "1.0", "truncation", "padding", "added_tokens", r->added, "normalizer",
+                  r->normalizer, "pre_tokenizer", r->pre_tokenizer, "post_processor", r->post,
+                  "decoder", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
+                  "use_regex", 1, "model", "type", "BPE", "dropout", "continuing_subword_prefix",
+                  "end_of_word_suffix", "fuse_unk", 0, "byte_fallback", 0, "ignore_merges",
                   r->ignore_merges, "vocab", r->vocab, "merges", r->merges);
-    json_t *root =
-        json_pack("{s:s, s:n, s:n, s:O, s:O, s:O, s:O, s:O, s:o}", "version", "1.0", "truncation",
-                  "padding", "added_tokens", r->added, "normalizer", r->normalizer, "pre_tokenizer",
-                  r->pre_tokenizer, "post_processor", r->post, "decoder", r->decoder, "model", bpe);
+done:
+    return result;
+}
+
+static status make_of_pieces(reader *r, json_t **out, err *e)
+{
+    status result = OK;
+    const tokenizer_sentencepiece_options none = {false, false};
+    tokenizer_pieces m = {.kind = r->is_unigram ? MODEL_UNIGRAM : MODEL_BPE};
+    if (!r->scores)
+        FAIL(E_USAGE, "%s: tokenizer.ggml.scores is missing or no list of fp32 numbers",
+             gguf_path(r->from));
+    TRY(read_steps(r, &m, e));
+    TRY(list_pieces(r, &m, e));
+    TRY(tokenizer_pieces_write(&m, &none, out, e));
+    json_object_set(*out, "post_processor", r->post);
+done:
+    free(m.pieces);
+    return result;
+}
+
+static status put_file(reader *r, const convert_output *o, err *e)
+{
+    status result = OK;
+    json_t *root = NULL;
+    make_post(r);
+    if (r->of_characters || r->is_unigram)
+        TRY(make_of_pieces(r, &root, e));
+    else
+        TRY(make_of_bytes(r, &root, e));
     if (!root) FAIL(E_MEMORY, "no memory for tokenizer.json");
     TRY(convert_output_put_json(o, "tokenizer.json", root, e));
 done:
@@ -292,29 +348,25 @@ status vocab_import(const gguf *from, const model_config *c, const convert_outpu
     status result = OK;
     reader r = {.from = from};
     const gguf_string *kind = find_text(from, "tokenizer.ggml.model");
-    if (!kind || is_text(kind, "none") || is_text(kind, "no_vocab")) {
+    if (!kind || gguf_string_is(kind, "none") || gguf_string_is(kind, "no_vocab")) {
         text_addf(warnings, "%s has no tokenizer, so the folder has none\n", gguf_path(from));
         return text_check(warnings, e);
     }
-    r.of_characters = is_text(kind, "llama");
-    if (!r.of_characters && !is_text(kind, "gpt2"))
-        FAIL(E_USAGE, "%s: tokenizer.ggml.model: found \"%.*s\"; valid: gpt2, llama, none",
+    r.of_characters = gguf_string_is(kind, "llama");
+    r.is_unigram = gguf_string_is(kind, "t5");
+    if (!r.of_characters && !r.is_unigram && !gguf_string_is(kind, "gpt2"))
+        FAIL(E_USAGE, "%s: tokenizer.ggml.model: found \"%.*s\"; valid: gpt2, llama, t5, none",
              gguf_path(from), (int)(kind->bytes < 60 ? kind->bytes : 60), kind->chars);
     r.vocab = json_object();
     r.added = json_array();
     r.merges = json_array();
     TRY(read_tokens(&r, c, e));
-    if (r.of_characters)
-        TRY(read_characters_kind(&r, e));
-    else
-        TRY(read_bytes_kind(&r, e));
     if (gguf_value_find(from, "tokenizer.chat_templates"))
         text_addf(
             warnings,
             "%s has chat templates of other names beside its own, which the folder does not get\n",
             gguf_path(from));
-    make_post(&r);
-    TRY(write_file(&r, o, e));
+    TRY(put_file(&r, o, e));
     TRY(vocab_import_settings(from, c, r.tokens, o, e));
 done:
     reader_clear(&r);

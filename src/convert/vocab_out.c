@@ -1,9 +1,9 @@
 // vocab_out.c -- a tokenizer.json as the keys of a GGUF file: kind, way to split, names and types of all tokens, scores or
 // merges. Export calls it. Facts of llama.cpp's converter.
 //
-// Two kinds: "gpt2", BPE of bytes, has merges. "llama", BPE of characters with bytes to fall back to, has scores, which
+// Three kinds: "gpt2", BPE of bytes, has merges. "llama", BPE of characters with bytes to fall back to, has scores, which
 // say in which order pieces merge; tokenizer.json has merges, so a score is minus the rank of the first merge that makes the
-// piece, as in SentencePiece's files.
+// piece, as in SentencePiece's files. "t5", Unigram (vocab_unigram.c), has the scores of its pieces.
 #include "convert/vocab.h"
 
 #include "base/alloc.h"
@@ -33,6 +33,8 @@ typedef struct vocab {
     char **texts; // [text_count] names that are made
     size_t text_count, text_room;
     bool of_characters; // the kind "llama"
+    bool is_unigram;    // the kind "t5"
+    bool has_bytes;     // pieces such as <0x0A> are bytes
 } vocab;
 
 static void vocab_close(vocab *v)
@@ -57,9 +59,9 @@ done:
 
 // ---- Kinds
 
-static bool is_type(const json_t *o, const char *type)
+bool vocab_is_type(const json_t *step, const char *type)
 {
-    const char *word = json_string_value(json_object_get(o, "type"));
+    const char *word = json_string_value(json_object_get(step, "type"));
     return word && strcmp(word, type) == 0;
 }
 
@@ -67,13 +69,17 @@ static status find_kind(vocab *v, err *e)
 {
     v->model = json_object_get(v->root, "model");
     const char *type = json_string_value(json_object_get(v->model, "type"));
+    const json_t *pieces = json_object_get(v->model, "vocab");
+    const bool fallback = json_is_true(json_object_get(v->model, "byte_fallback"));
     const bool bpe =
         !type ? json_is_array(json_object_get(v->model, "merges")) : strcmp(type, "BPE") == 0;
-    if (!bpe || !json_is_object(json_object_get(v->model, "vocab")))
-        return err_set(e, E_USAGE, "%s/tokenizer.json: model.type: found %s; valid: BPE", v->folder,
-                       type ? type : "nothing");
-    v->of_characters = json_is_true(json_object_get(v->model, "byte_fallback")) &&
-                       is_type(json_object_get(v->root, "decoder"), "Sequence");
+    v->is_unigram = type && strcmp(type, "Unigram") == 0 && json_is_array(pieces);
+    if (!v->is_unigram && (!bpe || !json_is_object(pieces)))
+        return err_set(e, E_USAGE, "%s/tokenizer.json: model.type: found %s; valid: BPE, Unigram",
+                       v->folder, type ? type : "nothing");
+    v->of_characters =
+        bpe && fallback && vocab_is_type(json_object_get(v->root, "decoder"), "Sequence");
+    v->has_bytes = v->of_characters || (v->is_unigram && fallback);
     return OK;
 }
 
@@ -116,16 +122,45 @@ static status put_token(vocab *v, const json_t *id, const char *name, const char
     return OK;
 }
 
+static status read_pieces(vocab *v, err *e)
+{
+    status result = OK;
+    const json_t *pieces = json_object_get(v->model, "vocab"),
+                 *unknown = json_object_get(v->model, "unk_id");
+    for (size_t i = 0; i < json_array_size(pieces); i++) {
+        const json_t *piece = json_array_get(pieces, i), *score = json_array_get(piece, 1);
+        const char *name = json_string_value(json_array_get(piece, 0));
+        if (!name || !json_is_number(score))
+            FAIL(E_USAGE, "%s/tokenizer.json: model.vocab[%zu]: found no piece with a score",
+                 v->folder, i);
+        if ((int64_t)i >= v->count)
+            FAIL(E_USAGE,
+                 "%s/tokenizer.json: model.vocab: found %zu pieces; valid: at most the %" PRId64
+                 " of config.json's vocab_size",
+                 v->folder, json_array_size(pieces), v->count);
+        const bool is_unknown =
+            json_is_integer(unknown) && (size_t)json_integer_value(unknown) == i;
+        v->tokens[i] = (token){.name = name,
+                               .type = is_unknown                      ? VOCAB_UNKNOWN
+                                       : v->has_bytes && is_byte(name) ? VOCAB_BYTE
+                                                                       : VOCAB_NORMAL,
+                               .score = (float)json_number_value(score)};
+    }
+done:
+    return result;
+}
+
 static status read_vocab(vocab *v, err *e)
 {
     status result = OK;
     const char *name;
     json_t *id;
+    if (v->is_unigram) return read_pieces(v, e);
     json_object_foreach((json_t *)json_object_get(v->model, "vocab"), name, id)
     {
         token *t = NULL;
         TRY(put_token(v, id, name, "model.vocab", &t, e));
-        t->type = v->of_characters && is_byte(name) ? VOCAB_BYTE : VOCAB_NORMAL;
+        t->type = v->has_bytes && is_byte(name) ? VOCAB_BYTE : VOCAB_NORMAL;
         t->score = NO_SCORE;
     }
 done:
@@ -158,9 +193,12 @@ static status read_added(vocab *v, err *e)
         token *t = NULL;
         if (!name) FAIL(E_USAGE, "%s/tokenizer.json: added_tokens: found no content", v->folder);
         TRY(put_token(v, json_object_get(x, "id"), name, "added_tokens", &t, e));
+        // A piece of Unigram keeps its score.
+        const bool is_piece = v->is_unigram && t->type != 0;
+        if (is_piece && t->type == VOCAB_UNKNOWN) continue;
         const bool control = json_is_true(json_object_get(x, "special")) || looks_special(name);
         t->type = control ? VOCAB_CONTROL : VOCAB_USER_DEFINED;
-        t->score = NO_SCORE;
+        if (!is_piece) t->score = NO_SCORE;
         if (!control) TRY(put_spaces(v, t, e));
     }
 done:
@@ -278,7 +316,7 @@ static void add_tokens(const vocab *v, gguf_keys *out)
     gguf_add_array(out, "tokenizer.ggml.tokens", GGUF_STRING, n);
     for (uint64_t i = 0; i < n; i++)
         gguf_put_string(out, v->tokens[i].name, strlen(v->tokens[i].name));
-    if (v->of_characters) {
+    if (v->of_characters || v->is_unigram) {
         gguf_add_array(out, "tokenizer.ggml.scores", GGUF_REAL32, n);
         for (uint64_t i = 0; i < n; i++) gguf_put(out, &v->tokens[i].score, sizeof(float));
     }
@@ -305,14 +343,18 @@ done:
 static status add_all(vocab *v, const convert_family *f, gguf_keys *out, err *e)
 {
     status result = OK;
-    const char *pre = "default", *kind = v->of_characters ? "llama" : "gpt2";
-    TRY(add_prefix(v, f, out, e));
+    const char *pre = "default", *kind = v->is_unigram ? "t5" : v->of_characters ? "llama" : "gpt2";
+    const bool of_bytes = !v->is_unigram && !v->of_characters;
+    if (v->is_unigram)
+        TRY(vocab_export_unigram(v->folder, v->root, out, e));
+    else
+        TRY(add_prefix(v, f, out, e));
     gguf_add_string(out, "tokenizer.ggml.model", kind, strlen(kind));
-    if (!v->of_characters) TRY(vocab_pre_find(v->folder, v->root, &pre, e));
+    if (of_bytes) TRY(vocab_pre_find(v->folder, v->root, &pre, e));
     gguf_add_string(out, "tokenizer.ggml.pre", pre, strlen(pre));
     if (v->of_characters) TRY(make_scores(v, e));
     add_tokens(v, out);
-    if (!v->of_characters) TRY(add_merges(v, out, e));
+    if (of_bytes) TRY(add_merges(v, out, e));
     TRY(vocab_export_special(v->folder, v->root, f, v->count, out, e));
 done:
     return result;

@@ -199,9 +199,7 @@ void vocab_pre_make(const gguf_string *name, json_t **normalizer, json_t **pre_t
 {
     *normalizer = *pre_tokenizer = NULL;
     for (int i = 0; i < WAY_COUNT; i++) {
-        if (strlen(WAYS[i].name) != name->bytes ||
-            memcmp(WAYS[i].name, name->chars, name->bytes) != 0)
-            continue;
+        if (!gguf_string_is(name, WAYS[i].name)) continue;
         json_t *first = NULL;
         if (WAYS[i].digits)
             first = json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1);
@@ -222,27 +220,22 @@ void vocab_pre_describe(text *out)
     for (int i = 0; i < WAY_COUNT; i++) text_addf(out, "%s%s", i ? ", " : "", WAYS[i].name);
 }
 
-static bool is_type(const json_t *o, const char *type)
-{
-    const char *word = json_string_value(json_object_get(o, "type"));
-    return word && strcmp(word, type) == 0;
-}
-
 // Reads one item of a pre-tokenizer into the way. Returns false where no way has such an item.
 static bool read_item(const json_t *item, bool *digits, const char **pattern, bool *ended)
 {
     if (*ended) return false;
-    if (is_type(item, "Digits")) {
+    if (vocab_is_type(item, "Digits")) {
         *digits = true;
         return json_is_true(json_object_get(item, "individual_digits"));
     }
-    if (is_type(item, "Split")) {
+    if (vocab_is_type(item, "Split")) {
         *pattern = json_string_value(json_object_get(json_object_get(item, "pattern"), "Regex"));
         const char *behavior = json_string_value(json_object_get(item, "behavior"));
         return *pattern && behavior && strcmp(behavior, "Isolated") == 0 &&
                !json_is_true(json_object_get(item, "invert"));
     }
-    if (!is_type(item, "ByteLevel") || json_is_true(json_object_get(item, "add_prefix_space")))
+    if (!vocab_is_type(item, "ByteLevel") ||
+        json_is_true(json_object_get(item, "add_prefix_space")))
         return false;
     *ended = true;
     return json_is_false(json_object_get(item, "use_regex")) == (*pattern != NULL);
@@ -256,8 +249,8 @@ static const char *name_of_way(const json_t *root)
     const json_t *items = json_object_get(pre, "pretokenizers");
     bool digits = false, ended = false;
     const char *pattern = NULL;
-    if (normal && !json_is_null(normal) && !is_type(normal, "NFC")) return NULL;
-    const size_t count = is_type(pre, "Sequence") ? json_array_size(items) : 1;
+    if (normal && !json_is_null(normal) && !vocab_is_type(normal, "NFC")) return NULL;
+    const size_t count = vocab_is_type(pre, "Sequence") ? json_array_size(items) : 1;
     for (size_t i = 0; i < count; i++)
         if (!read_item(items ? json_array_get(items, i) : pre, &digits, &pattern, &ended))
             return NULL;

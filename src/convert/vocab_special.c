@@ -97,21 +97,26 @@ static void read_processors(specials *s, const json_t *post)
     }
 }
 
+static int64_t id_of_content(const json_t *added, const char *content, int64_t vocab)
+{
+    size_t k;
+    const json_t *x;
+    json_array_foreach(added, k,
+                       x) if (same(json_string_value(json_object_get(x, "content")), content))
+    {
+        const int64_t id = json_integer_value(json_object_get(x, "id"));
+        return id < vocab ? id : -1;
+    }
+    return -1;
+}
+
 static void find_ids(specials *s, const json_t *added, const json_t *config, int64_t vocab)
 {
     char key[32];
     const json_t *of_text = json_object_get(config, "text_config");
     for (int i = 0; i < SPECIALS; i++) {
-        size_t k;
-        const json_t *x;
-        int64_t id = -1;
-        json_array_foreach(
-            added, k, x) if (same(json_string_value(json_object_get(x, "content")), s->token[i]))
-        {
-            id = json_integer_value(json_object_get(x, "id"));
-            break;
-        }
-        if (id < 0 || id >= vocab) {
+        int64_t id = id_of_content(added, s->token[i], vocab);
+        if (id < 0) {
             (void)snprintf(key, sizeof key, "%s_token_id", SPECIAL[i].word);
             const json_t *v = json_object_get(config, key);
             if (!v || json_is_null(v)) v = json_object_get(of_text, key);
@@ -119,6 +124,36 @@ static void find_ids(specials *s, const json_t *added, const json_t *config, int
         }
         s->id[i] = id >= 0 && id < vocab ? id : -1;
     }
+}
+
+// What converters of single families know of their published folders.
+static status apply_rules(const convert_family *f, const char *folder, const json_t *root,
+                          const json_t *config, int64_t vocab, specials *s, err *e)
+{
+    status result = OK;
+    json_t *generation = NULL;
+    const json_t *added = json_object_get(root, "added_tokens"),
+                 *end = json_object_get(config, "eod_token_id");
+    // Llama models with the vocabulary of StarCoder: their files never add a token.
+    if (f->flags & PERMUTES && vocab == 49152) s->add[BOS_] = 0;
+    if (f->flags & NO_BEGIN && s->add[BOS_] < 0) s->add[BOS_] = 0;
+    // llama.cpp ends a text of Unigram with a token unless the file says no.
+    if (vocab_is_type(json_object_get(root, "model"), "Unigram") && s->add[EOS_] < 0)
+        s->add[EOS_] = 0;
+    const char *const glm[SPECIALS] = {[BOS_] = f->flags & NO_BEGIN ? NULL : "<|endoftext|>",
+                                       [EOS_] = "<|endoftext|>",
+                                       [UNK_] = "<|endoftext|>",
+                                       [EOT_] = "<|user|>"};
+    for (int i = 0; i < SPECIALS && f->flags & GLM_TOKENS; i++)
+        if (glm[i] && s->id[i] < 0) s->id[i] = id_of_content(added, glm[i], vocab);
+    if (!(f->flags & ALPHA_BASE)) goto done;
+    TRY(convert_read_json(folder, "generation_config.json", &generation, e));
+    const json_t *ends = json_object_get(generation, "eos_token_id");
+    if (json_is_integer(end)) s->id[EOS_] = json_integer_value(end);
+    if (json_array_size(ends) > 1) s->id[EOT_] = json_integer_value(json_array_get(ends, 0));
+done:
+    json_decref(generation);
+    return result;
 }
 
 static void add_keys(const specials *s, gguf_keys *out)
@@ -218,9 +253,8 @@ status vocab_export_special(const char *folder, const json_t *root, const conver
         const json_t *flag = json_object_get(settings, key);
         if (json_is_boolean(flag) && s.add[i] < 0) s.add[i] = json_is_true(flag);
     }
-    // The converter's rule for Llama models with the vocabulary of StarCoder: their files never add a token.
-    if (f->flags & PERMUTES && vocab == 49152) s.add[BOS_] = 0;
     find_ids(&s, json_object_get(root, "added_tokens"), config, vocab);
+    TRY(apply_rules(f, folder, root, config, vocab, &s, e));
     add_keys(&s, out);
     TRY(add_chat(folder, settings, out, e));
 done:

@@ -467,6 +467,11 @@ bool gguf_value_int(const gguf_value *v, uint64_t i, int64_t *out)
     }
 }
 
+bool gguf_string_is(const gguf_string *s, const char *word)
+{
+    return s && s->bytes == strlen(word) && memcmp(s->chars, word, s->bytes) == 0;
+}
+
 bool gguf_value_real(const gguf_value *v, uint64_t i, double *out)
 {
     int64_t whole;

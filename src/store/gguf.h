@@ -105,6 +105,7 @@ size_t gguf_value_count(const gguf *g);
 const gguf_value *gguf_value_get(const gguf *g, size_t i);
 const gguf_value *gguf_value_find(const gguf *g, const char *key); // NULL: absent
 
+bool gguf_string_is(const gguf_string *s, const char *word); // false where s is NULL
 // Item i of a value as a number or a flag. Returns false where the type or the range is another one.
 bool gguf_value_int(const gguf_value *v, uint64_t i, int64_t *out);
 bool gguf_value_real(const gguf_value *v, uint64_t i, double *out); // whole numbers, too

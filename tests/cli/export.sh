@@ -93,7 +93,7 @@ turned_down() { # PATTERN COMMAND…
     [ ! -e no ] || fail "something is left behind: $(ls -A no)"
     rm -rf no
 }
-turned_down 'adapter; valid: --merge, or --to peft' export adapter --to gguf --out no
+turned_down 'adapter; valid: --merge, or --to peft, --to gguf' export adapter --to hf --out no
 turned_down 'holds no adapter; valid: --to hf, --to gguf' export "$folder" --to peft --out no
 turned_down '^trireme: --merge: found a model, which has no adapter' export "$folder" --to hf --merge --out no
 
@@ -114,6 +114,9 @@ expect_line '7 tensors change, an element by [0-9.e-]+ at most' stdout
 ok "$trireme" checkpoint export tuned --to gguf --merge --out merged.gguf --dtype f32
 ok "$trireme" checkpoint import merged.gguf --out merged-back
 expect_same merged/model.safetensors merged-back/model.safetensors
+ok "$trireme" checkpoint export tuned --to gguf --out tuned.gguf
+expect_line '^tuned.gguf: 14 tensors, .*, F32$' stdout
+grep -qa 'blk.0.attn_q.weight.lora_a' tuned.gguf || fail 'the file of an adapter has no lora_a'
 ok "$trireme" checkpoint export tuned --to peft --out tuned-peft
 expect_line '"peft_type"' tuned-peft/adapter_config.json
 expect_no_file tuned-peft/trireme

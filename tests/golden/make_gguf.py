@@ -8,6 +8,8 @@ NAME.txt              what llama.cpp's converter makes of tests/golden/models/NA
                       key (name, type, items, hash) and tensor (name, kind, dimensions, hash), without the tokenizer, the
                       name and the size label
 vocab/                a small folder with a tokenizer; vocab.txt: the keys of its tokenizer
+adapter/               a small adapter of lora/llama; adapter.txt: all keys and tensors of its file
+unigram/               a small folder whose tokenizer is Unigram; unigram.txt: the keys of its tokenizer
 and tests/fuzz/corpus/gguf/good-model, the GGUF file of vocab/
 
 llama.cpp's converter is read from a checkout, such as vendor/llama.cpp in the source package of llama-cpp-python:
@@ -18,6 +20,7 @@ import json
 import os
 import shutil
 import struct
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -28,7 +31,8 @@ HERE = Path(__file__).parent
 OUT = HERE / "gguf"
 FAMILIES = ["llama_biases", "llama_gqa", "llama_llama3", "llama_yarn", "mistral", "ministral3", "qwen2", "qwen3", "granite",
             "phi3", "phi3_longrope", "gpt2_new", "smollm3", "olmo2", "olmo3", "starcoder2", "seed_oss", "arcee", "cohere",
-            "exaone4", "gemma2", "gemma3_text"]
+            "exaone4", "gemma2", "gemma3_text", "apertus", "cohere2", "ernie4_5", "glm", "glm4", "granite_swa",
+            "hunyuan_v1_dense", "lfm2_numbers", "stablelm", "stablelm_parallel", "qwen3_5"]
 
 
 def fnv(data):
@@ -69,6 +73,7 @@ def describe_tensors(reader):
 def convert(folder, out, base, gguf, patch):
     hparams = base.ModelBase.load_hparams(folder, False)
     cls = base.ModelBase.from_model_architecture(base.get_model_architecture(hparams, base.ModelType.TEXT))
+    cls.no_mtp = True
     from conversion.llama import LlamaModel  # Mistral3Model hands its work to a class below it
     old = [(c, k, getattr(c, k)) for c in (cls, LlamaModel) for k in patch]
     for c, k, _ in old:
@@ -78,23 +83,123 @@ def convert(folder, out, base, gguf, patch):
         setattr(c, k, f)
 
 
+def fields_of_converter(config):
+    """Numbers of the model under the names of older files, which the converter reads and transformers 5 does not write."""
+    kind, rope = config["model_type"], config.get("rope_parameters")
+    if kind == "gpt2":
+        return {"n_ctx": config["n_positions"]}
+    if kind == "cohere2":
+        return {"rotary_pct": 1.0}
+    if kind == "glm":
+        return {"seq_length": config["max_position_embeddings"], "layernorm_epsilon": config["rms_norm_eps"],
+                "attention_dim": config["head_dim"], "rope_ratio": rope["rope_theta"] / 10000}
+    if kind == "granite_swa":
+        return {"no_rope_layers": [int(theta > 0) for theta in config["layer_rope_theta"]]}
+    if kind == "hunyuan_v1_dense":  # for "dynamic" it takes 10000 and 32k for granted
+        return {"rope_parameters": {**rope, "rope_type": "xdrope"}}
+    return {}
+
+
+def stack_norms(path):
+    """StableLM's norms of single heads as matrices: the converter means to do it, and loses the result."""
+    from safetensors.numpy import load_file, save_file
+    weights, stacks = load_file(path), {}
+    for key in sorted(k for k in weights if "_layernorm.norms." in k):
+        stacks.setdefault(key.split(".norms.")[0] + ".weight", []).append(weights.pop(key))
+    save_file({**weights, **{key: np.stack(rows) for key, rows in stacks.items()}}, path, {"format": "pt"})
+
+
 def make_families(base, gguf):
+    import torch
+    exp = torch.exp
+    torch.exp = lambda x: exp(x.double()).to(x.dtype)  # rounded correctly; torch's is off by a bit for some
     with tempfile.TemporaryDirectory() as scratch:
         for name in FAMILIES:
             folder = Path(scratch) / name
             shutil.copytree(HERE / "models" / name, folder)
             (folder / "golden.safetensors").unlink()
             config = json.load(open(folder / "config.json"))
-            if config["model_type"] == "gpt2":
-                config["n_ctx"] = config["n_positions"]  # the converter reads it, transformers 5 does not write it
-                json.dump(config, open(folder / "config.json", "w"))
+            config.update(fields_of_converter(config))
+            json.dump(config, open(folder / "config.json", "w"))
+            if config.get("qk_layernorm"):
+                stack_norms(folder / "model.safetensors")
             if config["model_type"].startswith("gemma3"):  # the converter leaves out rows behind the vocabulary
                 rows = {f"t{i}": i for i in range(config["vocab_size"])}
                 json.dump({"model": {"vocab": rows}, "added_tokens": []}, open(folder / "tokenizer.json", "w"))
             out = Path(scratch) / "out.gguf"
             convert(folder, out, base, gguf, {"set_vocab": lambda self: None})
             reader, lines = describe(out, gguf, lambda key: not key.startswith(("tokenizer.", "general.name", "general.size_label")))
+            if name == "glm":  # the converter leaves the width of a head out, and llama.cpp takes hidden / heads
+                width = fnv(struct.pack("<I", config["head_dim"]))
+                lines += [f"key chatglm.attention.{of}_length 4 1 {width:016x}" for of in ("key", "value")]
             (OUT / f"{name}.txt").write_text("\n".join(lines + describe_tensors(reader)) + "\n")
+    torch.exp = exp
+
+
+def make_adapter(llama_cpp, gguf):
+    from safetensors.torch import load_file, save_file
+    made, lora = OUT / "adapter", HERE / "lora" / "llama"
+    made.mkdir(exist_ok=True)
+    config = json.load(open(lora / "trained" / "adapter_config.json"))
+    config.update(alpha_pattern={}, modules_to_save=None)  # which the converter ignores, and refuses
+    json.dump(config, open(made / "adapter_config.json", "w"), indent=1)
+    weights = load_file(lora / "trained" / "adapter_model.safetensors")
+    save_file({k: w for k, w in weights.items() if ".lora_" in k}, made / "adapter_model.safetensors")
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch) / "out.gguf"
+        subprocess.run([sys.executable, os.path.join(llama_cpp, "convert_lora_to_gguf.py"), "--base", lora, "--outfile", out,
+                        made], check=True)
+        reader, lines = describe(out, gguf, lambda key: True)
+        (OUT / "adapter.txt").write_text("\n".join(lines + describe_tensors(reader)) + "\n")
+
+
+def make_unigram(base, gguf):
+    from conversion.t5 import T5Model
+    from transformers import LlamaConfig, LlamaForCausalLM
+    import torch
+    folder = OUT / "unigram"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    model = HERE / "tokenizer" / "unigram.model"
+    (folder / "tokenizer.json").write_text(json.dumps(unigram_file(model), ensure_ascii=False))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    torch.manual_seed(6)
+    LlamaForCausalLM(LlamaConfig(vocab_size=402, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+                                 num_attention_heads=2, max_position_embeddings=32, eos_token_id=1, bos_token_id=None,
+                                 pad_token_id=0, tie_word_embeddings=True)).to(torch.bfloat16).save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        copy, out = Path(scratch) / "unigram", Path(scratch) / "out.gguf"
+        shutil.copytree(folder, copy)
+        shutil.copy(model, copy / "tokenizer.model")
+        convert(copy, out, base, gguf, {"set_vocab": T5Model.set_vocab})
+        _, lines = describe(out, gguf, lambda key: key.startswith(("tokenizer.", "general.")))
+        (OUT / "unigram.txt").write_text("\n".join(lines) + "\n")
+
+
+def unigram_file(path):
+    """The tokenizer.json that transformers' converter makes of a Unigram model."""
+    import base64
+    from sentencepiece import sentencepiece_model_pb2
+    proto = sentencepiece_model_pb2.ModelProto()
+    proto.ParseFromString(path.read_bytes())
+    special = [(i, p) for i, p in enumerate(proto.pieces) if p.type in (2, 3, 4)]
+    space = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}
+    charsmap = base64.b64encode(proto.normalizer_spec.precompiled_charsmap).decode()
+    return {"version": "1.0", "truncation": None, "padding": None,
+            "added_tokens": [{"id": i, "content": p.piece, "single_word": False, "lstrip": False, "rstrip": False,
+                              "normalized": False, "special": p.type != 4} for i, p in special],
+            "normalizer": {"type": "Sequence", "normalizers": [
+                {"type": "Precompiled", "precompiled_charsmap": charsmap}, {"type": "Strip", "strip_left": False,
+                                                                           "strip_right": True},
+                {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "\u2581"}]},
+            "pre_tokenizer": space, "decoder": space,
+            "post_processor": {"type": "TemplateProcessing", "pair": [], "single": [
+                {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}],
+                "special_tokens": {"</s>": {"id": "</s>", "ids": [1], "tokens": ["</s>"]}}},
+            "model": {"type": "Unigram", "unk_id": proto.trainer_spec.unk_id, "vocab": [[p.piece, p.score] for p in proto.pieces],
+                      "byte_fallback": False}}
 
 
 def make_vocab(base, gguf):
@@ -180,6 +285,8 @@ def main():
     make_blocks(gguf)
     make_families(base, gguf)
     make_vocab(base, gguf)
+    make_adapter(where, gguf)
+    make_unigram(base, gguf)
 
 
 main()

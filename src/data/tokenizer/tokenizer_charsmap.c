@@ -28,15 +28,15 @@ void tokenizer_charsmap_close(tokenizer_charsmap *m)
     free(m);
 }
 
+static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 static int base64_digit(char c)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const char *found = c ? strchr(digits, c) : NULL;
-    return found ? (int)(found - digits) : -1;
+    const char *found = c ? strchr(DIGITS, c) : NULL;
+    return found ? (int)(found - DIGITS) : -1;
 }
 
-// Returns the number of bytes, or -1 for text that is no base64. `out` has room for 3/4 of the text.
-static int64_t decode_base64(const char *s, uint8_t *out)
+int64_t tokenizer_decode_base64(const char *s, uint8_t *out)
 {
     int64_t count = 0;
     uint32_t bits = 0;
@@ -53,6 +53,17 @@ static int64_t decode_base64(const char *s, uint8_t *out)
     return count;
 }
 
+void tokenizer_add_base64(text *out, const char *bytes, size_t count)
+{
+    for (size_t i = 0; i < count; i += 3) {
+        const size_t here = count - i < 3 ? count - i : 3;
+        uint32_t bits = 0;
+        for (size_t k = 0; k < 3; k++) bits = bits << 8 | (k < here ? (uint8_t)bytes[i + k] : 0);
+        for (size_t k = 0; k < 4; k++)
+            text_add_bytes(out, k <= here ? &DIGITS[bits >> (18 - 6 * k) & 63] : "=", 1);
+    }
+}
+
 static uint32_t little_endian(const uint8_t *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
@@ -67,7 +78,7 @@ status tokenizer_charsmap_open(const char *base64, tokenizer_charsmap **out, err
     if (length == 0) return OK;
     TRY(alloc_zeroed(&m, 1, sizeof *m, "a map of characters", e));
     TRY(alloc_zeroed(&m->block, length / 4 * 3 + 4, 1, "a map of characters", e));
-    const int64_t bytes = decode_base64(base64, m->block);
+    const int64_t bytes = tokenizer_decode_base64(base64, m->block);
     const uint32_t array = bytes < 4 ? 0 : little_endian(m->block);
     if (bytes < 4 || array % 4 != 0 || array < 4 || array > (uint64_t)bytes - 4)
         FAIL(E_USAGE, "precompiled_charsmap must be base64 of a double array and its texts");

@@ -1,5 +1,5 @@
 // tokenizer_sentencepiece.c -- reads a model of SentencePiece, a protobuf. tokenizer_load.c calls it.
-#include "data/tokenizer/sentencepiece/tokenizer_sentencepiece_private.h"
+#include "data/tokenizer/sentencepiece/tokenizer_sentencepiece.h"
 
 #include "base/alloc.h"
 #include "base/text.h"
@@ -60,11 +60,11 @@ static status broken(err *e)
     return err_set(e, E_USAGE, "this is no model of SentencePiece, or it is cut off");
 }
 
-static status read_piece(sentencepiece_model *m, const sentencepiece_field *message, err *e)
+static status read_piece(tokenizer_pieces *m, const sentencepiece_field *message, err *e)
 {
     status result = OK;
     sentencepiece_field f;
-    sentencepiece_piece piece = {.kind = PIECE_NORMAL, .chars = ""};
+    tokenizer_piece piece = {.kind = PIECE_NORMAL, .chars = ""};
     const char *p = message->chars, *end = p + message->bytes;
     while (p < end) {
         if (!read_field(&p, end, &f)) return broken(e);
@@ -80,7 +80,7 @@ done:
     return result;
 }
 
-static status read_trainer(sentencepiece_model *m, const sentencepiece_field *message, err *e)
+static status read_trainer(tokenizer_pieces *m, const sentencepiece_field *message, err *e)
 {
     sentencepiece_field f;
     const char *p = message->chars, *end = p + message->bytes;
@@ -109,7 +109,7 @@ static status read_trainer(sentencepiece_model *m, const sentencepiece_field *me
     return OK;
 }
 
-static status read_normalizer(sentencepiece_model *m, const sentencepiece_field *message, err *e)
+static status read_normalizer(tokenizer_pieces *m, const sentencepiece_field *message, err *e)
 {
     sentencepiece_field f;
     const char *p = message->chars, *end = p + message->bytes;
@@ -123,7 +123,7 @@ static status read_normalizer(sentencepiece_model *m, const sentencepiece_field 
     return OK;
 }
 
-static status read_model(sentencepiece_model *m, const char *model, size_t bytes, err *e)
+static status read_model(tokenizer_pieces *m, const char *model, size_t bytes, err *e)
 {
     status result = OK;
     sentencepiece_field f;
@@ -150,15 +150,15 @@ status tokenizer_sentencepiece_convert(const char *model, size_t bytes,
                                        err *e)
 {
     status result = OK;
-    sentencepiece_model m = {.kind = MODEL_UNIGRAM,
-                             .begin = 1,
-                             .end = 2,
-                             .adds_prefix = true,
-                             .removes_spaces = true,
-                             .escapes = true};
+    tokenizer_pieces m = {.kind = MODEL_UNIGRAM,
+                          .begin = 1,
+                          .end = 2,
+                          .adds_prefix = true,
+                          .removes_spaces = true,
+                          .escapes = true};
     json_t *root = NULL;
     TRY(read_model(&m, model, bytes, e));
-    TRY(sentencepiece_write(&m, o, &root, e));
+    TRY(tokenizer_pieces_write(&m, o, &root, e));
     *json = root ? json_dumps(root, JSON_INDENT(1)) : NULL;
     if (!*json) FAIL(E_MEMORY, "out of memory");
 done:

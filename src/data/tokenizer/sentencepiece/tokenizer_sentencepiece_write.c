@@ -4,14 +4,15 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "data/tokenizer/bpe/bpe_table.h"
-#include "data/tokenizer/sentencepiece/tokenizer_sentencepiece_private.h"
+#include "data/tokenizer/sentencepiece/tokenizer_sentencepiece.h"
+#include "data/tokenizer/tokenizer_charsmap.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define MARK "\xe2\x96\x81" // that stands for a space
 
-static json_t *string_of(const sentencepiece_piece *piece)
+static json_t *string_of(const tokenizer_piece *piece)
 {
     return json_stringn(piece->chars, piece->bytes);
 }
@@ -22,26 +23,12 @@ static json_t *replacement(const char *kind, const char *pattern, const char *co
                      content);
 }
 
-static void add_base64(text *out, const char *bytes, size_t count)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for (size_t i = 0; i < count; i += 3) {
-        const size_t here = count - i < 3 ? count - i : 3;
-        uint32_t bits = 0;
-        for (size_t k = 0; k < 3; k++) bits = bits << 8 | (k < here ? (uint8_t)bytes[i + k] : 0);
-        for (size_t k = 0; k < 4; k++) {
-            const char c = k <= here ? digits[bits >> (18 - 6 * k) & 63] : '=';
-            text_add_bytes(out, &c, 1);
-        }
-    }
-}
-
-static json_t *normalizer_of(const sentencepiece_model *m)
+static json_t *normalizer_of(const tokenizer_pieces *m)
 {
     json_t *steps = json_array();
     text map = {0};
     if (m->map_bytes > 0) {
-        add_base64(&map, m->map, m->map_bytes);
+        tokenizer_add_base64(&map, m->map, m->map_bytes);
         json_array_append_new(steps,
                               json_pack("{s:s, s:s}", "type", "Precompiled", "precompiled_charsmap",
                                         map.failed ? "?" : map.chars));
@@ -59,23 +46,22 @@ static json_t *normalizer_of(const sentencepiece_model *m)
 
 static int longer_first(const void *a, const void *b)
 {
-    const sentencepiece_piece *x = *(sentencepiece_piece *const *)a,
-                              *y = *(sentencepiece_piece *const *)b;
+    const tokenizer_piece *x = *(tokenizer_piece *const *)a, *y = *(tokenizer_piece *const *)b;
     if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
     return x < y ? -1 : 1;
 }
 
 // Appends a pattern of the pieces that are always whole; they are never part of a merge.
-static status add_user_pattern(const sentencepiece_model *m, text *pattern, err *e)
+static status add_user_pattern(const tokenizer_pieces *m, text *pattern, err *e)
 {
     status result = OK;
     size_t count = 0;
-    const sentencepiece_piece **users = NULL;
-    TRY(alloc_array(&users, m->count, sizeof(sentencepiece_piece *), "a tokenizer", e));
+    const tokenizer_piece **users = NULL;
+    TRY(alloc_array(&users, m->count, sizeof(tokenizer_piece *), "a tokenizer", e));
     for (size_t i = 0; i < m->count; i++)
         if (m->pieces[i].kind == PIECE_USER && m->pieces[i].bytes > 0)
             users[count++] = &m->pieces[i];
-    qsort(users, count, sizeof(sentencepiece_piece *), longer_first);
+    qsort(users, count, sizeof(tokenizer_piece *), longer_first);
     for (size_t i = 0; i < count; i++) {
         if (i > 0) text_add(pattern, "|");
         for (size_t k = 0; k < users[i]->bytes; k++) {
@@ -90,7 +76,7 @@ done:
     return result;
 }
 
-static status pre_tokenizer_of(const sentencepiece_model *m, bool *has_users, json_t **out, err *e)
+static status pre_tokenizer_of(const tokenizer_pieces *m, bool *has_users, json_t **out, err *e)
 {
     status result = OK;
     json_t *steps = json_array();
@@ -112,7 +98,7 @@ done:
     return result;
 }
 
-static json_t *decoder_of(const sentencepiece_model *m)
+static json_t *decoder_of(const tokenizer_pieces *m)
 {
     json_t *steps = json_array();
     json_array_append_new(steps, replacement("String", MARK, " "));
@@ -126,7 +112,7 @@ static json_t *decoder_of(const sentencepiece_model *m)
 
 // A way to divide a piece into two.
 typedef struct sentencepiece_merge {
-    const sentencepiece_piece *piece;
+    const tokenizer_piece *piece;
     size_t left_bytes;
 } sentencepiece_merge;
 
@@ -139,7 +125,7 @@ static int by_rank(const void *a, const void *b)
     return x->left_bytes < y->left_bytes ? -1 : x->left_bytes > y->left_bytes;
 }
 
-static status find_merges(const sentencepiece_model *m, sentencepiece_merge **out, size_t *count,
+static status find_merges(const tokenizer_pieces *m, sentencepiece_merge **out, size_t *count,
                           err *e)
 {
     status result = OK;
@@ -149,7 +135,7 @@ static status find_merges(const sentencepiece_model *m, sentencepiece_merge **ou
         if (m->pieces[i].kind == PIECE_NORMAL)
             TRY(bpe_strings_add(&names, m->pieces[i].chars, m->pieces[i].bytes, NULL, e));
     for (size_t i = 0; i < m->count; i++) {
-        const sentencepiece_piece *piece = &m->pieces[i];
+        const tokenizer_piece *piece = &m->pieces[i];
         for (size_t k = 1; piece->kind == PIECE_NORMAL && k < piece->bytes; k++) {
             if (((uint8_t)piece->chars[k] & 0xC0) == 0x80 ||
                 bpe_strings_find(&names, piece->chars, k) < 0 ||
@@ -165,7 +151,7 @@ done:
     return result;
 }
 
-static status bpe_of(const sentencepiece_model *m, bool has_users, json_t **out, err *e)
+static status bpe_of(const tokenizer_pieces *m, bool has_users, json_t **out, err *e)
 {
     status result = OK;
     sentencepiece_merge *merges = NULL;
@@ -173,18 +159,19 @@ static status bpe_of(const sentencepiece_model *m, bool has_users, json_t **out,
     json_t *vocab = json_object(), *list = json_array();
     TRY(find_merges(m, &merges, &count, e));
     for (size_t i = 0; i < m->count; i++)
-        json_object_setn_new(vocab, m->pieces[i].chars, m->pieces[i].bytes,
-                             json_integer((json_int_t)i));
+        if (m->pieces[i].bytes > 0)
+            json_object_setn_new(vocab, m->pieces[i].chars, m->pieces[i].bytes,
+                                 json_integer((json_int_t)i));
     for (size_t i = 0; i < count; i++) {
         const sentencepiece_merge *g = &merges[i];
         json_array_append_new(list, json_pack("[s%, s%]", g->piece->chars, g->left_bytes,
                                               g->piece->chars + g->left_bytes,
                                               g->piece->bytes - g->left_bytes));
     }
-    const sentencepiece_piece *unknown = &m->pieces[m->unknown];
-    *out = json_pack("{s:s, s:n, s:s%, s:b, s:b, s:b, s:O, s:O}", "type", "BPE", "dropout",
-                     "unk_token", unknown->chars, unknown->bytes, "fuse_unk", 1, "byte_fallback",
-                     m->byte_fallback, "ignore_merges", has_users, "vocab", vocab, "merges", list);
+    json_t *unknown = m->unknown >= 0 ? string_of(&m->pieces[m->unknown]) : NULL;
+    *out = json_pack("{s:s, s:n, s:o*, s:b, s:b, s:b, s:O, s:O}", "type", "BPE", "dropout",
+                     "unk_token", unknown, "fuse_unk", 1, "byte_fallback", m->byte_fallback,
+                     "ignore_merges", has_users, "vocab", vocab, "merges", list);
 done:
     free(merges);
     json_decref(vocab);
@@ -192,7 +179,7 @@ done:
     return result;
 }
 
-static json_t *unigram_of(const sentencepiece_model *m)
+static json_t *unigram_of(const tokenizer_pieces *m)
 {
     json_t *vocab = json_array();
     for (size_t i = 0; i < m->count; i++)
@@ -202,7 +189,7 @@ static json_t *unigram_of(const sentencepiece_model *m)
                      "byte_fallback", m->byte_fallback, "vocab", vocab);
 }
 
-static json_t *added_of(const sentencepiece_model *m)
+static json_t *added_of(const tokenizer_pieces *m)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < m->count; i++) {
@@ -219,7 +206,7 @@ static json_t *added_of(const sentencepiece_model *m)
 }
 
 // The template of a text between control tokens; null where it has none.
-static json_t *post_processor_of(const sentencepiece_model *m,
+static json_t *post_processor_of(const tokenizer_pieces *m,
                                  const tokenizer_sentencepiece_options *o)
 {
     json_t *single = json_array(), *known = json_object();
@@ -229,7 +216,7 @@ static json_t *post_processor_of(const sentencepiece_model *m,
             json_array_append_new(single,
                                   json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
         if (ids[side] < 0 || ids[side] >= (int64_t)m->count) continue;
-        const sentencepiece_piece *piece = &m->pieces[ids[side]];
+        const tokenizer_piece *piece = &m->pieces[ids[side]];
         json_array_append_new(single, json_pack("{s:{s:o, s:i}}", "SpecialToken", "id",
                                                 string_of(piece), "type_id", 0));
         json_object_setn_new(known, piece->chars, piece->bytes,
@@ -244,8 +231,8 @@ static json_t *post_processor_of(const sentencepiece_model *m,
     return json_null();
 }
 
-status sentencepiece_write(const sentencepiece_model *m, const tokenizer_sentencepiece_options *o,
-                           json_t **out, err *e)
+status tokenizer_pieces_write(const tokenizer_pieces *m, const tokenizer_sentencepiece_options *o,
+                              json_t **out, err *e)
 {
     status result = OK;
     json_t *pre = NULL, *body = NULL;
