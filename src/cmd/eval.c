@@ -6,7 +6,7 @@
 
 #include "data/tokens.h"
 #include "infer/evaluate.h"
-#include "session/run.h"
+#include "session/preference/preference.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -75,6 +75,7 @@ static status rank_eval(session_rank *r, void *arg, err *e)
     trainer *t = r->session.trainer;
     const int64_t batches = q->run.job->train.eval_batches;
     double loss, positions, accuracy = NAN;
+    TRY(session_preference_evaluate(r, batches, e));
     TRY(infer_evaluate(t, batches, &loss, &positions, e));
     if (infer_has_accuracy(t)) {
         uint64_t right, labels;

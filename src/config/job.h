@@ -103,8 +103,8 @@ typedef enum job_loss {
 
 // The keys of a preference loss; each loss has some of them.
 typedef struct job_preference {
-    double beta, smoothing, desirable, undesirable;
-    int kind;        // of dpo: 0 sigmoid, 1 hinge, 2 ipo
+    double beta, smoothing, tau, desirable, undesirable;
+    int kind;        // the place of a word of loss_type
     char *reference; // a folder; NULL: the weights at the start
 } job_preference;
 

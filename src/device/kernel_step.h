@@ -50,6 +50,7 @@ typedef struct kernel_step {
     uint64_t step;      // finished steps; keys random numbers
     uint64_t first_row; // number of this rank's first row of the step among all rows of the run
     double loss_scale;  // factor of the loss' gradient, and so of every gradient
+    double shared;      // kernel_preference_args.shared
     double sums[STEP_MOST_SUMS];
     kernel_step_result result;
 } kernel_step;

@@ -67,7 +67,8 @@ typedef struct graph_run {
     // [rope.rows, rope.pairs, 2] cosines and sines of the graph's table; behind it, that of queries which grow
     const float *rope;
     double *loss_sum, *loss_count;
-    double *preference_sums; // [PREFERENCE_SUMS] of a preference loss
+    double *preference_sums;         // [PREFERENCE_SUMS] of a preference loss
+    const double *preference_shared; // device scalar: kernel_preference_args.shared
     graph_labelled_rows labelled;
     const int64_t
         *filled_rows;        // device scalar: the rows that hold a sample, from row 0 on; squared

@@ -335,6 +335,7 @@ static void launch_preference(const graph_run *run, const graph_node *n)
     c.u.preference = (kernel_preference_args){
         .documents = a.documents,
         .form = run->g->loss.preference,
+        .shared = run->preference_shared,
         .first = labels_array(run, n, a.first),
         .sums = graph_run_ptr(run, n->out[6]),
         .reference = labels_array(run, n, a.reference),

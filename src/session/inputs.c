@@ -6,7 +6,7 @@
 #include "session/checked.h"
 #include "session/groups.h"
 #include "session/plan/fit.h"
-#include "session/reference.h"
+#include "session/preference/preference.h"
 #include "session/samples.h"
 #include "session/session.h"
 #include "session/stages.h"

@@ -2,7 +2,7 @@
 #include "session/session.h"
 
 #include "session/plan/measure_split.h"
-#include "session/reference.h"
+#include "session/preference/preference.h"
 
 #include <stdlib.h>
 #include <string.h>

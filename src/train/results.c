@@ -16,6 +16,7 @@ struct trainer_results {
     scaler scaler;
     uint64_t steps_done, skipped;
     bool stop;
+    double shared; // of the pairs of a preference loss
     double seconds[INSTRS];
 };
 
@@ -106,6 +107,14 @@ static double loss_scale(const trainer *t)
     return t->results->scaler.scale / exp2(ceil(log2(positions)));
 }
 
+void trainer_set_shared(trainer *t, double shared)
+{
+    trainer_results *r = t->results;
+    r->shared = r->host->shared = shared;
+    trainer_ops(t)->copy(trainer_stream(t, STREAM_COMPUTE), &r->step->shared, &r->host->shared,
+                         sizeof shared);
+}
+
 static kernel_step_group group_numbers(const trainer *t, const param_group *g)
 {
     const int64_t updates = results_updates(t);
@@ -133,6 +142,7 @@ status run_load_step(trainer *t, const schedule_instr *x, err *e)
     *r->host = (kernel_step){.step = r->steps_done,
                              .first_row = first_row(t),
                              .loss_scale = loss_scale(t),
+                             .shared = r->shared,
                              .sums[SUM_STOP] = r->stop ? 1 : 0,
                              .sums[SUM_SAMPLES] = (double)batches_samples(t)};
     for (int i = 0; i < t->o.groups.count; i++)

@@ -113,6 +113,10 @@ typedef struct trainer_step_result {
 // update, names rank, step and tensor. Collective over the comm.
 status trainer_step(trainer *t, bool stop, trainer_step_result *out, err *e);
 
+// Sets the number that all pairs of a preference loss share (kernel_preference_args.shared), for the steps and
+// evaluations that follow. The same on every rank.
+void trainer_set_shared(trainer *t, double shared);
+
 // The same step in parts: for each micro-batch a forward, a backward and an update. They execute the list of
 // trainer_step in its order, so results have the same bits. A part issues what stands before the first pass of the
 // next part, such as the weights of that pass. E_USAGE, without an effect, in another order, and in a pipeline, whose
