@@ -6,9 +6,9 @@ make_job 'family: llama, layers: 2, hidden: 16, heads: 2, kv_heads: 2, vocab: 32
 cat >>job.yaml <<'END'
 groups:
   - {match: '*norm*', weight_decay: 0}
-  - {match: '*.k_proj.*', trainable: false}
+  - {match: '*.o_proj.*', trainable: false}
   - {match: '*.mlp.*', lr_scale: 2}
-  - {match: '*.mlp.up_proj.*', lr_scale: 3}
+  - {match: '*.mlp.down_proj.*', lr_scale: 3}
 END
 always='--train.steps 4 --train.global_batch 8 --train.micro_batch 2 --train.save_every 0 --train.eval_every 0 --observe.tensorboard'
 
@@ -43,12 +43,12 @@ hsdp 4 --parallel.dp zero3 --parallel.dp_replicate 2
 tp 2 --parallel.tp 2
 sp 2 --parallel.tp 2 --parallel.sequence_parallel true
 pp 2 --parallel.pp 2
-files 2 --parallel.dp zero3 --parallel.offload.weights file --parallel.offload.gradients file --parallel.offload.optimizer file
+files 2 --parallel.dp zero3 --parallel.offload.weights file --parallel.offload.gradients file --parallel.offload.optimizer file --parallel.offload.path .
 END
 expect_line '^1 \*norm\* ' one.norms
 expect_line '^1 \*\.mlp\.\* ' one.norms
 expect_line '^1 no group ' one.norms
-expect_no_line 'k_proj|up_proj' one.norms
+expect_no_line 'o_proj|down_proj' one.norms
 for run in plain one; do grep -o '"step":[0-9]*,"loss":[^,]*,"grad_norm":[^,]*' $run/log.jsonl >$run.steps; done
 expect_lines 4 plain.steps
 expect_same plain.steps one.steps

@@ -136,6 +136,7 @@ static void groups_have_a_norm_each(void **state)
                                         "group\":{\"*.bias\":0.5,\"no group\":null}}\n",
                                         "{\"event\":\"step\",\"step\":2,\"loss\":2}\n"};
     text log = {0};
+    text_add(&log, "{\"event\":\"start\",\"ranks\":1}\n");
     for (int i = 0; i < 2; i++) {
         text_add(&log, lines[i]);
         assert_int_equal(file_make_directories("groups", NULL), OK);
