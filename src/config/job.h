@@ -203,7 +203,7 @@ typedef struct job {
         int64_t trace_first, trace_last; // steps that are traced, from 1; 0: none
         char *prometheus;                // [ADDRESS:]PORT; NULL: off
         char *textfile;                  // absolute; NULL: off
-        bool tensorboard, csv;
+        bool tensorboard, csv, grad_norm_by_group;
     } observe;
     resume_mode resume; // --resume; not a key of the file
     char *resume_from;

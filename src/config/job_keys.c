@@ -269,6 +269,7 @@ const job_key JOB_KEYS[] = {
     {"observe.prometheus", "Serves the run's metrics to Prometheus at this address, under /metrics; without ADDRESS only this machine reaches it, and port 0 takes a free one.", KEY_SERVER, AT(observe.prometheus), .flags = KEY_MAY_CHANGE, .fallback = "off", .special = "off"},
     {"observe.textfile", "Writes the run's metrics into this file every 15 s and at the end of the run, for node_exporter's textfile collector, which takes names that end in .prom.", KEY_PATH, AT(observe.textfile), .flags = KEY_MAY_CHANGE, .fallback = "off", .special = "off"},
     {"observe.tensorboard", "Writes event files of TensorBoard into train.out/tensorboard.", KEY_BOOL, AT(observe.tensorboard), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
+    {"observe.grad_norm_by_group", "Adds to each step the gradient norm of every entry of groups, and of the parameters in none.", KEY_BOOL, AT(observe.grad_norm_by_group), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
     {"observe.csv", "Writes a line for each step into train.out/metrics.csv.", KEY_BOOL, AT(observe.csv), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
 };
 

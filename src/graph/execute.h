@@ -41,6 +41,8 @@ typedef struct graph_run_outputs {
 typedef struct graph_visitor {
     void (*take)(void *arg, const kernel_call *c);
     void *arg;
+    bool
+        typical; // of rows without a label as many as the data have (graph_loss_options.labelled); false: none
 } graph_visitor;
 
 // The rows of a cross-entropy that have a label, and which the run computes (graph_loss_run_rows).

@@ -10,6 +10,8 @@ typedef struct graph_loss_options {
     // Rows without a label are left out: a run says which rows have one (graph_run.labelled). The two below need it.
     bool packs;
     bool weighted; // each row has a weight
+    double
+        labelled; // share of rows with a label, as the data have it; 0: not known. It changes predictions only
     // The loss of pairs of documents, chosen and rejected, of which each sequence has up to graph_loss_arrays.each
     // documents. PREFERENCE_NONE: the loss is that of the rows.
     kernel_preference preference;

@@ -97,8 +97,9 @@ done:
 
 static status report_eval(const session_rank *r, double loss, err *e)
 {
-    const bool tokens = r->run->inputs.valid->shape.input_type == I32;
-    const event ev = {.kind = EVENT_EVAL, .eval = {steps_done(r), loss, tokens}};
+    const event_preferences pairs = infer_evaluated_preferences(r->session.trainer);
+    const bool tokens = r->run->inputs.valid->shape.input_type == I32 && pairs.pairs == 0;
+    const event ev = {.kind = EVENT_EVAL, .eval = {steps_done(r), loss, tokens, pairs}};
     return report(r, &ev, e);
 }
 
@@ -185,10 +186,9 @@ static status report_step(session_rank *r, const trainer_step_result *s, err *e)
                              .mfu = (float)session_mfu_of(&r->mfu, flops / s->seconds),
                              .loss_scale = s->loss_scale,
                              .skipped = s->skipped,
-                             .preferences = {.pairs = s->preferences.pairs,
-                                             .chosen = s->preferences.chosen,
-                                             .rejected = s->preferences.rejected,
-                                             .accuracy = s->preferences.accuracy},
+                             .preferences = s->preferences,
+                             .group_norm = s->group_norm,
+                             .group_norms = s->group_norms,
                              .unit = run->inputs.train->shape.input_type == I32 ? NULL : "samples"};
     TRY(report(r, &(event){.kind = EVENT_STEP, .step = step}, e));
     if (r->observer) TRY(session_observe_step(r->observer, &step, &r->sinks, e));

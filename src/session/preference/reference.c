@@ -173,22 +173,19 @@ done:
     return result;
 }
 
-// Reads the file of the run that wrote the checkpoint, <run>/checkpoints/step-N.
-static status read_file(const reference_data *d, const char *checkpoint, double *logp, err *e)
+// Reads the file of a run.
+static status read_file(const reference_data *d, const char *run, double *logp, err *e)
 {
     status result = OK;
-    text folder = {0};
     char *path = NULL, *chars = NULL;
     size_t bytes;
     reference_file f;
-    text_addf(&folder, "%s/../..", checkpoint);
-    TRY(text_check(&folder, e));
-    TRY(file_join(folder.chars, d->file, &path, e));
+    TRY(file_join(run, d->file, &path, e));
     if (!file_exists(path))
         FAIL(E_USAGE,
              "%s: not there; it has the log-probabilities of the reference, which a resumed run "
-             "cannot compute again; valid: the file of the run that wrote %s",
-             path, checkpoint);
+             "cannot compute again; valid: the file of the run that wrote the checkpoint",
+             path);
     TRY(file_read(path, &chars, &bytes, e));
     const size_t numbers = (size_t)reference_count(d) * sizeof *logp;
     if (bytes != sizeof f + numbers)
@@ -200,7 +197,6 @@ static status read_file(const reference_data *d, const char *checkpoint, double 
     if (memcmp(&f, &valid, sizeof f) != 0)
         FAIL(E_USAGE, "%s: damaged, or of other samples than %s", path, d->key);
 done:
-    text_clear(&folder);
     free(chars);
     free(path);
     return result;
@@ -234,12 +230,13 @@ done:
 }
 
 // Rank 0 reads the file, and the others take its numbers.
-static status take_file(const session_rank *r, reference_data *d, double *logp, err *e)
+static status take_file(const session_rank *r, reference_data *d, const char *run, double *logp,
+                        err *e)
 {
     status result = OK;
     bool failed = false;
     err why = {.code = OK};
-    const status read = r->rank == 0 ? read_file(d, r->resumed->folder, logp, &why) : OK;
+    const status read = r->rank == 0 ? read_file(d, run, logp, &why) : OK;
     TRY(trainer_agree(r->session.trainer, read != OK, &failed, e));
     if (read != OK) {
         *e = why;
@@ -301,20 +298,21 @@ done:
     return result;
 }
 
-static status prepare(session_rank *r, reference_data *d, err *e)
+// Takes the numbers from the folder of a run, or computes them (NULL) with the weights that the trainer has.
+static status prepare(session_rank *r, reference_data *d, const char *run, err *e)
 {
     status result = OK;
     const job *j = r->run->job;
     trainer *t = r->session.trainer;
     double *logp = NULL;
     TRY(alloc_zeroed(&logp, (size_t)reference_count(d), sizeof *logp, d->key, e));
-    if (r->resumed) {
-        TRY(take_file(r, d, logp, e));
+    if (run) {
+        TRY(take_file(r, d, run, logp, e));
     } else {
         TRY(infer_documents(t, d->source, d->first, logp, e));
         TRY(compute_all_other(t, d, logp + d->first[d->base.samples], e));
     }
-    if (r->rank == 0) TRY(write_file(d, j->train.out, logp, e));
+    if (r->rank == 0 && r->run->trains) TRY(write_file(d, j->train.out, logp, e));
     set_numbers(d, logp);
     logp = NULL;
 done:
@@ -330,14 +328,68 @@ status session_reference_prepare(session_rank *r, err *e)
     const kernel_preference p = session_preference(j);
     reference_data *train = (reference_data *)r->run->inputs.train,
                    *valid = (reference_data *)r->run->inputs.valid;
+    text run = {0};
     if (!kernel_preference_refers(&p) || r->has_reference) return OK;
     r->has_reference = true;
     const bool other = session_reference_folder(j) && !r->resumed;
+    if (r->resumed) text_addf(&run, "%s/../..", r->resumed->folder);
+    TRY(text_check(&run, e));
     if (other) TRY(load_weights(t, session_reference_folder(j), e));
-    TRY(prepare(r, train, e));
-    if (valid) TRY(prepare(r, valid, e));
+    TRY(prepare(r, train, run.chars, e));
+    if (valid) TRY(prepare(r, valid, run.chars, e));
     if (other) TRY(load_weights(t, j->model.path, e));
     batches_forget(t);
 done:
+    text_clear(&run);
+    return result;
+}
+
+// ---- The reference of a model that is evaluated
+
+// Writes the folder of the run that has the numbers of d to *run: that of the model or adapter, or the job's. Without one
+// it stays empty.
+static status find_run(const job *j, const reference_data *d, text *run, err *e)
+{
+    status result = OK;
+    const char *const folders[] = {j->lora.start, j->model.path, j->train.out};
+    char *path = NULL;
+    for (int i = 0; i < 3 && !path; i++) {
+        text_clear(run);
+        if (!folders[i]) continue;
+        text_addf(run, i < 2 ? "%s/../.." : "%s", folders[i]);
+        TRY(text_check(run, e));
+        TRY(file_join(run->chars, d->file, &path, e));
+        if (file_exists(path)) break;
+        free(path);
+        path = NULL;
+    }
+    if (!path) text_clear(run);
+done:
+    free(path);
+    return result;
+}
+
+status session_reference_find(session_rank *r, err *e)
+{
+    status result = OK;
+    const job *j = r->run->job;
+    const kernel_preference p = session_preference(j);
+    reference_data *d = (reference_data *)r->run->inputs.valid;
+    text run = {0};
+    bool found;
+    if (!kernel_preference_refers(&p)) return OK;
+    if (r->rank == 0) TRY(find_run(j, d, &run, e));
+    TRY(trainer_agree(r->session.trainer, run.bytes > 0, &found, e));
+    if (!found && !session_reference_folder(j))
+        FAIL(E_USAGE,
+             "%s: no %s beside the checkpoints of the run; it has the log-probabilities of the "
+             "reference; valid: the folder of a checkpoint of a run with these data as %s, or "
+             "%s.reference: DIR",
+             d->key, d->file, d->key, job_loss_name(j));
+    if (!found) TRY(load_weights(r->session.trainer, session_reference_folder(j), e));
+    TRY(prepare(r, d, !found ? NULL : run.bytes ? run.chars : "", e));
+    if (!found) TRY(load_weights(r->session.trainer, j->model.path, e));
+done:
+    text_clear(&run);
     return result;
 }

@@ -15,6 +15,9 @@ status session_reference_wrap(dataset **data, const job *j, const char *key, con
 // Gives the wrapped data their numbers: reads them from the folder of the run that it has resumed, or computes them and
 // writes them to train.out. Does nothing where no data are wrapped, or when they have them. Collective over all ranks.
 status session_reference_prepare(session_rank *r, err *e);
+// The same for the data of an evaluation outside of a run: the numbers come from the run of the evaluated model or from
+// train.out, or they are computed with the weights of the reference's folder. E_USAGE where there is neither.
+status session_reference_find(session_rank *r, err *e);
 
 // The estimate of the KL divergence on samples of wrapped data, now: the mean of the differences of the
 // log-probabilities of mismatched answers (mismatched.h), and 0 where that is negative. 0 where the data have no numbers

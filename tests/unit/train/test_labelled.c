@@ -159,6 +159,30 @@ static void a_row_has_the_bits_that_it_has_among_others(void **state)
     graph_close(g);
 }
 
+// Adds the rows of the logits' products.
+static void add_rows(void *arg, const kernel_call *c)
+{
+    if (c->kind == K_MATMUL && c->u.matmul.n == VOCAB) *(int64_t *)arg += c->u.matmul.m;
+}
+
+// Predictions count as many rows as the data have labels, and what must have room counts all.
+static void a_visit_counts_rows_as_the_data_have_labels(void **state)
+{
+    (void)state;
+    static const double share[] = {0, 0.1, 0.5, 1};
+    static const int64_t typical[] = {ROWS, LOSS_ROWS_ALIGN, ROWS / 2, ROWS};
+    for (int i = 0; i < 4; i++) {
+        graph *g = make_graph((graph_loss_options){.packs = true, .labelled = share[i]}, F32);
+        for (int k = 0; k < 2; k++) {
+            int64_t rows = 0;
+            const graph_visitor v = {.take = add_rows, .arg = &rows, .typical = k == 1};
+            graph_visit(g, &v);
+            assert_int_equal(rows, k == 1 ? typical[i] : ROWS);
+        }
+        graph_close(g);
+    }
+}
+
 static double loss_along(const graph *g, const batch *b, const float *w, const float *along,
                          float h)
 {
@@ -258,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_have_the_bits_of_a_loss_of_all_rows),
         cmocka_unit_test(a_row_has_the_bits_that_it_has_among_others),
+        cmocka_unit_test(a_visit_counts_rows_as_the_data_have_labels),
         cmocka_unit_test(gradients_are_those_of_the_loss),
         cmocka_unit_test(arrays_follow_the_tokens_of_a_rank),
     };
