@@ -42,6 +42,18 @@ typedef struct event_start {
     const char *checkpoint; // its folder, where it was chosen before the ranks started
 } event_start;
 
+// Means over pairs: the rewards of the chosen and the rejected answers, and how often the chosen one's is larger.
+typedef struct event_preferences {
+    double pairs; // 0: the loss is not of preferences
+    double chosen, rejected, accuracy;
+} event_preferences;
+
+// The gradient norm of the parameters of one entry of the job's `groups`, before clipping.
+typedef struct event_group_norm {
+    const char *name; // the entry's pattern, or "no group"
+    double norm;
+} event_group_norm;
+
 // One finished optimizer step.
 typedef struct event_step {
     int64_t step, steps; // number of this step, from 1; steps of the run
@@ -53,12 +65,11 @@ typedef struct event_step {
     float tokens_per_s;
     float mfu; // model FLOPs utilization of the measured matmul rate, in [0, 1]; NaN: not known
     bool skipped;
-    double loss_scale; // of fp16 in this step; 0: none
-    struct {
-        double pairs; // 0: the loss is not of preferences
-        double chosen, rejected, accuracy;
-    } preferences;    // means over the pairs of the step
-    const char *unit; // name of a token on the progress line; NULL means "tok"
+    double loss_scale;                  // of fp16 in this step; 0: none
+    event_preferences preferences;      // of the pairs of the step
+    const event_group_norm *group_norm; // [group_norms] for as long as the sink takes the event
+    int group_norms;                    // 0: nobody asks
+    const char *unit;                   // name of a token on the progress line; NULL means "tok"
 } event_step;
 
 typedef struct event {
@@ -69,7 +80,8 @@ typedef struct event {
         struct {
             int64_t step;
             double loss;
-            bool has_perplexity; // e to the loss; vectors have none
+            bool has_perplexity; // e to the loss; vectors and preferences have none
+            event_preferences preferences;
         } eval;
         struct {
             int64_t step;

@@ -6,7 +6,8 @@
 
 #include "data/tokens.h"
 #include "infer/evaluate.h"
-#include "session/run.h"
+#include "session/preference/preference.h"
+#include "session/preference/reference.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -68,6 +69,23 @@ static void print_text(const eval_request *q, double loss, double positions)
     }
 }
 
+static void print_pairs(const eval_request *q, double loss, const event_preferences *p)
+{
+    const double margin = p->chosen - p->rejected;
+    if (q->json) {
+        print_member("{\"loss\":", loss);
+        print_member(",\"rewards/chosen\":", p->chosen);
+        print_member(",\"rewards/rejected\":", p->rejected);
+        print_member(",\"rewards/accuracies\":", p->accuracy);
+        print_member(",\"rewards/margins\":", margin);
+        printf(",\"pairs\":%.0f}\n", p->pairs);
+    } else {
+        printf("loss %.4f  rewards chosen %.4f  rejected %.4f  margin %.4f  accuracy %.4f  pairs "
+               "%.0f\n",
+               loss, p->chosen, p->rejected, margin, p->accuracy, p->pairs);
+    }
+}
+
 static status rank_eval(session_rank *r, void *arg, err *e)
 {
     status result = OK;
@@ -75,14 +93,19 @@ static status rank_eval(session_rank *r, void *arg, err *e)
     trainer *t = r->session.trainer;
     const int64_t batches = q->run.job->train.eval_batches;
     double loss, positions, accuracy = NAN;
+    TRY(session_reference_find(r, e));
+    TRY(session_preference_evaluate(r, batches, e));
     TRY(infer_evaluate(t, batches, &loss, &positions, e));
+    const event_preferences pairs = infer_evaluated_preferences(t);
     if (infer_has_accuracy(t)) {
         uint64_t right, labels;
         TRY(infer_accuracy(t, batches, &right, &labels, e));
         if (labels) accuracy = (double)right / (double)labels;
     }
     if (r->rank > 0) goto done;
-    if (q->run.inputs.valid->shape.input_type == I32)
+    if (pairs.pairs > 0)
+        print_pairs(q, loss, &pairs);
+    else if (q->run.inputs.valid->shape.input_type == I32)
         print_text(q, loss, positions);
     else
         print_vectors(q, loss, accuracy, positions);
@@ -138,7 +161,9 @@ const command command_eval = {
         "the loss (mean over tokens, in nats), the perplexity, and bits per byte when the "
         "shard knows the size of its text; of vectors it prints the loss (mean over samples, or "
         "over "
-        "regression targets), the accuracy where labels are classes, and the number of samples.",
+        "regression targets), the accuracy where labels are classes, and the number of samples. "
+        "With train.loss dpo, orpo or kto it prints the loss (mean over pairs), the means of the "
+        "rewards, and how often the chosen answer has the larger one.",
     .flags = flags,
     .flag_count = FLAGS,
     .takes_job = true,

@@ -103,8 +103,8 @@ typedef enum job_loss {
 
 // The keys of a preference loss; each loss has some of them.
 typedef struct job_preference {
-    double beta, smoothing, desirable, undesirable;
-    int kind;        // of dpo: 0 sigmoid, 1 hinge, 2 ipo
+    double beta, smoothing, tau, desirable, undesirable;
+    int kind;        // the place of a word of loss_type
     char *reference; // a folder; NULL: the weights at the start
 } job_preference;
 
@@ -203,7 +203,7 @@ typedef struct job {
         int64_t trace_first, trace_last; // steps that are traced, from 1; 0: none
         char *prometheus;                // [ADDRESS:]PORT; NULL: off
         char *textfile;                  // absolute; NULL: off
-        bool tensorboard, csv;
+        bool tensorboard, csv, grad_norm_by_group;
     } observe;
     resume_mode resume; // --resume; not a key of the file
     char *resume_from;

@@ -1,6 +1,7 @@
 // job_check.c -- checks that keys agree with each other, and resolves keys that follow from others.
 // job_open calls it last. Each error names one key, its origin and the valid values.
 #include "base/proc.h"
+#include "config/keys.h"
 #include "config/private.h"
 #include "config/values.h"
 #include "device/device.h"
@@ -338,6 +339,22 @@ done:
     return result;
 }
 
+// Shares of swapped answers that a loss cannot have.
+static status check_smoothing(const job *j, err *e)
+{
+    status result = OK;
+    const char *type = DPO_LOSSES[j->dpo.kind];
+    if (j->train.loss != LOSS_DPO) goto done;
+    if (strcmp(type, "robust") == 0 && j->dpo.smoothing >= 0.5)
+        KEY_ERROR("dpo.label_smoothing", "found %g; valid for robust: a number below 0.5",
+                  j->dpo.smoothing);
+    if (strcmp(type, "exo_pair") == 0 && j->dpo.smoothing <= 0)
+        KEY_ERROR("dpo.label_smoothing", "found %g; valid for exo_pair: a number above 0, as 1e-3",
+                  j->dpo.smoothing);
+done:
+    return result;
+}
+
 // Only frozen weights are packed: an update needs all bits of a weight.
 static status check_storage(const job *j, err *e)
 {
@@ -362,6 +379,7 @@ status job_check(job *j, err *e)
     TRY(job_check_parallel(j, e));
     TRY(job_check_groups(j, e));
     TRY(check_storage(j, e));
+    TRY(check_smoothing(j, e));
     TRY(resolve_launch(j, e));
 done:
     return result;

@@ -42,6 +42,10 @@ const char *const TRAIN_LOSSES[] = {[LOSS_AUTO] = "auto", [LOSS_CROSS_ENTROPY] =
                                     [LOSS_MSE] = "mse",   [LOSS_DPO] = "dpo",
                                     [LOSS_ORPO] = "orpo", [LOSS_KTO] = "kto",
                                     [JOB_LOSSES] = NULL};
+// In the order of kernel_preference_kind, from PREFERENCE_SIGMOID on.
+const char *const DPO_LOSSES[] = {"sigmoid",  "hinge",        "ipo",       "exo_pair", "nca_pair",
+                                  "robust",   "bco_pair",     "sppo_hard", "apo_zero", "apo_down",
+                                  "discopop", "sigmoid_norm", NULL};
 const char *const TRAIN_PRECISIONS[] = {[PRECISION_FP32] = "fp32",
                                         [PRECISION_BF16] = "bf16",
                                         [PRECISION_FP16] = "fp16",
@@ -152,11 +156,13 @@ const job_key JOB_KEYS[] = {
     {"train.loss", "Chooses the loss: auto takes the model's, which is cross_entropy for ids and mse for targets; dpo, orpo and kto compare chosen and rejected answers.", KEY_ENUM, AT(train.loss), .fallback = "auto", .words = TRAIN_LOSSES},
 
     {"dpo.beta", "Sets how strongly the policy is kept near the reference; a smaller number lets it go further.", KEY_NUMBER, AT(dpo.beta), .fallback = "0.1", .flags = KEY_POSITIVE, FROM(0), OF_LOSS(LOSS_DPO)},
-    {"dpo.loss_type", "Chooses the loss of a pair's margin: sigmoid is DPO's, hinge SLiC's, ipo squares the distance of the margin per token from 1 / (2 beta).", KEY_ENUM, AT(dpo.kind), .fallback = "sigmoid", WORDS("sigmoid", "hinge", "ipo"), OF_LOSS(LOSS_DPO)},
-    {"dpo.label_smoothing", "Sets the share of pairs whose answers are assumed to be swapped; sigmoid only.", KEY_NUMBER, AT(dpo.smoothing), .fallback = "0", .low = 0, .high = 0.5, OF_LOSS(LOSS_DPO)},
+    {"dpo.loss_type", "Chooses the loss of a pair, by TRL's names: of the margin of both rewards (sigmoid, hinge, robust, exo_pair, discopop), of the margin per token (ipo, sigmoid_norm), or of each reward (nca_pair, bco_pair, sppo_hard, apo_zero, apo_down).", KEY_ENUM, AT(dpo.kind), .fallback = "sigmoid", .words = DPO_LOSSES, OF_LOSS(LOSS_DPO)},
+    {"dpo.label_smoothing", "Sets the share of pairs whose answers are assumed to be swapped; of sigmoid, robust and exo_pair.", KEY_NUMBER, AT(dpo.smoothing), .fallback = "0", .low = 0, .high = 0.5, OF_LOSS(LOSS_DPO)},
+    {"dpo.discopop_tau", "Sets the margin over which discopop goes from one loss to the other; a larger number makes the change slower.", KEY_NUMBER, AT(dpo.tau), .fallback = "0.05", .flags = KEY_POSITIVE, FROM(0), OF_LOSS(LOSS_DPO)},
     {"dpo.reference", "Names the folder of the reference model; auto takes the weights at the start of the run.", KEY_PATH, AT(dpo.reference), .fallback = "auto", .special = "auto", OF_LOSS(LOSS_DPO)},
     {"orpo.beta", "Sets the weight of the odds ratio beside the loss of the chosen answer.", KEY_NUMBER, AT(orpo.beta), .fallback = "0.1", .flags = KEY_POSITIVE, FROM(0), OF_LOSS(LOSS_ORPO)},
     {"kto.beta", "Sets how strongly the policy is kept near the reference; a smaller number lets it go further.", KEY_NUMBER, AT(kto.beta), .fallback = "0.1", .flags = KEY_POSITIVE, FROM(0), OF_LOSS(LOSS_KTO)},
+    {"kto.loss_type", "Chooses what the reward of an answer is compared with: kto takes an estimate of the KL divergence from the reference, of answers after other prompts, apo_zero_unpaired takes 0.", KEY_ENUM, AT(kto.kind), .fallback = "kto", WORDS("kto", "apo_zero_unpaired"), OF_LOSS(LOSS_KTO)},
     {"kto.desirable_weight", "Sets the weight of the losses of chosen answers.", KEY_NUMBER, AT(kto.desirable), .fallback = "1", FROM(0), OF_LOSS(LOSS_KTO)},
     {"kto.undesirable_weight", "Sets the weight of the losses of rejected answers.", KEY_NUMBER, AT(kto.undesirable), .fallback = "1", FROM(0), OF_LOSS(LOSS_KTO)},
     {"kto.reference", "Names the folder of the reference model; auto takes the weights at the start of the run.", KEY_PATH, AT(kto.reference), .fallback = "auto", .special = "auto", OF_LOSS(LOSS_KTO)},
@@ -263,6 +269,7 @@ const job_key JOB_KEYS[] = {
     {"observe.prometheus", "Serves the run's metrics to Prometheus at this address, under /metrics; without ADDRESS only this machine reaches it, and port 0 takes a free one.", KEY_SERVER, AT(observe.prometheus), .flags = KEY_MAY_CHANGE, .fallback = "off", .special = "off"},
     {"observe.textfile", "Writes the run's metrics into this file every 15 s and at the end of the run, for node_exporter's textfile collector, which takes names that end in .prom.", KEY_PATH, AT(observe.textfile), .flags = KEY_MAY_CHANGE, .fallback = "off", .special = "off"},
     {"observe.tensorboard", "Writes event files of TensorBoard into train.out/tensorboard.", KEY_BOOL, AT(observe.tensorboard), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
+    {"observe.grad_norm_by_group", "Adds to each step the gradient norm of every entry of groups, and of the parameters in none.", KEY_BOOL, AT(observe.grad_norm_by_group), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
     {"observe.csv", "Writes a line for each step into train.out/metrics.csv.", KEY_BOOL, AT(observe.csv), .flags = KEY_MAY_CHANGE, .fallback = "false", .words = FALSE_TRUE},
 };
 

@@ -68,6 +68,7 @@ typedef struct job_key {
 
 extern const char *const TRAIN_PRECISIONS[]; // of train_precision
 extern const char *const TRAIN_LOSSES[];     // of job_loss
+extern const char *const DPO_LOSSES[];       // of dpo.loss_type, TRL's names
 extern const job_key JOB_KEYS[];
 extern const int JOB_KEY_COUNT;
 // The keys of an entry of the list `groups`; their paths begin with "groups.". At most 32.

@@ -37,6 +37,10 @@ typedef struct dataset_shape {
     int extras;
 } dataset_shape;
 
+// A label with this bit is of the prompt of a chosen answer, which preference losses of two parts count apart from the
+// answer (kernel_preference_parts).
+#define PROMPT_LABEL ((int32_t)0x40000000)
+
 // The elements, of 4 bytes, of a sample's labels and of the numbers behind them.
 static inline int64_t dataset_label_elements(const dataset_shape *s)
 {

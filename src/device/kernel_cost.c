@@ -288,17 +288,22 @@ static void cost_cross_entropy_stats(const kernel_call *c, kernel_cost *k)
     k->bytes = bytes_of(p->rows * p->cols, p->type);
 }
 
+// The calls of preference losses have room for a document a row, so they have about as many rows as documents.
 static void cost_document_sums(const kernel_call *c, kernel_cost *k)
 {
-    set_elements(k, F64, c->u.document_sums.documents);
-    k->bytes = bytes_of(2 * c->u.document_sums.documents, F64);
+    const int64_t documents = c->u.document_sums.documents;
+    set_elements(k, F64, documents);
+    k->bytes = bytes_of(documents, I32) + bytes_of(3 * documents, F64);
 }
 
 static void cost_preference(const kernel_call *c, kernel_cost *k)
 {
-    set_elements(k, F64, c->u.preference.documents);
-    k->form = c->u.preference.weights != NULL;
-    k->bytes = bytes_of(2 * c->u.preference.documents, F64);
+    const kernel_preference_args *p = &c->u.preference;
+    set_elements(k, F64, p->documents);
+    k->form = p->weights != NULL;
+    k->bytes = bytes_of(p->documents, I32) + bytes_of(2 * p->documents, F64) +
+               (p->reference ? bytes_of(2 * p->documents, F32) : 0) +
+               (p->weights ? bytes_of(p->documents, F32) : 0);
 }
 
 static void cost_copy_rows(const kernel_call *c, kernel_cost *k)

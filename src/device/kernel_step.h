@@ -15,7 +15,7 @@
 
 // The sums of a step, each over all ranks once they are reduced. The loss kernels add to LOSS and
 // COUNT, K_SUM_SQUARES adds the squares of reduced gradients to SQUARES, and the host writes STOP and
-// SAMPLES.
+// SAMPLES. The squares of single parameter groups stand behind all of these, where they are wanted.
 typedef enum kernel_step_sum {
     SUM_LOSS,
     SUM_COUNT,
@@ -25,12 +25,15 @@ typedef enum kernel_step_sum {
     STEP_SUMS,
     SUM_PREFERENCE =
         STEP_SUMS, // the first of PREFERENCE_SUMS more, where the loss is of preferences
-    STEP_MOST_SUMS = STEP_SUMS + PREFERENCE_SUMS
+    STEP_MOST_SUMS = STEP_SUMS + PREFERENCE_SUMS,
+    SUM_GROUP_SQUARES = STEP_MOST_SUMS // the first of the sums of groups
 } kernel_step_sum;
 
-// The sums of a step whose loss is of preferences, or is not.
-ON_DEVICE static inline int kernel_step_sums(bool preferences)
+// The sums of a step whose loss is of preferences, or is not, and which sums the squares of `groups`
+// apart.
+ON_DEVICE static inline int kernel_step_sums(bool preferences, int groups)
 {
+    if (groups > 0) return SUM_GROUP_SQUARES + groups;
     return preferences ? STEP_MOST_SUMS : STEP_SUMS;
 }
 
@@ -47,11 +50,12 @@ typedef struct kernel_step_result {
 } kernel_step_result;
 
 typedef struct kernel_step {
+    kernel_step_result result;
     uint64_t step;      // finished steps; keys random numbers
     uint64_t first_row; // number of this rank's first row of the step among all rows of the run
     double loss_scale;  // factor of the loss' gradient, and so of every gradient
-    double sums[STEP_MOST_SUMS];
-    kernel_step_result result;
+    double shared;      // kernel_preference_args.shared
+    double sums[STEP_MOST_SUMS]; // behind the struct: those of groups
 } kernel_step;
 
 // The numbers of one parameter group for K_UPDATE, which explains them.

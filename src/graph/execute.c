@@ -175,7 +175,7 @@ static void prepare(void *arg, const kernel_call *c)
 status graph_prepare(const graph *g, device *d, err *e)
 {
     prepare_call p = {.device = d, .result = OK, .e = e};
-    if (d->ops->prepare) graph_visit(g, &(graph_visitor){prepare, &p});
+    if (d->ops->prepare) graph_visit(g, &(graph_visitor){.take = prepare, .arg = &p});
     return p.result;
 }
 

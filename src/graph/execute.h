@@ -41,6 +41,8 @@ typedef struct graph_run_outputs {
 typedef struct graph_visitor {
     void (*take)(void *arg, const kernel_call *c);
     void *arg;
+    bool
+        typical; // of rows without a label as many as the data have (graph_loss_options.labelled); false: none
 } graph_visitor;
 
 // The rows of a cross-entropy that have a label, and which the run computes (graph_loss_run_rows).
@@ -67,7 +69,8 @@ typedef struct graph_run {
     // [rope.rows, rope.pairs, 2] cosines and sines of the graph's table; behind it, that of queries which grow
     const float *rope;
     double *loss_sum, *loss_count;
-    double *preference_sums; // [PREFERENCE_SUMS] of a preference loss
+    double *preference_sums;         // [PREFERENCE_SUMS] of a preference loss
+    const double *preference_shared; // device scalar: kernel_preference_args.shared
     graph_labelled_rows labelled;
     const int64_t
         *filled_rows;        // device scalar: the rows that hold a sample, from row 0 on; squared

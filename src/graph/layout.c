@@ -328,7 +328,7 @@ static void add_workspaces(graph *g, const graph_node_list *l)
 {
     for (int i = 0; i < l->count; i++) {
         workspace_sum w = {.g = g};
-        graph_visit_node(g, l->node[i], &(graph_visitor){take_call, &w});
+        graph_visit_node(g, l->node[i], &(graph_visitor){.take = take_call, .arg = &w});
         if (w.most == 0) continue;
         l->node[i]->workspace =
             graph_new_value(g, "workspace", U8, 1, (int64_t[]){(int64_t)w.most});

@@ -97,7 +97,8 @@ graph_loss_arrays graph_loss_arrays_of(const graph *g)
     if (!o->packs) return a;
     a.packed = a.elements = (int64_t)size_align((uint64_t)rows, LOSS_ROWS_ALIGN);
     // A document has one token or more. Padding may be one more document.
-    if (pairs) a.each = g->sequences.tokens.full_seq / 2 * 2 + 2;
+    a.parts = kernel_preference_parts(&o->preference);
+    if (pairs) a.each = (g->sequences.tokens.full_seq / 2 * 2 + 2) * a.parts;
     a.documents = (int64_t)size_mul((uint64_t)a.each, (uint64_t)g->batch);
     a.index = place(&a, true, a.packed);
     a.inverse = place(&a, true, rows);

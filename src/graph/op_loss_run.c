@@ -8,7 +8,10 @@
 // The gradient of a preference loss needs the log-probabilities of whole documents. So its chunks run twice: for the
 // losses of their rows, of which the sums of the documents and then a weight of each row are made, and for the gradient.
 // One chunk keeps its logits.
+#include "base/size.h"
 #include "graph/op.h"
+
+#include <math.h>
 
 // Rows first … first+rows-1 of those that the run computes, and the addresses of what belongs to them.
 typedef struct graph_loss_chunk {
@@ -290,8 +293,12 @@ static void chunk_backward(const graph_run *run, const graph_node *n, const grap
 // The rows that the run computes.
 static int64_t run_rows(const graph_run *run, const graph_node *n)
 {
-    return is_packed(run) && !graph_is_visited(run) ? run->labelled.count
-                                                    : graph_value_rows(n->in[0]);
+    const int64_t rows = graph_value_rows(n->in[0]);
+    if (!is_packed(run)) return rows;
+    if (!graph_is_visited(run)) return run->labelled.count;
+    const double share = run->visitor->typical ? run->g->loss.labelled : 0;
+    if (share <= 0) return rows;
+    return size_min(graph_loss_run_rows(run->g, (int64_t)ceil(share * (double)rows)), rows);
 }
 
 static graph_loss_chunk chunk_at(const graph_run *run, const graph_node *n, int64_t first,
@@ -335,6 +342,7 @@ static void launch_preference(const graph_run *run, const graph_node *n)
     c.u.preference = (kernel_preference_args){
         .documents = a.documents,
         .form = run->g->loss.preference,
+        .shared = run->preference_shared,
         .first = labels_array(run, n, a.first),
         .sums = graph_run_ptr(run, n->out[6]),
         .reference = labels_array(run, n, a.reference),

@@ -104,6 +104,7 @@ status infer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tok
     status result = OK;
     evaluate_batches h = {0};
     const double *sums = results_host_sums(t);
+    const int count = kernel_step_sums(t->plan->o.preferences, 0);
     if (!t->o.valid) FAIL(E_USAGE, "data.valid: nothing to evaluate on");
     TRY(open_batches(&h, t, e));
     const batch_split s = trainer_split(&t->o);
@@ -116,12 +117,17 @@ status infer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tok
     TRY(read_batch(t, &h, &x, 0, e));
     for (uint64_t round = 0; round * x.per_round < x.count; round++)
         TRY(run_batch(t, &h, &x, round, e));
-    TRY(comm_all_reduce(trainer_group(t, GROUP_AGREE), results_sums(t), STEP_SUMS, F64, REDUCE_SUM,
-                        trainer_stream(t, STREAM_COMPUTE), e));
-    TRY(results_read_sums(t, 0, STEP_SUMS, e));
+    TRY(comm_all_reduce(trainer_group(t, GROUP_AGREE), results_sums(t), (size_t)count, F64,
+                        REDUCE_SUM, trainer_stream(t, STREAM_COMPUTE), e));
+    TRY(results_read_sums(t, 0, count, e));
     *loss = sums[SUM_LOSS] / (sums[SUM_COUNT] > 0 ? sums[SUM_COUNT] : 1);
     if (tokens) *tokens = sums[SUM_COUNT];
 done:
     close_batches(&h, t);
     return result;
+}
+
+event_preferences infer_evaluated_preferences(const trainer *t)
+{
+    return results_preferences(t);
 }

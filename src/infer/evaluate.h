@@ -10,6 +10,8 @@
 // Weights do not change. *tokens (NULL allowed) is the number of valid positions. Collective over
 // the comm.
 status infer_evaluate(trainer *t, int64_t max_batches, double *loss, double *tokens, err *e);
+// The rewards of the pairs of the evaluation that was last; zeros where the loss is not of preferences. Before the next step.
+event_preferences infer_evaluated_preferences(const trainer *t);
 // The number of samples of data.valid that an evaluation of `max_batches` global batches (0: all) takes.
 // It does not depend on the mesh or the micro-batch.
 uint64_t infer_evaluated_samples(const trainer *t, int64_t max_batches);

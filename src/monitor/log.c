@@ -174,6 +174,29 @@ static void add_start(text *t, const event_start *s)
     add_string(t, "note", s->note);
 }
 
+static void add_preferences(text *t, const event_preferences *p)
+{
+    if (p->pairs == 0) return;
+    // TRL's names.
+    text_addf(t,
+              ",\"rewards/chosen\":%.17g,\"rewards/rejected\":%.17g,\"rewards/accuracies\":%.17g,"
+              "\"rewards/margins\":%.17g",
+              p->chosen, p->rejected, p->accuracy, p->chosen - p->rejected);
+}
+
+// JSON has no infinity and no NaN: they become null.
+static void add_group_norms(text *t, const event_step *s)
+{
+    if (s->group_norms) text_add(t, ",\"grad_norm_by_group\":{");
+    for (int i = 0; i < s->group_norms; i++) {
+        const double norm = s->group_norm[i].norm;
+        text_add(t, i ? "," : "");
+        text_add_json(t, s->group_norm[i].name);
+        text_addf(t, isfinite(norm) ? ":%.17g" : ":null", norm);
+    }
+    text_add(t, s->group_norms ? "}" : "");
+}
+
 static void add_step(text *t, const event_step *s)
 {
     add_count(t, "step", s->step);
@@ -186,13 +209,8 @@ static void add_step(text *t, const event_step *s)
     if (!isnan(s->mfu)) add_float(t, "matmul_share", s->mfu);
     text_addf(t, ",\"skipped\":%s", s->skipped ? "true" : "false");
     if (s->loss_scale > 0) text_addf(t, ",\"loss_scale\":%.17g", s->loss_scale);
-    if (s->preferences.pairs == 0) return;
-    // TRL's names.
-    text_addf(t,
-              ",\"rewards/chosen\":%.17g,\"rewards/rejected\":%.17g,\"rewards/accuracies\":%.17g,"
-              "\"rewards/margins\":%.17g",
-              s->preferences.chosen, s->preferences.rejected, s->preferences.accuracy,
-              s->preferences.chosen - s->preferences.rejected);
+    add_group_norms(t, s);
+    add_preferences(t, &s->preferences);
 }
 
 static void add_straggler(text *t, const event *ev)
@@ -219,6 +237,7 @@ static void add_members(text *t, const event *ev)
         add_double(t, "loss", ev->eval.loss);
         if (ev->eval.has_perplexity && !isnan(ev->eval.loss))
             add_double(t, "perplexity", exp(ev->eval.loss));
+        add_preferences(t, &ev->eval.preferences);
         break;
     case EVENT_SAVE:
         add_count(t, "step", ev->save.step);

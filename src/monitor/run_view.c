@@ -64,6 +64,8 @@ static status add_step(run_view *v, const json_t *line, int64_t step, err *e)
                                      .tokens_per_s = number_of(line, "tokens_per_s"),
                                      .matmul_share = number_of(line, "matmul_share"),
                                      .skipped = json_is_true(json_object_get(line, "skipped"))};
+    json_decref(v->group_norms);
+    v->group_norms = json_incref(json_object_get(line, "grad_norm_by_group"));
 done:
     return result;
 }
@@ -115,7 +117,8 @@ static void forget_log(run_view *v)
     v->log_line = 0;
     json_decref(v->start);
     json_decref(v->end);
-    v->start = v->end = NULL;
+    json_decref(v->group_norms);
+    v->start = v->end = v->group_norms = NULL;
     (void)set_error(v, NULL, NULL);
 }
 
@@ -278,6 +281,7 @@ void run_view_close(run_view *v)
     free(v->rank);
     json_decref(v->start);
     json_decref(v->end);
+    json_decref(v->group_norms);
     free(v->error);
     free(v->step);
     free(v->eval);

@@ -37,7 +37,8 @@ typedef struct run_view {
     run_step
         *step; // [steps] with increasing numbers; those of a resumed run replace an earlier run's
     size_t steps, step_room;
-    run_eval *eval; // likewise
+    json_t *group_norms; // of the last step, by group; NULL: it has none
+    run_eval *eval;      // likewise
     size_t evals, eval_room;
     run_save *save;
     size_t saves, save_room;

@@ -264,7 +264,7 @@ static void list_tied_gradients(calls_builder *b, schedule_instr *x)
 static void list_sums(calls_builder *b, schedule_instr *x)
 {
     (void)x;
-    const int64_t sums = kernel_step_sums(b->p->o.preferences);
+    const int64_t sums = kernel_step_sums(b->p->o.preferences, b->p->o.norm_groups);
     if (b->p->o.mesh.ranks > 1) add_all_reduce(b, GROUP_WORLD, F64, sums, IN_SUMS, 0);
 }
 

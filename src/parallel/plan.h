@@ -199,6 +199,7 @@ typedef struct plan_options {
     bool
         batches_everywhere; // every stage reads batches: its blocks need the documents of the tokens
     bool preferences;       // the step has the sums of preference losses (kernel_step_sums)
+    int norm_groups;        // whose squares of gradients the step sums apart; 0: none
     // [blocks] the input gradient of the block replaces its output gradient in memory; NULL: that of
     // no block
     const bool *input_grad_in_place;

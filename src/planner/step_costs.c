@@ -45,7 +45,8 @@ static void visit(const planner_costs *costs, const graph *g, const graph_node_l
 {
     costs_visit v = {costs, sum};
     for (int i = from; i < to; i++)
-        graph_visit_node(g, l->node[i], &(graph_visitor){take_call, &v});
+        graph_visit_node(g, l->node[i],
+                         &(graph_visitor){.take = take_call, .arg = &v, .typical = true});
 }
 
 status planner_step_costs_open(const planner_step *x, planner_step_costs *out, err *e)

@@ -211,6 +211,15 @@ done:
     return result;
 }
 
+// The reference of a preference loss stays the job's own model.
+static void keep_reference(job *j)
+{
+    char **reference = j->train.loss == LOSS_KTO ? &j->kto.reference : &j->dpo.reference;
+    if (*reference || !j->model.has_weights) return;
+    *reference = j->model.path;
+    j->model.path = NULL;
+}
+
 status session_use_model(job *j, const session_model_names *names, err *e)
 {
     status result = OK;
@@ -223,6 +232,7 @@ status session_use_model(job *j, const session_model_names *names, err *e)
              j->model.config.family->name);
     TRY(use_adapter(j, &f, e));
     j->model.config = c;
+    if (j->lora.how.rank == 0) keep_reference(j);
     free(j->model.path);
     j->model.path = f.base;
     f.base = NULL;

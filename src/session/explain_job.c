@@ -121,7 +121,8 @@ static status explain_attention(const trainer_options *o, bool json, text *out, 
     attention_ways w = {.needs = o->place.needs};
     if (!w.needs || !w.needs->computed_by) return OK;
     TRY(session_open_model(o, &m, e));
-    for (int i = 0; i < m->graphs; i++) graph_visit(m->graph[i], &(graph_visitor){note_way, &w});
+    for (int i = 0; i < m->graphs; i++)
+        graph_visit(m->graph[i], &(graph_visitor){.take = note_way, .arg = &w});
     if (!w.forward) goto done;
     text_addf(out,
               json ? ",\"attention\":{\"forward\":\"%s\",\"gradient\":\"%s\"}"

@@ -1,12 +1,13 @@
 // inputs.c -- opens and checks a job's inputs before any rank starts, and resolves the sizes that
 // follow from them: batch, steps, memory (fit.c). See session.h.
+#include "base/alloc.h"
 #include "base/file.h"
 #include "ckpt/ckpt.h"
 #include "session/adapter.h"
 #include "session/checked.h"
 #include "session/groups.h"
 #include "session/plan/fit.h"
-#include "session/reference.h"
+#include "session/preference/preference.h"
 #include "session/samples.h"
 #include "session/session.h"
 #include "session/stages.h"
@@ -109,6 +110,31 @@ static void warn_of_warmup(const job *j, session_inputs *in)
               (long long)warmup, (long long)steps);
 }
 
+enum { LOOKED_SAMPLES = 32 };
+
+// Counts the labels of a few samples, from the first one to the last.
+static status count_labels(session_inputs *in, err *e)
+{
+    status result = OK;
+    dataset *d = in->train;
+    const dataset_shape *s = &d->shape;
+    int32_t *inputs = NULL, *labels = NULL;
+    int64_t found = 0, all = 0;
+    if (s->label_type != I32 || !(s->documents || s->unlabelled) || d->samples == 0) return OK;
+    TRY(alloc_array(&inputs, (size_t)s->inputs, sizeof *inputs, "data.train", e));
+    TRY(alloc_array(&labels, (size_t)dataset_label_elements(s), sizeof *labels, "data.train", e));
+    const uint64_t step = (d->samples + LOOKED_SAMPLES - 1) / LOOKED_SAMPLES;
+    for (uint64_t i = 0; i < d->samples; i += step, all += s->labels) {
+        TRY(d->read(d, i, inputs, labels, e));
+        for (int64_t k = 0; k < s->labels; k++) found += labels[k] >= 0;
+    }
+    in->labelled = (double)found / (double)all;
+done:
+    free(inputs);
+    free(labels);
+    return result;
+}
+
 // Opens the inputs without the checks of memory and schedule. An unsolved micro-batch becomes the
 // largest that the batch rule allows.
 static status open_all(job *j, const session_own_inputs *own, session_inputs *out, err *e)
@@ -133,6 +159,7 @@ static status open_all(job *j, const session_own_inputs *own, session_inputs *ou
                                       (uint64_t)j->train.steps * (uint64_t)j->train.global_batch,
                                       e));
     warn_of_warmup(j, out);
+    if (!own->train) TRY(count_labels(out, e));
 done:
     return result;
 }

@@ -6,7 +6,8 @@
 #include "base/proc.h"
 #include "infer/evaluate.h"
 #include "session/best.h"
-#include "session/reference.h"
+#include "session/preference/preference.h"
+#include "session/preference/reference.h"
 #include "session/run_spans.h"
 
 #include <stdio.h>
@@ -96,8 +97,9 @@ done:
 
 static status report_eval(const session_rank *r, double loss, err *e)
 {
-    const bool tokens = r->run->inputs.valid->shape.input_type == I32;
-    const event ev = {.kind = EVENT_EVAL, .eval = {steps_done(r), loss, tokens}};
+    const event_preferences pairs = infer_evaluated_preferences(r->session.trainer);
+    const bool tokens = r->run->inputs.valid->shape.input_type == I32 && pairs.pairs == 0;
+    const event ev = {.kind = EVENT_EVAL, .eval = {steps_done(r), loss, tokens, pairs}};
     return report(r, &ev, e);
 }
 
@@ -184,10 +186,9 @@ static status report_step(session_rank *r, const trainer_step_result *s, err *e)
                              .mfu = (float)session_mfu_of(&r->mfu, flops / s->seconds),
                              .loss_scale = s->loss_scale,
                              .skipped = s->skipped,
-                             .preferences = {.pairs = s->preferences.pairs,
-                                             .chosen = s->preferences.chosen,
-                                             .rejected = s->preferences.rejected,
-                                             .accuracy = s->preferences.accuracy},
+                             .preferences = s->preferences,
+                             .group_norm = s->group_norm,
+                             .group_norms = s->group_norms,
                              .unit = run->inputs.train->shape.input_type == I32 ? NULL : "samples"};
     TRY(report(r, &(event){.kind = EVENT_STEP, .step = step}, e));
     if (r->observer) TRY(session_observe_step(r->observer, &step, &r->sinks, e));
@@ -240,6 +241,7 @@ status session_rank_step(session_rank *r, trainer_step_result *out, err *e)
     TRY(trainer_check_ended(r->session.trainer, "a whole step", e));
     TRY(session_rank_begin(r, e));
     TRY(session_reference_prepare(r, e));
+    TRY(session_preference_step(r, e));
     TRY(trainer_step(r->session.trainer, comm_stop_requested(r->world->stop), out, e));
     TRY(report_end_of_step(r, out, e));
 done:
@@ -252,6 +254,7 @@ status session_rank_forward(session_rank *r, double *loss, err *e)
     TRY(trainer_check_forward(r->session.trainer, e));
     TRY(session_rank_begin(r, e));
     TRY(session_reference_prepare(r, e));
+    TRY(session_preference_step(r, e));
     TRY(trainer_forward(r->session.trainer, comm_stop_requested(r->world->stop), loss, e));
 done:
     return result;
@@ -272,6 +275,7 @@ status session_rank_evaluate(session_rank *r, int64_t batches, double *loss, err
     const int64_t begin = clock_ns();
     TRY(trainer_check_ended(r->session.trainer, "an evaluation", e));
     TRY(session_reference_prepare(r, e));
+    TRY(session_preference_evaluate(r, batches, e));
     trainer_begin_span(r->session.trainer, SPANS_EVAL);
     TRY(infer_evaluate(r->session.trainer, batches, loss, NULL, e));
     trainer_end_span(r->session.trainer, SPANS_EVAL, begin);
@@ -334,6 +338,7 @@ done:
     if (result != OK && result != E_INTERRUPTED) session_abort(&r.session, e);
     session_observer_close(r.observer);
     free(r.found.folder);
+    sampler_close(r.order);
     session_close(&r.session);
     return result;
 }

@@ -127,6 +127,7 @@ typedef struct session_rank {
 
     session_mfu mfu;
     bool has_reference; // session_reference_prepare has run
+    sampler *order;     // of data.train, for session_preference_step; NULL: it has not run
 } session_rank;
 
 // All are collective over all ranks, and report what they have done.

@@ -1,6 +1,6 @@
 // samples.c -- see samples.h. inputs.c calls it.
 #include "session/samples.h"
-#include "session/reference.h"
+#include "session/preference/preference.h"
 
 #include "base/alloc.h"
 #include "base/file.h"

@@ -2,7 +2,7 @@
 #include "session/session.h"
 
 #include "session/plan/measure_split.h"
-#include "session/reference.h"
+#include "session/preference/preference.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,9 +27,9 @@ status session_describe_communicator(const job *j, int ranks, comm_description *
                          !j->strategy.offload.host_is_apart, out, e);
 }
 
-static graph_loss_options session_loss(const job *j, const dataset *train)
+static graph_loss_options session_loss(const job *j, const dataset *train, double labelled)
 {
-    graph_loss_options o = {.preference = session_preference(j)};
+    graph_loss_options o = {.preference = session_preference(j), .labelled = labelled};
     if (!train || train->shape.label_type != I32) return o;
     o.packs = train->shape.documents || train->shape.unlabelled;
     o.weighted = train->shape.extras == 1;
@@ -57,11 +57,12 @@ status session_options(const job *j, const session_inputs *in, int ranks, traine
                              .global_batch = j->train.global_batch,
                              .seq_len = in->seq_len,
                              .documents = shown && shown->shape.documents,
-                             .loss = session_loss(j, shown),
+                             .loss = session_loss(j, shown, in->labelled),
                              .seed = j->train.seed,
                              .optimizer = j->optimizer,
                              .lr = j->lr,
                              .clip_grad_norm = j->train.clip_grad_norm,
+                             .norm_by_group = j->observe.grad_norm_by_group,
                              .checks = {.skip_nonfinite = j->checks.nonfinite == NONFINITE_SKIP,
                                         .replicas_every = j->checks.replicas_every,
                                         .issues_every_step = !j->launch.cuda_graphs},

@@ -37,6 +37,7 @@ typedef struct session_inputs {
     model_folder *folder; // of the initial weights, which checkpoints repeat; NULL: they are drawn
     char *tokenizer_folder; // checkpoints copy its tokenizer files; NULL for none
     session_adapter adapter;
+    double labelled;  // share of labels of data.train that count, for predictions; 0: not known
     ckpt_fence fence; // that checkpoints respect; none where its path is NULL
     char *
         data_tokenizer; // tokenizer.json of data.train, which the run writes into tokenizer_folder, as the

@@ -25,6 +25,16 @@ int param_groups_entry(const param_groups *groups, int index)
     return entry % (own + 1) < own ? entry % (own + 1) : -1;
 }
 
+int param_groups_entries(const param_groups *groups)
+{
+    int most = -1;
+    for (int i = 0; i < groups->count; i++) {
+        const int entry = param_groups_entry(groups, i);
+        if (entry > most) most = entry;
+    }
+    return most + 2;
+}
+
 void param_groups_describe(const param_groups *groups, int index, text *out)
 {
     const int entry = param_groups_entry(groups, index);

@@ -21,6 +21,8 @@ bool param_groups_is_frozen(const void *groups, const char *tensor);
 dtype param_groups_type_of(const void *groups, const char *tensor);
 // The entry of a job's list that group `index` stands for; -1: none. With adapters each entry stands for two groups.
 int param_groups_entry(const param_groups *groups, int index);
+// The number of entries, and one more for the parameters that are in none.
+int param_groups_entries(const param_groups *groups);
 // Appends "groups[1] (*.bias)", or "no group" for a group that has no entry in a job.
 void param_groups_describe(const param_groups *groups, int index, text *out);
 

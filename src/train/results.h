@@ -39,8 +39,12 @@ const kernel_step_group *results_host_step_group(const trainer *t, int group);
 // [STEP_MOST_SUMS] F64, on the device and on the host.
 double *results_sums(const trainer *t);
 double *results_host_sums(const trainer *t);
+// The sum of squares of a parameter group, on the device; plan->o.norm_groups only.
+double *results_group_sum(const trainer *t, int group);
 // Sets the sums on the device to zero, on the compute stream. For an evaluation.
 void results_reset_sums(trainer *t);
+// The means over the pairs of the sums on the host, which are of a step or of an evaluation; zeros with other losses.
+event_preferences results_preferences(const trainer *t);
 // Copies sums `first` to `first + count - 1` to the host, on the compute stream, and waits for
 // them.
 status results_read_sums(trainer *t, int first, int count, err *e);

@@ -143,18 +143,19 @@ static int64_t counted_elements(const plan *p, const segments_row_run *run)
     return size_max(size_min(r->counted - s.first, s.count), 0);
 }
 
-// Of rows that several ranks have in full, this rank counts its share.
-static void add_squares(segments_builder *b, int bucket)
+// Of rows that several ranks have in full, this rank counts its share. `group`: the only one whose rows
+// are taken; -1: all are.
+static void add_squares_of(segments_builder *b, int bucket, int group)
 {
     const plan *p = b->p;
     const plan_group *g = plan_group_of(p, bucket);
     segments_row_run run = {.last = p->bucket[bucket].first_row};
     int index, of;
-    if (g->o.frozen) return;
     clip_share(p, g, &index, &of);
-    start_run(b, p->bucket[bucket].group);
+    start_run(b, group < 0 ? p->bucket[bucket].group : group);
     while (next_run(p, bucket, &run)) {
         const plan_row *r = &p->row[p->order[run.first]];
+        if (group >= 0 && r->group != group) continue;
         const int64_t count = counted_elements(p, &run), from = count * index / of,
                       to = count * (index + 1) / of;
         if (count > 0)
@@ -162,6 +163,20 @@ static void add_squares(segments_builder *b, int bucket)
                 b, (kernel_segment){.count = to - from,
                                     .src = shard_offset(p, r, plan_gradient_layout(g)) + from});
     }
+}
+
+static void add_squares(segments_builder *b, int bucket)
+{
+    if (!plan_group_of(b->p, bucket)->o.frozen) add_squares_of(b, bucket, -1);
+}
+
+static void add_group_squares(segments_builder *b, int bucket)
+{
+    const plan *p = b->p;
+    const int owner = p->bucket[bucket].group;
+    if (!p->o.norm_groups || p->group[owner].o.frozen) return;
+    for (int i = 0; i < p->groups; i++)
+        if (p->group[i].representative == owner) add_squares_of(b, bucket, i);
 }
 
 static void add_group_updates(segments_builder *b, int bucket, int group)
@@ -198,6 +213,7 @@ static void add_tables(segments_builder *b)
         [SEGMENTS_GRADIENT_SHARDS] = add_gradient_shards,
         [SEGMENTS_POST_FORWARD_SHARDS] = add_post_forward_shards,
         [SEGMENTS_SQUARES] = add_squares,
+        [SEGMENTS_GROUP_SQUARES] = add_group_squares,
         [SEGMENTS_UPDATE] = add_updates,
     };
     int i = 0;

@@ -16,6 +16,7 @@ typedef enum segment_table {
     SEGMENTS_GRADIENT_SHARDS,     // src: full gradients; dst: this rank's reduced shards
     SEGMENTS_POST_FORWARD_SHARDS, // src: full weights; dst: the shards of RESHARD_POST_FORWARD
     SEGMENTS_SQUARES,             // src: the reduced gradients that this rank counts in the norm
+    SEGMENTS_GROUP_SQUARES,       // the same, where the norms of groups are wanted
     SEGMENTS_UPDATE,              // as K_UPDATE: reduced gradients, weights and optimizer state
     SEGMENT_TABLES
 } segment_table;
@@ -25,11 +26,11 @@ typedef struct segment_run {
     const kernel_segment *segment; // [segments], device memory; empty segments are left out
     int64_t segments;
     int64_t count; // elements, of all segments together
-    int group;     // SEGMENTS_UPDATE: the parameter group of the segments
+    int group;     // of the segments; of SEGMENTS_SQUARES the one that owns the bucket
 } segment_run;
 
-// The runs of a bucket: one, and for SEGMENTS_UPDATE one for each parameter group in the bucket. None
-// where the table has nothing of the bucket.
+// The runs of a bucket: one, and for SEGMENTS_GROUP_SQUARES and SEGMENTS_UPDATE one for each parameter
+// group in the bucket. None where the table has nothing of the bucket.
 typedef struct segment_runs {
     const segment_run *items;
     int count;

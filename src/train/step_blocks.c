@@ -299,6 +299,7 @@ static graph_run bind_block(trainer *t, const schedule_instr *x)
                    .loss_sum = &sums[SUM_LOSS],
                    .loss_count = &sums[SUM_COUNT],
                    .preference_sums = &sums[SUM_PREFERENCE],
+                   .preference_shared = &results_step(t)->shared,
                    .labelled = batch.labelled,
                    .filled_rows = batch.filled,
                    .step = t->pass.running == t->model ? results_step(t) : NULL,

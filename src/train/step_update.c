@@ -3,19 +3,29 @@
 #include "train/launch.h"
 #include "train/trainer_private.h"
 
-void trainer_add_squares(trainer *t, int bucket, const float *gradients, device_stream *on)
+static void add_squares(trainer *t, segment_table k, int bucket, const float *gradients,
+                        device_stream *on)
 {
-    const segment_runs runs = segments_of(t, SEGMENTS_SQUARES, bucket);
+    const segment_runs runs = segments_of(t, k, bucket);
     for (int i = 0; i < runs.count; i++) {
         const segment_run *run = &runs.items[i];
         const kernel_sum_squares_args a = {.count = run->count,
                                            .x = gradients,
-                                           .sum = &results_sums(t)[SUM_SQUARES],
+                                           .sum = k == SEGMENTS_SQUARES
+                                                      ? &results_sums(t)[SUM_SQUARES]
+                                                      : results_group_sum(t, run->group),
                                            .type = F32,
                                            .segment = run->segment,
                                            .segments = run->segments};
         if (run->count > 0) workspace_launch_squares(t, on, &a);
     }
+}
+
+// The sum of all keeps its order, and so its bits, whether or not the sums of groups are wanted.
+void trainer_add_squares(trainer *t, int bucket, const float *gradients, device_stream *on)
+{
+    add_squares(t, SEGMENTS_SQUARES, bucket, gradients, on);
+    add_squares(t, SEGMENTS_GROUP_SQUARES, bucket, gradients, on);
 }
 
 // ---- The update

@@ -161,6 +161,8 @@ static status make_plan(const trainer_options *o, const model *m, plan **out, er
                                   .micros = micros_of(o),
                                   .batches_everywhere = o->documents,
                                   .preferences = o->loss.preference.kind != PREFERENCE_NONE,
+                                  .norm_groups =
+                                      o->norm_by_group ? param_groups_entries(&o->groups) : 0,
                                   .input_grad_in_place = in.in_place,
                                   .cost = in.cost,
                                   .blocks = m->blocks,

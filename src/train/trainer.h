@@ -5,6 +5,7 @@
 #ifndef TRIREME_TRAIN_TRAINER_H
 #define TRIREME_TRAIN_TRAINER_H
 
+#include "base/event.h"
 #include "base/spans.h"
 #include "ckpt/ckpt.h"
 #include "comm/comm.h"
@@ -64,6 +65,7 @@ typedef struct trainer_options {
     storage_type storage;   // of the frozen weights of linear layers
     lr_config lr;
     double clip_grad_norm;
+    bool norm_by_group; // steps have the gradient norms of parameter groups
     trainer_checks checks;
     dataset *train, *valid; // valid may be NULL
     bool copies_saves;      // trainer_save_begin will be called
@@ -92,19 +94,15 @@ status trainer_plan(const trainer_options *o, plan **p, schedule *s, uint64_t *p
 status trainer_open(const trainer_options *o, trainer **out, err *e);
 void trainer_close(trainer *t); // NULL allowed. Not collective
 
-// The pairs of a step whose loss is of preferences, and means over them: the rewards (kernel_preference.h), and how often
-// the chosen one's is larger.
-typedef struct trainer_preferences {
-    double pairs, chosen, rejected, accuracy;
-} trainer_preferences;
-
 typedef struct trainer_step_result {
     uint64_t step; // finished optimizer steps, this one included
     double loss, grad_norm, lr;
     double tokens; // positions of the global batch; fewer when ranks ran out of data
     double seconds;
-    double loss_scale;               // of fp16; 0 with other types
-    trainer_preferences preferences; // zeros with other losses
+    double loss_scale;                  // of fp16; 0 with other types
+    event_preferences preferences;      // zeros with other losses
+    const event_group_norm *group_norm; // [group_norms] until the next step; 0: nobody asks
+    int group_norms;
     bool skipped, stop;
     bool exhausted; // no rank had data: there was no step, and `step` is the last one before
 } trainer_step_result;
@@ -112,6 +110,10 @@ typedef struct trainer_step_result {
 // Makes one optimizer step. When any rank passes `stop`, out->stop is true on all. E_NUMERIC, before the
 // update, names rank, step and tensor. Collective over the comm.
 status trainer_step(trainer *t, bool stop, trainer_step_result *out, err *e);
+
+// Sets the number that all pairs of a preference loss share (kernel_preference_args.shared), for the steps and
+// evaluations that follow. The same on every rank.
+void trainer_set_shared(trainer *t, double shared);
 
 // The same step in parts: for each micro-batch a forward, a backward and an update. They execute the list of
 // trainer_step in its order, so results have the same bits. A part issues what stands before the first pass of the

@@ -109,12 +109,24 @@ expect_line '^  stage 0: passes from .* idle .*collectives' stdout
 expect_line '^ +[0-9.]+ +[0-9.]+  REDUCE_GRAD bucket 0: all_reduce .*; waits for BACKWARD' stdout
 expect_line '>compute</text>$' t.svg
 expect_line 'REDUCE_GRAD bucket 0: begins at ' t.svg
+expect_no_line 'loss: of' stdout
 refused 2 '^trireme: .*launch.ranks: found 4; valid on this cluster: auto, or 1 to 2' \
     "$trireme" explain job.yaml --time --cluster c.yaml --launch.ranks 4
+# Where rows have no label, the loss is that of the others.
+golden=${0%/*}/../golden/preference
+cat >sft.yaml <<END
+model: {path: $golden/model}
+data: {train: $golden/sft.jsonl, seq_len: 96}
+train: {steps: 2, global_batch: 4, micro_batch: 2}
+launch: {ranks: 2}
+END
+ok "$trireme" explain sft.yaml --time --cluster c.yaml
+expect_line '^  loss: of [0-9.]+ % of the tokens, which have a label in data.train$' stdout
 explain --time --cluster c.yaml --json --trace predicted --parallel.pp 2
 tr -d '\n' <stdout >explained
 expect_json_lines explained
 expect_line '"step_ms_predicted":[0-9.]+,"prediction":\{"machine":"two nodes"' explained
+expect_line '"labelled_share":1,' explained
 expect_line '"times":\[\{"begin_ms":0,"ms":' explained
 ok "$trireme" report predicted
 expect_line 'the steps were predicted for two nodes, and nothing ran' stdout

@@ -194,6 +194,7 @@ static trainer_options make_options(const run *r, device *d, comm *c, param_grou
         // Epsilon is far above the rounding error of key biases' gradients, whose true value is 0.
         .optimizer = {UPDATE_ADAMW, 5e-3, 0.9, 0.95, 1e-4, 0.1},
         .clip_grad_norm = 0.5,
+        .norm_by_group = r->grouped,
         .checks.replicas_every = 1,
         .train = r->data};
     static const char files[PLAN_STATES] = {'w', 'g', 'o'}, hosts[PLAN_STATES] = {'W', 'G', 'O'};
@@ -261,6 +262,32 @@ static status check_norm(const run *r, const trainer_step_result *s, err *e)
                    sqrt(sum));
 }
 
+// The norms of the groups of make_groups must be those of the gradients that were read. `turned`: each is compared with the
+// other group's, which must fail.
+static status check_group_norms(const run *r, trainer *t, const trainer_step_result *s, bool turned,
+                                err *e)
+{
+    static const char *const name[] = {"*attn.*", "no group"};
+    const model *m = trainer_get_model(t);
+    double sum[2] = {0, 0};
+    int64_t at = 0;
+    for (int p = 0; p < m->params; p++) {
+        const bool attends = t->plan->row[p].group == 1;
+        for (int64_t i = 0; i < m->param[p].count; i++, at++)
+            sum[attends ? 0 : 1] += (double)r->out->gradient[at] * (double)r->out->gradient[at];
+    }
+    if (s->group_norms != (r->grouped ? 2 : 0))
+        return err_set(e, E_INTERNAL, "%d groups have a norm", s->group_norms);
+    for (int k = 0; k < s->group_norms && !s->skipped; k++) {
+        const double norm = sqrt(sum[turned ? 1 - k : k]), found = s->group_norm[k].norm;
+        if (strcmp(s->group_norm[k].name, name[k]) != 0 || !(fabs(norm - found) <= 1e-5 * found))
+            return err_set(e, E_INTERNAL,
+                           "group %d: the step reports norm %g of %s, its gradients have %g", k,
+                           found, s->group_norm[k].name, norm);
+    }
+    return OK;
+}
+
 // Frozen weights keep the bits of their initialization in every step, and have no moments.
 static status check_frozen(const run *r, trainer *t, err *e)
 {
@@ -304,6 +331,9 @@ static status go(run *r, trainer *t, err *e)
     TRY(read_part(t, STATE_GRADIENT, mine ? &r->out->gradient : &none, &count, e));
     if (mine) r->out->count = count, r->out->loss = s.loss;
     if (mine) TRY(check_norm(r, &s, e));
+    if (mine) TRY(check_group_norms(r, t, &s, false, e));
+    if (mine && r->grouped && !s.skipped && check_group_norms(r, t, &s, true, NULL) == OK)
+        FAIL(E_INTERNAL, "the norms of groups are equal, so that nothing was compared");
     if (mine) TRY(check_frozen(r, t, e));
     const size_t first = (size_t)trainer_get_model(t)->param[0].count * sizeof(float);
     if (mine && !s.skipped && !memcmp(r->out->after, r->out->part[STATE_WEIGHT], first))

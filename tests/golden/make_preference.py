@@ -13,6 +13,7 @@ import torch
 from datasets import Dataset
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
 from trl import DPOConfig, DPOTrainer, KTOConfig, KTOTrainer, SFTConfig, SFTTrainer
+from trl.experimental.orpo import ORPOConfig, ORPOTrainer
 
 GOLDEN = pathlib.Path(__file__).parent
 OUT, SFT = GOLDEN / "preference", GOLDEN / "sft"
@@ -43,7 +44,7 @@ def run(trainer_class, config_class, data, keys, **more):
     model = LlamaForCausalLM.from_pretrained(OUT / "model", dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(SFT)
     with tempfile.TemporaryDirectory() as folder:
-        args = config_class(output_dir=folder, **COMMON, **more)
+        args = config_class(output_dir=folder, **{**COMMON, **more})
         trainer = trainer_class(model=model, args=args, train_dataset=Dataset.from_list(data),
                                 processing_class=tokenizer)
         logged = []
@@ -95,17 +96,6 @@ def logps(model, prompt, completion):
     return logp.gather(1, ids[0, 1:, None])[len(prompt) - 1 :, 0]
 
 
-def orpo(model, batch, beta=0.3):
-    """Eq. 6 of Hong et al. 2024, of whose two terms both are means over the tokens of an answer."""
-    loss = 0
-    for s in batch:
-        c = logps(model, s["prompt_ids"], s["chosen_ids"]).mean()
-        r = logps(model, s["prompt_ids"], s["rejected_ids"]).mean()
-        odds = (c - torch.log1p(-torch.exp(c))) - (r - torch.log1p(-torch.exp(r)))
-        loss = loss - c - beta * torch.nn.functional.logsigmoid(odds)
-    return loss / len(batch)
-
-
 def weighted(model, batch):
     """sum w l / sum w over the tokens of the batch."""
     total, weights = 0, 0
@@ -133,9 +123,15 @@ def main():
     made["dpo"] = run(DPOTrainer, DPOConfig, pairs, rewards, beta=0.3)
     made["dpo_ipo"] = run(DPOTrainer, DPOConfig, pairs, rewards, beta=0.3, loss_type="ipo")
     made["dpo_hinge"] = run(DPOTrainer, DPOConfig, pairs, rewards, beta=0.3, loss_type="hinge")
-    made["kto"] = run(KTOTrainer, KTOConfig, unpaired, [], beta=0.3, loss_type="apo_zero_unpaired",
-                      desirable_weight=1.0, undesirable_weight=0.7)
-    made["orpo"] = train_by_hand(list(prepared(DPOTrainer, DPOConfig, pairs)), orpo)
+    # discopop's default tau, and the squares of sppo_hard at the full rate, make the rounding of fp32 large.
+    for kind, more in ("exo_pair", {"label_smoothing": 0.01}), ("nca_pair", {}), ("robust", {"label_smoothing": 0.1}), \
+                      ("bco_pair", {}), ("sppo_hard", {"learning_rate": 3e-4}), ("apo_zero", {}), ("apo_down", {}), \
+                      ("discopop", {"discopop_tau": 0.5}), ("sigmoid_norm", {}):
+        made["dpo_" + kind] = run(DPOTrainer, DPOConfig, pairs, [], beta=0.3, loss_type=kind, **more)
+    for kind in "apo_zero_unpaired", "kto":
+        made[kind] = run(KTOTrainer, KTOConfig, unpaired, [], beta=0.3, loss_type=kind, desirable_weight=1.0,
+                         undesirable_weight=0.7)
+    made["orpo"] = run(ORPOTrainer, ORPOConfig, pairs, rewards, beta=0.3)
     weights = [0.25 * (1 + i % 7) for i in range(len(pairs))]
     samples = [dict(s, weight=w) for s, w in zip(prepared(SFTTrainer, SFTConfig, answers), weights)]
     made["weighted"] = train_by_hand(samples, weighted)

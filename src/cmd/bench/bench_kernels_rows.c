@@ -2,12 +2,14 @@
 // It does not measure, and does not print.
 #include "cmd/bench/bench_kernels.h"
 
+#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/nf4.h"
 #include "base/size.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 const bench_model BENCH_MODELS[] = {
     {"gpt2", 1024, 768, 12, 12, 64, 3072, 50257, false},
@@ -267,6 +269,64 @@ static void describe_orthogonalize(bench_arena *m, const bench_sizes *q, bench_c
     bench_set_shape(c, rows, cols);
 }
 
+// ---- Preferences
+
+// The documents of a preference loss: one pair in each sequence. The others for which a run has room are empty.
+typedef struct bench_documents {
+    int64_t count, rows;
+    const int32_t *first;
+    const double *sums;
+} bench_documents;
+
+static bench_documents documents_of(bench_arena *m, const bench_sizes *q)
+{
+    const int64_t seq = q->model->seq, each = seq + 2, sequences = q->tokens / seq;
+    bench_documents out = {.count = sequences * each, .rows = sequences * seq};
+    const size_t count = (size_t)out.count;
+    int32_t *first = NULL;
+    double *sums = NULL;
+    if (m->result == OK)
+        m->result = alloc_zeroed(&first, count + 1, sizeof *first, "bench kernels", &m->failure);
+    if (m->result == OK)
+        m->result = alloc_zeroed(&sums, count, 2 * sizeof *sums, "bench kernels", &m->failure);
+    for (int64_t d = 0; m->result == OK && d < out.count; d++) {
+        const int64_t rows = d % each < 2 ? seq / 2 : 0;
+        first[d + 1] = first[d] + (int32_t)rows;
+        sums[2 * d] = -1.5 * (double)rows, sums[2 * d + 1] = (double)rows;
+    }
+    if (m->result == OK) {
+        out.first = bench_upload(m, first, (count + 1) * sizeof *first);
+        out.sums = bench_upload(m, sums, count * 2 * sizeof *sums);
+    }
+    free(first);
+    free(sums);
+    return out;
+}
+
+static void describe_preference(bench_arena *m, const bench_sizes *q, bench_call *c)
+{
+    const bench_documents d = documents_of(m, q);
+    snprintf(c->shape, sizeof c->shape, "%lld documents, %lld rows", (long long)d.count,
+             (long long)d.rows);
+    if (c->call.kind == K_DOCUMENT_SUMS)
+        c->call.u.document_sums =
+            (kernel_document_sums_args){.documents = d.count,
+                                        .first = d.first,
+                                        .losses = bench_array(m, 2 * d.rows, F32),
+                                        .sums = bench_array(m, 4 * d.count, F32)};
+    if (c->call.kind != K_PREFERENCE) return;
+    c->call.u.preference =
+        (kernel_preference_args){.documents = d.count,
+                                 .form = {.kind = PREFERENCE_SIGMOID, .beta = 0.1},
+                                 .first = d.first,
+                                 .sums = d.sums,
+                                 .reference = bench_array(m, 2 * d.count, F32),
+                                 .weights = bench_array(m, d.rows, F32),
+                                 .loss_sum = bench_array(m, 2, F32),
+                                 .count = bench_array(m, 2, F32),
+                                 .metrics = bench_array(m, (int64_t)2 * PREFERENCE_SUMS, F32)};
+}
+
 const bench_kernel_row BENCH_ROWS[] = {
     {K_MATMUL, bench_forward, true, true},
     {K_MATMUL, bench_dgrad, true, true},
@@ -304,6 +364,8 @@ const bench_kernel_row BENCH_ROWS[] = {
     {K_INIT, describe_flat, true, true},
     {K_CROSS_ENTROPY, describe_cross_entropy, true, true},
     {K_CROSS_ENTROPY_STATS, describe_cross_entropy, true, true},
+    {K_DOCUMENT_SUMS, describe_preference, true, true},
+    {K_PREFERENCE, describe_preference, true, true},
     {K_SQUARE_ERROR, describe_square_error, true, false},
     {K_SUM_SQUARES, describe_sum_squares, true, true},
     {K_CLIP, describe_clip, true, false},

@@ -27,18 +27,16 @@ extern "C" void cuda_document_sums(const cuda_context *x, const void *args)
 static __global__ __launch_bounds__(GPU_WARP) void preference_kernel(kernel_preference_args p,
                                                                      double *terms)
 {
-    const int64_t i = blockIdx.x, pairs = p.documents / 2;
-    kernel_completion pair[2];
-    kernel_pair_read(&p, i, pair);
-    const bool has_rows = pair[0].rows + pair[1].rows > 0;
-    kernel_pair_loss l = {0, 0, {0, 0}, {0, 0}};
-    if (has_rows) l = kernel_pair_loss_of(&p.form, pair);
-    for (int k = 0; k < 2 && p.weights; k++)
-        for (int r = p.first[2 * i + k] + (int)threadIdx.x; r < p.first[2 * i + k + 1];
+    const int parts = 2 * kernel_preference_parts(&p.form);
+    const int64_t i = blockIdx.x, pairs = p.documents / parts;
+    bool both;
+    const kernel_pair_loss l = kernel_pair_of(&p, i, &both);
+    for (int k = 0; k < parts && p.weights; k++)
+        for (int r = p.first[parts * i + k] + (int)threadIdx.x; r < p.first[parts * i + k + 1];
              r += GPU_WARP)
-            p.weights[r] = (float)-l.slope[k];
+            p.weights[r] = (float)-kernel_pair_slope(&p.form, &l, k);
     if (threadIdx.x != 0) return;
-    const double whole = pair[0].rows > 0 && pair[1].rows > 0 ? 1 : 0;
+    const double whole = both ? 1 : 0;
     terms[PREFERENCE_CHOSEN * pairs + i] = whole * l.reward[0];
     terms[PREFERENCE_REJECTED * pairs + i] = whole * l.reward[1];
     terms[PREFERENCE_ACCURATE * pairs + i] = l.reward[0] > l.reward[1] ? whole : 0;
@@ -50,7 +48,7 @@ static __global__ __launch_bounds__(GPU_WARP) void preference_kernel(kernel_pref
 // One warp adds the terms.
 static __global__ void preference_add_kernel(kernel_preference_args p, const double *terms)
 {
-    const int pairs = (int)(p.documents / 2);
+    const int pairs = (int)(p.documents / (2 * kernel_preference_parts(&p.form)));
     for (int k = 0; k < PREFERENCE_TERMS; k++) {
         const double sum = gpu_warp_sum_of(terms + (int64_t)k * pairs, pairs);
         if (threadIdx.x != 0) continue;
@@ -64,9 +62,10 @@ extern "C" void cuda_preference(const cuda_context *x, const void *args)
 {
     const kernel_preference_args *p = (const kernel_preference_args *)args;
     double *terms = (double *)x->workspace;
-    if (p->documents < 2) return;
-    gpu_launch(x, "preference", preference_kernel, dim3((unsigned)(p->documents / 2)),
-               dim3(GPU_WARP), 0, *p, terms);
+    const int64_t pairs = p->documents / (2 * kernel_preference_parts(&p->form));
+    if (pairs < 1) return;
+    gpu_launch(x, "preference", preference_kernel, dim3((unsigned)pairs), dim3(GPU_WARP), 0, *p,
+               terms);
     gpu_launch(x, "preference", preference_add_kernel, dim3(1), dim3(GPU_WARP), 0, *p,
                (const double *)terms);
 }

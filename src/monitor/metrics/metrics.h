@@ -18,6 +18,8 @@
     METRIC(STEPS_PLANNED, "trireme_steps_planned", GAUGE, "Optimizer steps of the job.")           \
     METRIC(LOSS, "trireme_loss", GAUGE, "Loss of the last step, before its update.")               \
     METRIC(GRAD_NORM, "trireme_grad_norm", GAUGE, "Gradient norm of the last step, unclipped.")    \
+    METRIC(GROUP_GRAD_NORM, "trireme_group_grad_norm", GAUGE,                                      \
+           "Gradient norm of a parameter group in the last step, unclipped.")                      \
     METRIC(LR, "trireme_learning_rate", GAUGE, "Learning rate of the last step.")                  \
     METRIC(TOKENS, "trireme_tokens_total", COUNTER, "Tokens that the run has trained on.")         \
     METRIC(RATE, "trireme_tokens_per_second", GAUGE, "Throughput of the last step, all ranks.")    \

@@ -110,6 +110,21 @@ static void write_histogram(metrics_writer *w)
     metrics_add(w, METRIC_STEP_SECONDS, "_count", NULL, count);
 }
 
+static void write_group_norms(metrics_writer *w)
+{
+    const char *name;
+    json_t *norm;
+    json_object_foreach(w->m->view->group_norms, name, norm)
+    {
+        text labels = {0};
+        metrics_add_label(&labels, "group", name);
+        if (labels.failed) text_fail(w->out);
+        metrics_add(w, METRIC_GROUP_GRAD_NORM, "", labels.chars,
+                    json_is_number(norm) ? json_number_value(norm) : NAN);
+        text_clear(&labels);
+    }
+}
+
 static void write_steps(metrics_writer *w)
 {
     const run_view *v = w->m->view;
@@ -125,6 +140,7 @@ static void write_steps(metrics_writer *w)
     if (!last) return;
     metrics_add(w, METRIC_LOSS, "", NULL, last->loss);
     metrics_add(w, METRIC_GRAD_NORM, "", NULL, last->grad_norm);
+    write_group_norms(w);
     metrics_add(w, METRIC_LR, "", NULL, last->lr);
     metrics_add(w, METRIC_TOKENS, "", NULL, tokens);
     metrics_add(w, METRIC_RATE, "", NULL, last->tokens_per_s);

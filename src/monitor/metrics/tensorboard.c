@@ -168,6 +168,13 @@ static void add_step(tensorboard *b, const event_step *s)
     text summary = {0};
     add_scalar(&summary, "train/loss", s->loss);
     add_scalar(&summary, "train/grad_norm", s->grad_norm);
+    for (int i = 0; i < s->group_norms; i++) {
+        text tag = {0};
+        text_addf(&tag, "train/grad_norm/%s", s->group_norm[i].name);
+        if (tag.failed) text_fail(&summary);
+        if (!tag.failed) add_scalar(&summary, tag.chars, s->group_norm[i].norm);
+        text_clear(&tag);
+    }
     add_scalar(&summary, "train/lr", s->lr);
     add_scalar(&summary, "speed/step_seconds", (double)s->seconds);
     add_scalar(&summary, "speed/tokens_per_second", (double)s->tokens_per_s);

@@ -93,6 +93,9 @@ static void print_summary(const explained_times *t, text *out)
     add_ms(", exposed communication ", p->exposed_s, out);
     add_ms(", transfers ", p->transfer_s, out);
     text_addf(out, ", bubble %.1f %%\n", 100 * p->bubble);
+    if (p->labelled < 1)
+        text_addf(out, "  loss: of %.1f %% of the tokens, which have a label in data.train\n",
+                  100 * p->labelled);
     if (!isnan(p->joules)) text_addf(out, "  energy %.4g kJ a step\n", p->joules / 1e3);
     if (!isnan(p->price)) text_addf(out, "  price %.4g a step\n", p->price);
     if (m->expected_error_percent > 0)
@@ -153,6 +156,7 @@ static void print_json(const explained_times *t, text *out)
     add_number("bubble", p->bubble, out);
     add_number("joules", p->joules, out);
     add_number("price", p->price, out);
+    add_number("labelled_share", p->labelled, out);
     add_number("expected_error_percent",
                m->expected_error_percent > 0 ? m->expected_error_percent : NAN, out);
     text_add(out, ",\"assumptions\":");

@@ -32,6 +32,7 @@ static void conclude(const trainer_options *o, const planner_machine *m, double 
                         .transfer_s = t->transfer_s,
                         .bubble = t->bubble,
                         .flops = flops,
+                        .labelled = o->loss.packs && o->loss.labelled > 0 ? o->loss.labelled : 1,
                         .joules = planner_joules(m->watts, ranks, t->seconds),
                         .price = planner_price(m->price_per_hour, ranks, t->seconds)};
 }

@@ -15,6 +15,8 @@ typedef struct prediction {
     double flops;  // of the model in a step, all ranks, without recomputation
     double joules; // of a step, all ranks; NAN: not known
     double price;  // of a step, all ranks; NAN: not known
+    double
+        labelled; // share of the rows of a loss that are computed, as the data have labels; 1: all
 } prediction;
 
 // E_USAGE where the job's keys exclude each other.

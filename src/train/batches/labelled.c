@@ -10,8 +10,8 @@ typedef struct labelled_fill {
     graph_loss_arrays a;
     int32_t *out;
     int64_t count; // rows with a label so far
-    int64_t
-        document; // documents begun so far, of all sequences; unused ones of earlier sequences count
+    // Documents, or their parts, begun so far, of all sequences; unused ones of earlier sequences count.
+    int64_t document;
 } labelled_fill;
 
 // Row `row` of this rank; `weight` is NULL where rows have none.
@@ -37,9 +37,8 @@ static void begin_document(labelled_fill *f, const labelled_batch *from, int64_t
                            const int32_t *labels, int64_t position)
 {
     end_documents(f, document);
-    for (int k = 0; k < 2; k++)
-        f->out[f->a.reference + 2 * document + k] =
-            k < from->shape.extras ? labels[(1 + k) * from->shape.labels + position] : 0;
+    for (int k = 0; k < from->shape.extras; k++)
+        f->out[f->a.reference + 2 * document + k] = labels[(1 + k) * from->shape.labels + position];
 }
 
 static void add_sequence(labelled_fill *f, const kernel_tokens *tokens, const labelled_batch *from,
@@ -49,13 +48,16 @@ static void add_sequence(labelled_fill *f, const kernel_tokens *tokens, const la
     const int32_t *labels = from->labels + s * dataset_label_elements(&from->shape);
     const int32_t *starts = from->starts ? from->starts + (2 * s + 1) * length : NULL;
     const bool pairs = f->a.documents > 0, weighted = !pairs && f->a.weights > 0;
-    int64_t document = s * f->a.each - 1;
+    int64_t document = s * f->a.each - f->a.parts; // its first part
     for (int64_t i = 0; i < length; i++) {
         const int64_t token = kernel_token_at(tokens, i);
         const bool begins = i == 0 || (starts && starts[i] == i);
-        if (pairs && begins) begin_document(f, from, ++document, labels, i);
+        const bool answers = labels[i] >= 0 && !(labels[i] & PROMPT_LABEL);
+        if (pairs && begins) begin_document(f, from, document += f->a.parts, labels, i);
+        if (pairs && answers) end_documents(f, document + f->a.parts - 1);
         if (token < 0) continue;
-        add_row(f, s * tokens->seq + token, labels[i], weighted ? &labels[length + i] : NULL);
+        const int32_t label = labels[i] >= 0 ? labels[i] & ~PROMPT_LABEL : labels[i];
+        add_row(f, s * tokens->seq + token, label, weighted ? &labels[length + i] : NULL);
     }
 }
 

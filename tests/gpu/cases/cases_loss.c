@@ -137,11 +137,11 @@ static void check_flags(case_run *r, shape h)
 
 // ---- Preferences
 
-enum { PAIR_ROWS = 7, PAIR_DOCUMENTS = 6 }; // the last pair has no rows
+enum { PAIR_ROWS = 7, PAIR_DOCUMENTS = 8 }; // the last pairs have no rows
 
 static const int32_t *first_rows(space *s)
 {
-    static const int32_t first[PAIR_DOCUMENTS + 1] = {0, 3, 5, 5, 7, 7, 7};
+    static const int32_t first[PAIR_DOCUMENTS + 1] = {0, 3, 5, 5, 7, 7, 7, 7, 7};
     return space_bytes(s, first, sizeof first, NULL);
 }
 
@@ -158,10 +158,13 @@ static kernel_call describe_sums(space *s, const void *args)
 
 static kernel_call describe_preference(space *s, const void *args)
 {
-    static const double sums[2 * PAIR_DOCUMENTS] = {-3, 3, -1, 2, 0, 0, -4, 2, 0, 0, 0, 0};
+    static const double sums[2 * PAIR_DOCUMENTS] = {-3, 3, -1, 2, 0, 0, -4, 2,
+                                                    0,  0, 0,  0, 0, 0, 0,  0};
+    static const double shared = 0.2;
     const kernel_preference *form = args;
     kernel_preference_args a = {.documents = PAIR_DOCUMENTS,
                                 .form = *form,
+                                .shared = space_bytes(s, &shared, sizeof shared, NULL),
                                 .first = first_rows(s),
                                 .sums = space_bytes(s, sums, sizeof sums, NULL),
                                 .loss_sum = space_random(s, 1, F64, 1, "loss_sum"),
@@ -183,6 +186,7 @@ static void check_preferences(case_run *r)
             const kernel_preference form = {.kind = (kernel_preference_kind)kind,
                                             .beta = 0.3,
                                             .smoothing = 0.1,
+                                            .tau = 0.2,
                                             .desirable = trains,
                                             .undesirable = 0.5};
             case_check(r, describe_preference, &form, "preference kind %d%s", kind,

@@ -159,6 +159,14 @@ static void test_elements(void **state)
     c = (kernel_call){.kind = K_SUM_SQUARES};
     c.u.sum_squares = (kernel_sum_squares_args){.count = 1000, .type = BF16, .segments = 7};
     expect(&c, 0, 2000);
+    c = (kernel_call){.kind = K_DOCUMENT_SUMS};
+    c.u.document_sums.documents = 10;
+    expect(&c, 0, 10 * (4 + 3 * 8));
+    c = (kernel_call){.kind = K_PREFERENCE};
+    c.u.preference.documents = 10;
+    expect(&c, 0, 10 * (4 + 2 * 8));
+    c.u.preference.reference = there, c.u.preference.weights = there;
+    expect(&c, 0, 10 * (4 + 2 * 8 + 2 * 4 + 4));
     c = (kernel_call){.kind = K_CONVERT};
     c.u.convert = (kernel_convert_args){.count = 10, .src_type = F32, .dst_type = BF16};
     expect(&c, 0, 60);

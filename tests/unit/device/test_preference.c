@@ -9,16 +9,24 @@ enum { DOCUMENTS = 6, ROWS = 9 };
 static const int32_t FIRST[DOCUMENTS + 1] = {0, 3, 5, 9, 9, 9, 9};
 static const float REFERENCE[2 * DOCUMENTS] = {-3, 0.25f, -2, 0, -5, 0.5f, 0, 0, 0, 0, 0, 0};
 
+// One pair of two parts each: the prompt of the rejected answer has no rows.
+static const int32_t FIRST_PARTS[5] = {0, 3, 5, 5, 9};
+static const double SHARED = 0.2;
+
 static double loss_of(const kernel_preference *form, const double *losses, float *weights,
                       double *count, double *metrics)
 {
+    const bool parts = form->kind == PREFERENCE_ORPO;
+    const int32_t *first = parts ? FIRST_PARTS : FIRST;
+    const int64_t documents = parts ? 4 : DOCUMENTS;
     double sums[2 * DOCUMENTS], loss = 0;
     run(K_DOCUMENT_SUMS,
         &(kernel_document_sums_args){
-            .documents = DOCUMENTS, .first = FIRST, .losses = losses, .sums = sums});
-    run(K_PREFERENCE, &(kernel_preference_args){.documents = DOCUMENTS,
+            .documents = documents, .first = first, .losses = losses, .sums = sums});
+    run(K_PREFERENCE, &(kernel_preference_args){.documents = documents,
                                                 .form = *form,
-                                                .first = FIRST,
+                                                .shared = &SHARED,
+                                                .first = first,
                                                 .sums = sums,
                                                 .reference = REFERENCE,
                                                 .weights = weights,
@@ -33,6 +41,15 @@ static const kernel_preference FORMS[] = {
     {.kind = PREFERENCE_SIGMOID, .beta = 0.5, .smoothing = 0.2},
     {.kind = PREFERENCE_HINGE, .beta = 0.1},
     {.kind = PREFERENCE_IPO, .beta = 0.4},
+    {.kind = PREFERENCE_EXO_PAIR, .beta = 0.6, .smoothing = 0.05},
+    {.kind = PREFERENCE_NCA_PAIR, .beta = 0.7},
+    {.kind = PREFERENCE_ROBUST, .beta = 0.6, .smoothing = 0.1},
+    {.kind = PREFERENCE_BCO_PAIR, .beta = 0.7},
+    {.kind = PREFERENCE_SPPO_HARD, .beta = 0.8},
+    {.kind = PREFERENCE_APO_ZERO, .beta = 0.7},
+    {.kind = PREFERENCE_APO_DOWN, .beta = 0.7},
+    {.kind = PREFERENCE_DISCOPOP, .beta = 0.7, .tau = 0.3},
+    {.kind = PREFERENCE_SIGMOID_NORM, .beta = 0.9},
     {.kind = PREFERENCE_ORPO, .beta = 0.7},
     {.kind = PREFERENCE_KTO, .beta = 0.3, .desirable = 1.5, .undesirable = 0.5},
 };
@@ -75,11 +92,19 @@ static void losses_are_those_of_the_formulas(void **state)
     assert_true(fabs(metrics[PREFERENCE_CHOSEN] - 0.3 * 0.25) < 1e-7);
     assert_true(fabs(metrics[PREFERENCE_REJECTED] + 0.3 * 0.5) < 1e-7);
     count = 0;
-    const double kto = loss_of(&FORMS[5], LOSSES, NULL, &count, NULL);
-    const double expected = 1.5 * (1 - 1 / (1 + exp(-0.3 * 0.25))) + 0.5 / (1 + exp(0.3 * 0.5)) +
-                            1.5 * (1 - 1 / (1 + exp(-0.3)));
+    const double kto = loss_of(&FORMS[FORM_COUNT - 1], LOSSES, NULL, &count, NULL);
+    const double expected = 1.5 * (1 - 1 / (1 + exp(-0.3 * (0.25 - SHARED)))) +
+                            0.5 / (1 + exp(0.3 * (0.5 + SHARED))) +
+                            1.5 * (1 - 1 / (1 + exp(-0.3 * (1 - SHARED))));
     assert_true(count == 3); // documents with rows
     assert_true(fabs(kto - expected) < 1e-12);
+    // The prompt has the log-probability -2.5, the chosen answer -2.5 in 2 rows, the rejected one -3.5 in 4.
+    count = 0;
+    const double orpo = loss_of(&FORMS[FORM_COUNT - 2], LOSSES, NULL, &count, NULL);
+    const double c = -1.25, d = -0.875;
+    const double odds = c - log(1 - exp(c)) - (d - log(1 - exp(d)));
+    assert_true(count == 1);
+    assert_true(fabs(orpo - SHARED * 5 - 0.7 * log1p(exp(-odds))) < 1e-12);
 }
 
 // A negative control: the slope of another loss is not the weight.

@@ -73,7 +73,7 @@ static void steps_and_evaluations_are_lines(void **state)
     step(&s, 1, 0.1);
     step(&s, 2, INFINITY);
     give(&s, (event){.kind = EVENT_NOTE, .note = "a note"});
-    give(&s, (event){.kind = EVENT_EVAL, .eval = {2, 3.5, true}});
+    give(&s, (event){.kind = EVENT_EVAL, .eval = {.step = 2, .loss = 3.5, .has_perplexity = true}});
     step(&s, 3, NAN);
     expect(HEADER
            "1,0.10000000000000001,1,0.001,64,0.5,128,,0,,\n2,inf,1,0.001,64,0.5,128,0.25,0,,3.5\n");

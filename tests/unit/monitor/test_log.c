@@ -69,7 +69,10 @@ static status add_step(log_file *l, const event_step *s)
 
 static status add_eval(log_file *l, int64_t step, double loss)
 {
-    return log_event(l, &(event){.kind = EVENT_EVAL, .eval = {step, loss, true}}, &e);
+    return log_event(
+        l,
+        &(event){.kind = EVENT_EVAL, .eval = {.step = step, .loss = loss, .has_perplexity = true}},
+        &e);
 }
 
 static void a_step_reads_back_to_the_same_bits(void **state)
@@ -98,6 +101,21 @@ static void a_step_reads_back_to_the_same_bits(void **state)
     assert_true((float)number(line, "tokens_per_s") == s.tokens_per_s);
     assert_true(json_is_false(json_object_get(line, "skipped")));
     assert_null(json_object_get(line, "matmul_share"));
+    json_decref(line);
+    log_close(l);
+}
+
+static void norms_of_groups_are_an_object(void **state)
+{
+    static const event_group_norm norm[] = {{"*.bias", 1.0 / 3.0}, {"no group", INFINITY}};
+    const event_step s = {.step = 1, .mfu = NAN, .group_norm = norm, .group_norms = 2};
+    log_file *l = opened();
+    (void)state;
+    assert_int_equal(add_step(l, &s), OK);
+    json_t *line = parse_line(0);
+    json_t *found = json_object_get(line, "grad_norm_by_group");
+    assert_true(json_object_size(found) == 2 && number(found, "*.bias") == norm[0].norm);
+    assert_true(json_is_null(json_object_get(found, "no group")));
     json_decref(line);
     log_close(l);
 }
@@ -255,6 +273,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_step_reads_back_to_the_same_bits, setup, teardown),
+        cmocka_unit_test_setup_teardown(norms_of_groups_are_an_object, setup, teardown),
         cmocka_unit_test_setup_teardown(numbers_that_json_lacks_are_null_beside_their_text, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(every_event_is_an_object_on_a_line_of_its_own, setup,

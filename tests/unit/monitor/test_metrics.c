@@ -128,6 +128,31 @@ static void values_follow_from_the_run(void **state)
     metrics_close(m);
 }
 
+// The norms of groups are those of the last step, and a step without them has none.
+static void groups_have_a_norm_each(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {"{\"event\":\"step\",\"step\":1,\"loss\":2,\"grad_norm_by_"
+                                        "group\":{\"*.bias\":0.5,\"no group\":null}}\n",
+                                        "{\"event\":\"step\",\"step\":2,\"loss\":2}\n"};
+    text log = {0};
+    text_add(&log, "{\"event\":\"start\",\"ranks\":1}\n");
+    for (int i = 0; i < 2; i++) {
+        text_add(&log, lines[i]);
+        assert_int_equal(file_make_directories("groups", NULL), OK);
+        assert_int_equal(file_replace("groups/log.jsonl", log.chars, log.bytes, NULL), OK);
+        metrics *m = metrics_of("groups", NULL, true);
+        text t = text_of(m);
+        assert_true(i == 1 ||
+                    value_of(&t, "trireme_group_grad_norm{run=\"groups\",group=\"*.bias\"} ") ==
+                        0.5);
+        assert_true((strstr(t.chars, "group=\"no group\"} NaN") != NULL) == (i == 0));
+        text_clear(&t);
+        metrics_close(m);
+    }
+    text_clear(&log);
+}
+
 // Counts the samples that have the label.
 static int count_samples(const text *t, const char *label)
 {
@@ -334,6 +359,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_made_run_has_the_golden_text),
         cmocka_unit_test(values_follow_from_the_run),
+        cmocka_unit_test(groups_have_a_norm_each),
         cmocka_unit_test(a_rank_has_at_most_200_series),
         cmocka_unit_test(an_exporter_has_the_ranks_of_its_machine),
         cmocka_unit_test(a_run_is_followed),

@@ -177,7 +177,7 @@ static void events_are_read_back(void **state)
                               .seconds = 0.125f,
                               .tokens_per_s = 512,
                               .mfu = NAN}});
-    give(&s, (event){.kind = EVENT_EVAL, .eval = {7, 0, true}});
+    give(&s, (event){.kind = EVENT_EVAL, .eval = {.step = 7, .has_perplexity = true}});
     give(&s, (event){.kind = EVENT_SAVE, .save = {.step = 7, .bytes = 4096, .seconds = 2}});
     find_file("run", path);
     describe_file(path, &found); // an evaluation and a checkpoint are written at once
@@ -201,15 +201,22 @@ static void what_is_not_known_is_left_out(void **state)
     assert_int_equal(file_make_directories("bare", NULL), OK);
     assert_int_equal(tensorboard_open("bare", &s, NULL), OK);
     give(&s, (event){.kind = EVENT_START, .start = {.resumed_from = -1}});
-    give(&s, (event){.kind = EVENT_STEP, .step = {.step = 1, .mfu = 0.5f, .loss_scale = 1024}});
+    const event_group_norm norm = {"*.bias", 2};
+    give(&s, (event){.kind = EVENT_STEP,
+                     .step = {.step = 1,
+                              .mfu = 0.5f,
+                              .loss_scale = 1024,
+                              .group_norm = &norm,
+                              .group_norms = 1}});
     s.close(s.arg);
     find_file("bare", path);
     describe_file(path, &found);
-    assert_string_equal(found.chars, "brain.Event:2\n"
-                                     "step 0 session 1\n"
-                                     "step 1 train/loss=0 train/grad_norm=0 train/lr=0 "
-                                     "speed/step_seconds=0 speed/tokens_per_second=0 speed/mfu=0.5 "
-                                     "train/loss_scale=1024\n");
+    assert_string_equal(found.chars,
+                        "brain.Event:2\n"
+                        "step 0 session 1\n"
+                        "step 1 train/loss=0 train/grad_norm=0 train/grad_norm/*.bias=2 train/lr=0 "
+                        "speed/step_seconds=0 speed/tokens_per_second=0 speed/mfu=0.5 "
+                        "train/loss_scale=1024\n");
     text_clear(&found);
 }
 

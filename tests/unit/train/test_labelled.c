@@ -43,8 +43,9 @@ static void fill_batch(batch *b, int extras, int every, bool pairs)
         for (int i = 0; i < SEQ; i++) {
             int32_t *labels = b->labels + s * (1 + extras) * SEQ;
             const bool has = (i + s) % every == 0 && i % 12 != 11;
+            const bool prompt = pairs && extras == 0 && i % 24 < 5; // of ORPO
             labels[i] = !pairs && every == 1 ? (i * 7 + s) % VOCAB
-                        : has                ? (i * 5 + s) % VOCAB
+                        : has                ? (i * 5 + s) % VOCAB | (prompt ? PROMPT_LABEL : 0)
                                              : IGNORED_LABEL;
             b->inputs[(2 * s + 1) * SEQ + i] = i / 12 * 12; // four documents, of two pairs
             for (int k = 0; k < extras; k++) {
@@ -68,6 +69,7 @@ static void run_batch(const graph *g, const batch *b, const float *weight, outco
     run_result r = {.loss = 0};
     bool *written[RUN_PARAMS];
     const kernel_step step = {.loss_scale = 1};
+    const double shared = 0.05;
     assert_int_equal(device_open("cpu", &(device_options){.threads = 2}, &d, NULL), OK);
     assert_int_equal(d->ops->stream_open(d, STREAM_COMPUTE, false, &on, NULL), OK);
     run_inputs(g, &r);
@@ -83,6 +85,7 @@ static void run_batch(const graph *g, const batch *b, const float *weight, outco
                      .grad_written = written,
                      .loss_sum = &out->loss,
                      .loss_count = &out->count,
+                     .preference_shared = &shared,
                      .step = &step};
     if (g->loss.packs)
         run.labelled = labelled_pack(g, &from, (int32_t *)(void *)r.base[REGION_LABELS]);
@@ -156,6 +159,30 @@ static void a_row_has_the_bits_that_it_has_among_others(void **state)
     graph_close(g);
 }
 
+// Adds the rows of the logits' products.
+static void add_rows(void *arg, const kernel_call *c)
+{
+    if (c->kind == K_MATMUL && c->u.matmul.n == VOCAB) *(int64_t *)arg += c->u.matmul.m;
+}
+
+// Predictions count as many rows as the data have labels, and what must have room counts all.
+static void a_visit_counts_rows_as_the_data_have_labels(void **state)
+{
+    (void)state;
+    static const double share[] = {0, 0.1, 0.5, 1};
+    static const int64_t typical[] = {ROWS, LOSS_ROWS_ALIGN, ROWS / 2, ROWS};
+    for (int i = 0; i < 4; i++) {
+        graph *g = make_graph((graph_loss_options){.packs = true, .labelled = share[i]}, F32);
+        for (int k = 0; k < 2; k++) {
+            int64_t rows = 0;
+            const graph_visitor v = {.take = add_rows, .arg = &rows, .typical = k == 1};
+            graph_visit(g, &v);
+            assert_int_equal(rows, k == 1 ? typical[i] : ROWS);
+        }
+        graph_close(g);
+    }
+}
+
 static double loss_along(const graph *g, const batch *b, const float *w, const float *along,
                          float h)
 {
@@ -204,6 +231,8 @@ static void gradients_are_those_of_the_loss(void **state)
             (graph_loss_options){.packs = true,
                                  .preference = {.kind = (kernel_preference_kind)kind,
                                                 .beta = 0.1,
+                                                .smoothing = 0.1,
+                                                .tau = 0.5,
                                                 .desirable = 1,
                                                 .undesirable = 0.5}},
             kind == PREFERENCE_ORPO ? 0 : 2);
@@ -253,6 +282,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_have_the_bits_of_a_loss_of_all_rows),
         cmocka_unit_test(a_row_has_the_bits_that_it_has_among_others),
+        cmocka_unit_test(a_visit_counts_rows_as_the_data_have_labels),
         cmocka_unit_test(gradients_are_those_of_the_loss),
         cmocka_unit_test(arrays_follow_the_tokens_of_a_rank),
     };

@@ -66,15 +66,9 @@ static status convert_seconds(const dialect_reader *r, const dialect_row *row, c
 static status convert_loss(const dialect_reader *r, const dialect_row *row, const yaml_node *n,
                            text *out, err *e)
 {
-    static const char *const KNOWN[] = {"sigmoid", "hinge", "ipo"};
-    const yaml_node *one = n->first;
-    for (int i = 0; one && !one->next && one->kind == NODE_SCALAR && i < 3; i++)
-        if (strcmp(KNOWN[i], one->scalar) == 0) text_add(out, KNOWN[i]);
-    if (!out->bytes && !out->failed)
-        return dialect_refuse(r, row->theirs, e,
-                              "found other losses; valid: one of sigmoid, hinge, "
-                              "ipo");
-    return text_check(out, e);
+    const char *loss = n->first && !n->first->next ? tuning_dpo_loss(n->first) : NULL;
+    text_add(out, loss ? loss : "");
+    return loss ? text_check(out, e) : tuning_refuse_loss(r, row->theirs, n, "one of", e);
 }
 
 #define KWARG(word) READ("lr_scheduler_kwargs." word, DIALECT_NUMBER, NULL)

@@ -132,8 +132,7 @@ static status finish_loss(const dialect_reader *r, err *e)
                                NULL, e));
     else
         TRY(dialect_set_number(r, strcmp(loss, "kto") == 0 ? "kto.beta" : "dpo.beta",
-                               tuning_number(r, beta, 0.1), beta,
-                               strcmp(loss, "kto") == 0 ? TUNING_KTO_NOTE : NULL, e));
+                               tuning_number(r, beta, 0.1), beta, NULL, e));
     if (strcmp(loss, "kto") == 0) {
         TRY(dialect_set_number(r, "kto.desirable_weight",
                                tuning_number(r, "kto_desirable_weight", 1), "kto_desirable_weight",

@@ -34,8 +34,7 @@ static status finish_preferences(const dialect_reader *r, err *e)
     TRY(text_check(&key, e));
     TRY(dialect_set(r, "train.loss", loss, dialect_value(r, "pref_loss") ? "pref_loss" : "stage",
                     NULL, e));
-    TRY(dialect_set_number(r, key.chars, tuning_number(r, "pref_beta", 0.1), "pref_beta",
-                           kto ? TUNING_KTO_NOTE : NULL, e));
+    TRY(dialect_set_number(r, key.chars, tuning_number(r, "pref_beta", 0.1), "pref_beta", NULL, e));
     TRY(tuning_pair_length(r, "cutoff_len", e));
     if (kto) {
         TRY(dialect_set_number(r, "kto.desirable_weight", tuning_number(r, "kto_chosen_weight", 1),

@@ -77,7 +77,7 @@ static const dialect_row ROW[] = {
     READ_WITH("label_smoothing", DIALECT_NUMBER, "0.0", .low = 0),
     READ("beta", DIALECT_NUMBER, "0.1"),
     REFUSED("use_weighting", DIALECT_BOOL, "false", OTHER_LOSS),
-    NOTHING("discopop_tau", DIALECT_NUMBER, "0.05", NULL),
+    READ("discopop_tau", DIALECT_NUMBER, "0.05"),
     REFUSED("sync_ref_model", DIALECT_BOOL, "false", DYNAMIC),
     NOTHING("ref_model_mixup_alpha", DIALECT_NUMBER, "0.6", NULL),
     NOTHING("ref_model_sync_steps", DIALECT_WHOLE, "512", NULL),

@@ -28,39 +28,28 @@ static const char *command_of(const dialect_reader *r, const char **theirs)
 
 // ---- loss
 
-// Sets dpo.loss_type, and refuses a loss that is not the command's own.
+// Sets dpo.loss_type or kto.loss_type, and refuses a loss that is not the command's own.
 static status finish_type_of_loss(const dialect_reader *r, const char *command, err *e)
 {
-    static const char *const OWN[][3] = {{"sft", "nll", NULL},
-                                         {"sft", "chunked_nll", NULL},
-                                         {"dpo", "sigmoid", "sigmoid"},
-                                         {"dpo", "hinge", "hinge"},
-                                         {"dpo", "ipo", "ipo"},
-                                         {"kto", "kto", NULL},
-                                         {"kto", "apo_zero_unpaired", NULL}};
+    static const char *const OWN[][2] = {
+        {"sft", "nll"}, {"sft", "chunked_nll"}, {"kto", "kto"}, {"kto", "apo_zero_unpaired"}};
     const yaml_node *n = dialect_value(r, "loss_type");
     if (!n) return OK;
     if (n->kind == NODE_LIST && n->first && !n->first->next) n = n->first;
+    const char *loss = strcasecmp(command, "dpo") == 0 ? tuning_dpo_loss(n) : NULL;
+    if (loss) return dialect_set(r, "dpo.loss_type", loss, "loss_type", NULL, e);
     for (size_t i = 0; n->kind == NODE_SCALAR && i < sizeof OWN / sizeof *OWN; i++)
         if (strcasecmp(OWN[i][0], command) == 0 && strcasecmp(OWN[i][1], n->scalar) == 0)
-            return OWN[i][2] ? dialect_set(r, "dpo.loss_type", OWN[i][2], "loss_type", NULL, e)
-                             : OK;
-    text found = {0};
-    yaml_node_text(n, &found);
-    const status result =
-        dialect_refuse(r, "loss_type", e,
-                       "found %.*s; valid: nll of trl sft; sigmoid, hinge, ipo of trl dpo; kto, "
-                       "apo_zero_unpaired of trl kto",
-                       TEXT_CUT(found.chars ? found.chars : "", 100));
-    text_clear(&found);
-    return result;
+            return i < 2 ? OK : dialect_set(r, "kto.loss_type", OWN[i][1], "loss_type", NULL, e);
+    return tuning_refuse_loss(
+        r, "loss_type", n, "nll of trl sft; kto, apo_zero_unpaired of trl kto; of trl dpo one of",
+        e);
 }
 
 static status finish_kto(const dialect_reader *r, err *e)
 {
     status result = OK;
-    TRY(dialect_set_number(r, "kto.beta", tuning_number(r, "beta", 0.1), "beta", TUNING_KTO_NOTE,
-                           e));
+    TRY(dialect_set_number(r, "kto.beta", tuning_number(r, "beta", 0.1), "beta", NULL, e));
     TRY(dialect_set_number(r, "kto.desirable_weight", tuning_number(r, "desirable_weight", 1),
                            "desirable_weight", NULL, e));
     TRY(dialect_set_number(r, "kto.undesirable_weight", tuning_number(r, "undesirable_weight", 1),
@@ -76,6 +65,29 @@ static status finish_reference(const dialect_reader *r, err *e)
     const char *name = dialect_text(r, KEY), *model = dialect_text(r, "model_name_or_path");
     if (!name || (model && strcmp(name, model) == 0)) return OK;
     return tuning_set_text(r, "dpo.reference", name, KEY, NULL, e);
+}
+
+// Numbers that one type of loss reads. TRL smooths the labels of robust and exo_pair only.
+static status finish_shape_of_loss(const dialect_reader *r, err *e)
+{
+    status result = OK;
+    static const char SMOOTHING[] = "label_smoothing", TAU[] = "discopop_tau";
+    const yaml_node *n = dialect_value(r, "loss_type");
+    if (n && n->kind == NODE_LIST) n = n->first;
+    const char *type = n ? tuning_dpo_loss(n) : "sigmoid";
+    const bool smooths = type && (strcmp(type, "robust") == 0 || strcmp(type, "exo_pair") == 0);
+    const double smoothing = tuning_number(r, SMOOTHING, 0);
+    if (smooths && smoothing > 0)
+        TRY(dialect_set_number(r, "dpo.label_smoothing", smoothing, SMOOTHING, NULL, e));
+    else if (smoothing > 0)
+        TRY(dialect_remark_on(r, SMOOTHING, true, e,
+                              "found %g, which TRL reads with robust and exo_pair only; "
+                              "dpo.label_smoothing is not set",
+                              smoothing));
+    if (type && strcmp(type, "discopop") == 0 && dialect_value(r, TAU))
+        TRY(dialect_set_number(r, "dpo.discopop_tau", tuning_number(r, TAU, 0.05), TAU, NULL, e));
+done:
+    return result;
 }
 
 static status finish_loss(const dialect_reader *r, const char *command, const char *theirs, err *e)
@@ -97,9 +109,7 @@ static status finish_loss(const dialect_reader *r, const char *command, const ch
     TRY(dialect_set_number(r, strcasecmp(command, "orpo") == 0 ? "orpo.beta" : "dpo.beta",
                            tuning_number(r, "beta", 0.1), "beta", NULL, e));
     if (strcasecmp(command, "dpo") == 0) TRY(finish_reference(r, e));
-    if (tuning_number(r, "label_smoothing", 0) > 0)
-        TRY(dialect_set_number(r, "dpo.label_smoothing", tuning_number(r, "label_smoothing", 0),
-                               "label_smoothing", NULL, e));
+    if (strcasecmp(command, "dpo") == 0) TRY(finish_shape_of_loss(r, e));
 done:
     return result;
 }

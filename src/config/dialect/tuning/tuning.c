@@ -1,6 +1,9 @@
-// tuning.c -- what the dialects of fine-tuning systems share: LoRA, the optimizers and schedules of transformers.
+// tuning.c -- what the dialects of fine-tuning systems share: LoRA, the losses of pairs, the optimizers and schedules of
+// transformers.
 // tuning_data.c has the model and the data. See tuning.h. It knows no system's own keys.
 #include "config/dialect/tuning/tuning.h"
+
+#include "config/keys.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -255,5 +258,33 @@ status tuning_optimizer_set(const dialect_reader *r, const tuning_optimizer *k, 
                                e));
 done:
     text_clear(&betas);
+    return result;
+}
+
+// ---- Losses of pairs
+
+const char *tuning_dpo_loss(const yaml_node *n)
+{
+    if (n->kind != NODE_SCALAR) return NULL;
+    for (int i = 0; DPO_LOSSES[i]; i++)
+        if (strcmp(DPO_LOSSES[i], n->scalar) == 0) return DPO_LOSSES[i];
+    return NULL;
+}
+
+status tuning_refuse_loss(const dialect_reader *r, const char *theirs, const yaml_node *n,
+                          const char *valid, err *e)
+{
+    status result = OK;
+    text found = {0}, all = {0};
+    yaml_node_text(n, &found);
+    text_add(&all, valid);
+    for (int i = 0; DPO_LOSSES[i]; i++) text_addf(&all, "%s %s", i ? "," : "", DPO_LOSSES[i]);
+    TRY(text_check(&found, e));
+    TRY(text_check(&all, e));
+    result = dialect_refuse(r, theirs, e, "found %.*s; valid: %s", TEXT_CUT(found.chars, 100),
+                            all.chars);
+done:
+    text_clear(&found);
+    text_clear(&all);
     return result;
 }

@@ -126,14 +126,18 @@ status tuning_sources_set(const dialect_reader *r, const tuning_sources *s, cons
                           const char *theirs, err *e);
 // Adds a remark that a data set is no JSONL file here.
 status tuning_no_data(const dialect_reader *r, const char *theirs, const char *name, err *e);
-// The note of a key of KTO: TRL's default estimates the reference point from mismatched answers.
-#define TUNING_KTO_NOTE                                                                            \
-    "the reference point of kto is 0, as with TRL's loss_type apo_zero_unpaired; theirs "          \
-    "estimates a KL divergence"
 // Sets data.seq_len of preferences from their limit of one answer: a row has two, and one that is too long has half of it.
 status tuning_pair_length(const dialect_reader *r, const char *theirs, err *e);
 // Returns whether the first line of a JSONL file has both keys.
 bool tuning_first_line_has(const char *path, const char *a, const char *b);
+
+// ---- losses of pairs
+
+// dpo.loss_type of one word of theirs, which is TRL's; NULL: another loss.
+const char *tuning_dpo_loss(const yaml_node *n);
+// Refuses what a key of theirs says instead. `valid` stands before the words of dpo.loss_type.
+status tuning_refuse_loss(const dialect_reader *r, const char *theirs, const yaml_node *n,
+                          const char *valid, err *e);
 
 // ---- adapters
 

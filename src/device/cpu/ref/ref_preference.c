@@ -24,19 +24,19 @@ void ref_preference(const cpu_context *x, const void *args)
 {
     (void)x;
     const kernel_preference_args *p = args;
+    const int parts = 2 * kernel_preference_parts(&p->form);
     double loss = 0, count = 0, sum[PREFERENCE_SUMS] = {0};
-    for (int64_t i = 0; i < p->documents / 2; i++) {
-        kernel_completion pair[2];
-        kernel_pair_read(p, i, pair);
-        if (pair[0].rows + pair[1].rows == 0) continue;
-        const kernel_pair_loss l = kernel_pair_loss_of(&p->form, pair);
+    for (int64_t i = 0; i < p->documents / parts; i++) {
+        bool both;
+        const kernel_pair_loss l = kernel_pair_of(p, i, &both);
+        const double whole = both ? 1 : 0;
         loss += l.loss, count += l.count;
-        const double whole = pair[0].rows > 0 && pair[1].rows > 0 ? 1 : 0;
         sum[PREFERENCE_CHOSEN] += whole * l.reward[0];
         sum[PREFERENCE_REJECTED] += whole * l.reward[1];
         sum[PREFERENCE_ACCURATE] += whole * (l.reward[0] > l.reward[1]);
         sum[PREFERENCE_PAIRS] += whole;
-        for (int k = 0; k < 2; k++) put_weights(p, 2 * i + k, l.slope[k]);
+        for (int k = 0; k < parts; k++)
+            put_weights(p, parts * i + k, kernel_pair_slope(&p->form, &l, k));
     }
     if (p->loss_sum) *p->loss_sum += loss;
     if (p->count) *p->count += count;

@@ -1,9 +1,11 @@
 // reference.c -- see reference.h.
-#include "session/reference.h"
+#include "session/preference/reference.h"
 
 #include "base/alloc.h"
 #include "base/file.h"
 #include "infer/documents.h"
+#include "session/preference/mismatched.h"
+#include "session/preference/preference.h"
 #include "train/batches/batches.h"
 
 #include <inttypes.h>
@@ -21,8 +23,16 @@ typedef struct reference_data {
     uint64_t *first; // [samples + 1] number of the sample's first document among all
     uint64_t hash;   // of all samples
     pthread_mutex_t lock;
-    double *logp; // [first[samples]] NULL: not known yet, and read as 0
+    // [reference_count] of the documents, and then of the mismatched answers; NULL: not known yet, and read as 0
+    double *logp;
+    bool estimates;
+    mismatched other; // where it estimates
 } reference_data;
+
+static uint64_t reference_count(const reference_data *d)
+{
+    return d->first[d->base.samples] + d->other.answers;
+}
 
 // ---- The data set
 
@@ -50,6 +60,7 @@ static void reference_close(dataset *base)
 {
     reference_data *d = (reference_data *)base;
     dataset_close(d->source);
+    mismatched_close(&d->other);
     pthread_mutex_destroy(&d->lock);
     free(d->first);
     free(d->logp);
@@ -84,6 +95,7 @@ static status scan(reference_data *d, err *e)
         d->first[s + 1] = d->first[s] + documents;
         d->hash = XXH3_64bits_withSeed(inputs, 2 * (size_t)length * sizeof *inputs, d->hash);
         d->hash = XXH3_64bits_withSeed(labels, (size_t)length * sizeof *labels, d->hash);
+        if (d->estimates) TRY(mismatched_add(&d->other, s, inputs, labels, e));
     }
 done:
     free(inputs);
@@ -91,7 +103,8 @@ done:
     return result;
 }
 
-static status wrap(dataset **data, const char *key, const char *file, err *e)
+status session_reference_wrap(dataset **data, const job *j, const char *key, const char *file,
+                              err *e)
 {
     status result = OK;
     reference_data *d = NULL;
@@ -100,6 +113,11 @@ static status wrap(dataset **data, const char *key, const char *file, err *e)
     d->base = **data;
     d->source = *data;
     d->key = key, d->file = file;
+    d->estimates = session_preference_estimates(j);
+    if (d->estimates) {
+        d->hash = (uint64_t)j->train.global_batch; // whose answers are mismatched with each other
+        TRY(mismatched_open(d->source, d->hash, &d->other, e));
+    }
     TRY(scan(d, e));
     d->base.shape.extras = 2;
     d->base.read = reference_read;
@@ -114,69 +132,9 @@ done:
     return result;
 }
 
-// ---- The job's loss
-
-kernel_preference session_preference(const job *j)
-{
-    static const kernel_preference_kind kinds[] = {PREFERENCE_SIGMOID, PREFERENCE_HINGE,
-                                                   PREFERENCE_IPO};
-    const job_preference *p = j->train.loss == LOSS_DPO ? &j->dpo : &j->kto;
-    if (j->train.loss == LOSS_ORPO)
-        return (kernel_preference){.kind = PREFERENCE_ORPO, .beta = j->orpo.beta};
-    if (j->train.loss != LOSS_DPO && j->train.loss != LOSS_KTO)
-        return (kernel_preference){.kind = PREFERENCE_NONE};
-    return (kernel_preference){.kind = j->train.loss == LOSS_KTO ? PREFERENCE_KTO : kinds[p->kind],
-                               .beta = p->beta,
-                               .smoothing = p->smoothing,
-                               .desirable = p->desirable,
-                               .undesirable = p->undesirable};
-}
-
-static const char *reference_folder(const job *j)
+const char *session_reference_folder(const job *j)
 {
     return j->train.loss == LOSS_KTO ? j->kto.reference : j->dpo.reference;
-}
-
-static status check_data(const job *j, const dataset *d, const char *key, err *e)
-{
-    const bool mse = d->shape.label_type == F32;
-    if (j->train.loss == LOSS_AUTO) return OK;
-    if (j->train.loss <= LOSS_MSE)
-        return mse == (j->train.loss == LOSS_MSE)
-                   ? OK
-                   : err_set(e, E_USAGE,
-                             "train.loss: found %s, and the labels of %s are %s; valid: %s",
-                             job_loss_name(j), key, mse ? "numbers" : "ids",
-                             mse ? "mse" : "cross_entropy");
-    if (!d->shape.documents || mse || d->read_own || d->shape.extras)
-        return err_set(e, E_USAGE,
-                       "train.loss: found %s, and %s has no pairs; valid: samples with chosen and "
-                       "rejected answers, or packed documents, without weights",
-                       job_loss_name(j), key);
-    return OK;
-}
-
-status session_preference_open(const job *j, session_inputs *in, err *e)
-{
-    status result = OK;
-    const kernel_preference p = session_preference(j);
-    TRY(check_data(j, in->train, "data.train", e));
-    if (in->valid) TRY(check_data(j, in->valid, "data.valid", e));
-    if (!kernel_preference_refers(&p)) goto done;
-    if (reference_folder(j) && j->lora.how.rank > 0)
-        FAIL(E_USAGE,
-             "%s.reference: found a folder, and the job trains adapters; valid: auto, which is "
-             "their base",
-             job_loss_name(j));
-    if (reference_folder(j) && !j->model.has_weights)
-        FAIL(E_USAGE,
-             "%s.reference: found a folder, and the job's own weights are drawn; valid: "
-             "auto, or a model.path with weights",
-             job_loss_name(j));
-    TRY(wrap(&in->train, "data.train", "reference-train.bin", e));
-    if (in->valid) TRY(wrap(&in->valid, "data.valid", "reference-valid.bin", e));
-done:
-    return result;
 }
 
 // ---- The file
@@ -190,7 +148,7 @@ static const char MAGIC[8] = "TRMREF1";
 
 static reference_file file_of(const reference_data *d, const double *logp)
 {
-    const uint64_t count = d->first[d->base.samples];
+    const uint64_t count = reference_count(d);
     reference_file f = {.data = d->hash,
                         .count = count,
                         .numbers = XXH3_64bits(logp, (size_t)count * sizeof *logp)};
@@ -215,24 +173,21 @@ done:
     return result;
 }
 
-// Reads the file of the run that wrote the checkpoint, <run>/checkpoints/step-N.
-static status read_file(const reference_data *d, const char *checkpoint, double *logp, err *e)
+// Reads the file of a run.
+static status read_file(const reference_data *d, const char *run, double *logp, err *e)
 {
     status result = OK;
-    text folder = {0};
     char *path = NULL, *chars = NULL;
     size_t bytes;
     reference_file f;
-    text_addf(&folder, "%s/../..", checkpoint);
-    TRY(text_check(&folder, e));
-    TRY(file_join(folder.chars, d->file, &path, e));
+    TRY(file_join(run, d->file, &path, e));
     if (!file_exists(path))
         FAIL(E_USAGE,
              "%s: not there; it has the log-probabilities of the reference, which a resumed run "
-             "cannot compute again; valid: the file of the run that wrote %s",
-             path, checkpoint);
+             "cannot compute again; valid: the file of the run that wrote the checkpoint",
+             path);
     TRY(file_read(path, &chars, &bytes, e));
-    const size_t numbers = (size_t)d->first[d->base.samples] * sizeof *logp;
+    const size_t numbers = (size_t)reference_count(d) * sizeof *logp;
     if (bytes != sizeof f + numbers)
         FAIL(E_USAGE, "%s: %zu bytes; valid for %s: %zu, of the same samples", path, bytes, d->key,
              sizeof f + numbers);
@@ -242,7 +197,6 @@ static status read_file(const reference_data *d, const char *checkpoint, double 
     if (memcmp(&f, &valid, sizeof f) != 0)
         FAIL(E_USAGE, "%s: damaged, or of other samples than %s", path, d->key);
 done:
-    text_clear(&folder);
     free(chars);
     free(path);
     return result;
@@ -276,35 +230,89 @@ done:
 }
 
 // Rank 0 reads the file, and the others take its numbers.
-static status take_file(const session_rank *r, reference_data *d, double *logp, err *e)
+static status take_file(const session_rank *r, reference_data *d, const char *run, double *logp,
+                        err *e)
 {
     status result = OK;
     bool failed = false;
     err why = {.code = OK};
-    const status read = r->rank == 0 ? read_file(d, r->resumed->folder, logp, &why) : OK;
+    const status read = r->rank == 0 ? read_file(d, run, logp, &why) : OK;
     TRY(trainer_agree(r->session.trainer, read != OK, &failed, e));
     if (read != OK) {
         *e = why;
         return read;
     }
     if (failed) FAIL(E_USAGE, "rank 0 has no reference of %s", d->key);
-    TRY(infer_documents_share(r->session.trainer, logp, d->first[d->base.samples], e));
+    TRY(infer_documents_share(r->session.trainer, logp, reference_count(d), e));
 done:
     return result;
 }
 
-static status prepare(session_rank *r, reference_data *d, err *e)
+// Computes the log-probabilities of the mismatched answers of samples: *logp [(*rows)->answers]. The caller frees both.
+static status compute_other(trainer *t, const reference_data *d, const uint64_t *sample,
+                            uint64_t samples, mismatched_rows **rows, double **logp, err *e)
+{
+    status result = OK;
+    TRY(mismatched_rows_open(&d->other, sample, samples, rows, e));
+    TRY(alloc_zeroed(logp, (*rows)->answers, sizeof **logp, d->key, e));
+    TRY(infer_documents(t, &(*rows)->base, (*rows)->first, *logp, e));
+done:
+    return result;
+}
+
+// Of all samples.
+static status compute_all_other(trainer *t, const reference_data *d, double *logp, err *e)
+{
+    status result = OK;
+    mismatched_rows *rows = NULL;
+    double *made = NULL;
+    uint64_t *sample = NULL;
+    if (!d->estimates) goto done;
+    TRY(alloc_array(&sample, d->base.samples, sizeof *sample, d->key, e));
+    for (uint64_t s = 0; s < d->base.samples; s++) sample[s] = s;
+    TRY(compute_other(t, d, sample, d->base.samples, &rows, &made, e));
+    memcpy(logp, made, (size_t)rows->answers * sizeof *logp); // they are in the order of answers
+done:
+    if (rows) dataset_close(&rows->base);
+    free(made);
+    free(sample);
+    return result;
+}
+
+status session_reference_divergence(session_rank *r, dataset *data, const uint64_t *sample,
+                                    uint64_t samples, double *out, err *e)
+{
+    status result = OK;
+    const reference_data *d = (const reference_data *)data;
+    mismatched_rows *rows = NULL;
+    double *made = NULL, sum = 0;
+    *out = 0;
+    if (!d->logp) return OK;
+    TRY(compute_other(r->session.trainer, d, sample, samples, &rows, &made, e));
+    for (uint64_t i = 0; i < rows->answers; i++)
+        sum += made[i] - d->logp[d->first[d->base.samples] + rows->answer[i]];
+    if (rows->answers > 0 && sum > 0) *out = sum / (double)rows->answers;
+done:
+    if (rows) dataset_close(&rows->base);
+    free(made);
+    return result;
+}
+
+// Takes the numbers from the folder of a run, or computes them (NULL) with the weights that the trainer has.
+static status prepare(session_rank *r, reference_data *d, const char *run, err *e)
 {
     status result = OK;
     const job *j = r->run->job;
     trainer *t = r->session.trainer;
     double *logp = NULL;
-    TRY(alloc_zeroed(&logp, (size_t)d->first[d->base.samples], sizeof *logp, d->key, e));
-    if (r->resumed)
-        TRY(take_file(r, d, logp, e));
-    else
+    TRY(alloc_zeroed(&logp, (size_t)reference_count(d), sizeof *logp, d->key, e));
+    if (run) {
+        TRY(take_file(r, d, run, logp, e));
+    } else {
         TRY(infer_documents(t, d->source, d->first, logp, e));
-    if (r->rank == 0) TRY(write_file(d, j->train.out, logp, e));
+        TRY(compute_all_other(t, d, logp + d->first[d->base.samples], e));
+    }
+    if (r->rank == 0 && r->run->trains) TRY(write_file(d, j->train.out, logp, e));
     set_numbers(d, logp);
     logp = NULL;
 done:
@@ -320,14 +328,68 @@ status session_reference_prepare(session_rank *r, err *e)
     const kernel_preference p = session_preference(j);
     reference_data *train = (reference_data *)r->run->inputs.train,
                    *valid = (reference_data *)r->run->inputs.valid;
+    text run = {0};
     if (!kernel_preference_refers(&p) || r->has_reference) return OK;
     r->has_reference = true;
-    const bool other = reference_folder(j) && !r->resumed;
-    if (other) TRY(load_weights(t, reference_folder(j), e));
-    TRY(prepare(r, train, e));
-    if (valid) TRY(prepare(r, valid, e));
+    const bool other = session_reference_folder(j) && !r->resumed;
+    if (r->resumed) text_addf(&run, "%s/../..", r->resumed->folder);
+    TRY(text_check(&run, e));
+    if (other) TRY(load_weights(t, session_reference_folder(j), e));
+    TRY(prepare(r, train, run.chars, e));
+    if (valid) TRY(prepare(r, valid, run.chars, e));
     if (other) TRY(load_weights(t, j->model.path, e));
     batches_forget(t);
 done:
+    text_clear(&run);
+    return result;
+}
+
+// ---- The reference of a model that is evaluated
+
+// Writes the folder of the run that has the numbers of d to *run: that of the model or adapter, or the job's. Without one
+// it stays empty.
+static status find_run(const job *j, const reference_data *d, text *run, err *e)
+{
+    status result = OK;
+    const char *const folders[] = {j->lora.start, j->model.path, j->train.out};
+    char *path = NULL;
+    for (int i = 0; i < 3 && !path; i++) {
+        text_clear(run);
+        if (!folders[i]) continue;
+        text_addf(run, i < 2 ? "%s/../.." : "%s", folders[i]);
+        TRY(text_check(run, e));
+        TRY(file_join(run->chars, d->file, &path, e));
+        if (file_exists(path)) break;
+        free(path);
+        path = NULL;
+    }
+    if (!path) text_clear(run);
+done:
+    free(path);
+    return result;
+}
+
+status session_reference_find(session_rank *r, err *e)
+{
+    status result = OK;
+    const job *j = r->run->job;
+    const kernel_preference p = session_preference(j);
+    reference_data *d = (reference_data *)r->run->inputs.valid;
+    text run = {0};
+    bool found;
+    if (!kernel_preference_refers(&p)) return OK;
+    if (r->rank == 0) TRY(find_run(j, d, &run, e));
+    TRY(trainer_agree(r->session.trainer, run.bytes > 0, &found, e));
+    if (!found && !session_reference_folder(j))
+        FAIL(E_USAGE,
+             "%s: no %s beside the checkpoints of the run; it has the log-probabilities of the "
+             "reference; valid: the folder of a checkpoint of a run with these data as %s, or "
+             "%s.reference: DIR",
+             d->key, d->file, d->key, job_loss_name(j));
+    if (!found) TRY(load_weights(r->session.trainer, session_reference_folder(j), e));
+    TRY(prepare(r, d, !found ? NULL : run.bytes ? run.chars : "", e));
+    if (!found) TRY(load_weights(r->session.trainer, j->model.path, e));
+done:
+    text_clear(&run);
     return result;
 }
