@@ -112,7 +112,8 @@ static void warn_of_warmup(const job *j, session_inputs *in)
 
 enum { LOOKED_SAMPLES = 32 };
 
-// Counts the labels of a few samples, from the first one to the last.
+// Counts the labels of a few samples, from the first one to the last. A sample that cannot be read is an error of the step
+// that needs it.
 static status count_labels(session_inputs *in, err *e)
 {
     status result = OK;
@@ -125,7 +126,7 @@ static status count_labels(session_inputs *in, err *e)
     TRY(alloc_array(&labels, (size_t)dataset_label_elements(s), sizeof *labels, "data.train", e));
     const uint64_t step = (d->samples + LOOKED_SAMPLES - 1) / LOOKED_SAMPLES;
     for (uint64_t i = 0; i < d->samples; i += step, all += s->labels) {
-        TRY(d->read(d, i, inputs, labels, e));
+        if (d->read(d, i, inputs, labels, NULL) != OK) goto done;
         for (int64_t k = 0; k < s->labels; k++) found += labels[k] >= 0;
     }
     in->labelled = (double)found / (double)all;
