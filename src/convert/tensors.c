@@ -149,17 +149,15 @@ static int64_t in_file(int64_t row, int64_t n, int64_t heads)
 void convert_row_from_folder(const convert_tensor *t, const safetensors_tensor *from, int64_t row,
                              float *out)
 {
-    const size_t each = dtype_bytes(from->type);
-    const char *data = from->data;
     if (t->transposed || (t->is_vector && t->heads)) {
         for (int64_t i = 0; i < t->cols; i++) {
             const int64_t at_folder =
                 t->transposed ? i * t->rows + row : in_folder(i, t->cols, t->heads);
-            dtype_convert(out + i, F32, data + (size_t)at_folder * each, from->type, 1);
+            safetensors_read(from, at_folder, 1, out + i);
         }
     } else {
         const int64_t r = t->is_vector ? row : in_folder(row, t->rows, t->heads);
-        dtype_convert(out, F32, data + (size_t)(r * t->cols) * each, from->type, (size_t)t->cols);
+        safetensors_read(from, r * t->cols, t->cols, out);
     }
     for (int64_t i = 0; t->shift != 0 && i < t->cols; i++) out[i] += t->shift;
 }
