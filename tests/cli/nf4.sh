@@ -42,7 +42,8 @@ evaluated=$(sed 's/{"loss":\([^,]*\),.*/\1/' stdout)
 grep -q "\"loss\":$evaluated" adapted/log.jsonl || fail "eval gives $evaluated: $(grep eval adapted/log.jsonl)"
 
 # ---- An adapter is merged onto the NF4 form of its base: the merged model has the logits of the packed one
-sed 's/1e-2/5e-2/' own.yaml >qlora.yaml
+train --train.precision fp32 --train.steps 4 --train.save_every 4 --train.out base
+sed 's/^model:.*/model: {path: base\/checkpoints\/latest}/; s/1e-2/5e-2/' job.yaml >qlora.yaml
 ok "$trireme" train qlora.yaml --quiet --lora.rank 4 --train.precision fp32 --model.storage nf4 --train.out tuned
 expect_line '"base_storage":"nf4","base_precision":"fp32"' tuned/checkpoints/latest/trireme/state.json
 ok "$trireme" checkpoint export tuned --to hf --merge --out merged --dtype fp32
