@@ -145,18 +145,18 @@ static char *read_whole(const char *path, size_t *bytes)
     return out;
 }
 
-// Replaces each `old` in the file of the kind by `text` of the same length.
-static void refuse(const char *kind, const char *old, const char *text, const char *because)
+// Replaces each `old` in the file of the kind by `new_text` of the same length.
+static void refuse(const char *kind, const char *old, const char *new_text, const char *because)
 {
     char path[700], folder[] = "/tmp/trireme-bnb-XXXXXX";
     size_t bytes, length = strlen(old), found = 0;
     err why = {0};
     safetensors *s = NULL;
-    assert_int_equal(strlen(text), length);
+    assert_int_equal(strlen(new_text), length);
     snprintf(path, sizeof path, "%s/golden/bnb/%s/model.safetensors", TESTS_DIR, kind);
     char *content = read_whole(path, &bytes);
     for (size_t i = 0; i + length <= bytes; i++)
-        if (memcmp(content + i, old, length) == 0) memcpy(content + i, text, length), found++;
+        if (memcmp(content + i, old, length) == 0) memcpy(content + i, new_text, length), found++;
     assert_true(found > 0);
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
