@@ -76,17 +76,18 @@ static void describe_merge(const convert_merge *x, const convert_options *o, tex
     const bool trained_on_nf4 = x->adapter->storage == STORAGE_NF4;
     text_addf(out,
               "the adapter %s is added to the weights of %s %s: %" PRIu64
-              " tensors change, an element by %.3g at most\n",
+              " tensors change, an element by %.3g at most",
               o->adapter, o->from,
               x->onto_nf4 ? "as NF4 packs and unpacks them" : "as they are stored there",
               x->changed, x->largest);
     if (x->onto_nf4 || trained_on_nf4)
         text_addf(out,
-                  "%s; the weights as they are stored and their NF4 form differ by %.3g at most; "
-                  "--merge-onto %s takes the other\n",
+                  "; %s; the weights as they are stored and their NF4 form differ by %.3g at most; "
+                  "--merge-onto %s takes the other",
                   trained_on_nf4 ? "the adapter was trained on the NF4 form"
                                  : "the adapter does not say that it was trained on the NF4 form",
                   model_merge_apart(x->merge), x->onto_nf4 ? "stored" : "nf4");
+    text_add(out, "\n");
 }
 
 void convert_merge_describe(const convert_merge *x, const convert_options *o, text *out)
