@@ -28,7 +28,7 @@ static status open_folder(const char *folder, bool own, trm_decoder *d, session_
     uint64_t mark;
     TRY(session_folders_find(&(session_model_names){.folder = folder}, out, e));
     if (!own) TRY(model_config_read(out->base, &d->built_in, e));
-    TRY(safetensors_open_folder(out->base, &d->weights, e));
+    TRY(safetensors_open_weights(out->base, &d->weights, e));
     if (!out->adapter) goto done;
     TRY(model_adapter_open(out->adapter, &d->adapter, e));
     TRY(model_folder_mark(d->weights, &mark, e));

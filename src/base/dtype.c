@@ -118,3 +118,15 @@ void dtype_convert(void *dst, dtype dst_type, const void *src, dtype src_type, s
     }
     by_types[src_type][dst_type](dst, src, count);
 }
+
+void dtype_round(dtype type, const float *x, size_t count, float *out)
+{
+    enum { RUN = 64 };
+    uint16_t stored[RUN];
+    if (type == F32 && count) memmove(out, x, count * sizeof *x);
+    for (size_t i = 0; i < count && type != F32; i += RUN) {
+        const size_t n = count - i < RUN ? count - i : RUN;
+        dtype_convert(stored, type, x + i, F32, n);
+        dtype_convert(out + i, F32, stored, type, n);
+    }
+}

@@ -42,5 +42,7 @@ uint16_t float_to_fp16(float f); // rounds to nearest even; overflows to infinit
 // Converts `count` elements between any two of F32, BF16, F16, F64 on the host.
 // The ranges must not overlap unless the types are equal.
 void dtype_convert(void *dst, dtype dst_type, const void *src, dtype src_type, size_t count);
+// out [count]: x rounded to F32, BF16 or F16. out may be x.
+void dtype_round(dtype type, const float *x, size_t count, float *out);
 
 #endif

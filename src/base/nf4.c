@@ -8,7 +8,7 @@
 const float NF4_VALUE[NF4_CODES] = {NF4_VALUES};
 static const float SCALE_VALUE[] = {NF4_SCALE_VALUES};
 
-static float scale_of(int code)
+float nf4_scale(int code)
 {
     return nf4_scale_value(SCALE_VALUE, code);
 }
@@ -20,10 +20,15 @@ static float product_of(float a, float b)
     return product;
 }
 
+float nf4_scaled(float scale, float maximum, float mean)
+{
+    return product_of(scale, maximum) + mean;
+}
+
 float nf4_absmax(const nf4_row *r, int64_t b)
 {
     const float maximum = nf4_number(r->maxima, (r->first + b) / NF4_GROUP);
-    return product_of(scale_of(r->scales[b]), maximum) + nf4_number(r->mean, 0);
+    return nf4_scaled(nf4_scale(r->scales[b]), maximum, nf4_number(r->mean, 0));
 }
 
 float nf4_block_absmax(const float *x)
@@ -51,12 +56,12 @@ static unsigned char scale_code(float x)
         high = NF4_SCALE_CODES - 1; // the values of low and of those below it are not above x
     while (high - low > 1) {
         const int middle = (low + high) / 2;
-        if (scale_of(middle) <= rounded)
+        if (nf4_scale(middle) <= rounded)
             low = middle;
         else
             high = middle;
     }
-    const bool above = fabsf(scale_of(high) - rounded) < fabsf(rounded - scale_of(low));
+    const bool above = fabsf(nf4_scale(high) - rounded) < fabsf(rounded - nf4_scale(low));
     return (unsigned char)(above ? high : low);
 }
 
@@ -98,7 +103,9 @@ void nf4_pack_row(const float *x, int64_t cols, const nf4_scales *s, int64_t fir
     memset(out, 0, (size_t)nf4_row_words(cols) * 4);
     const nf4_row at = nf4_row_of(out, blocks);
     unsigned char *to = out;
-    for (int64_t b = 0; b < blocks; b++)
+    if (s->packed)
+        memcpy(to, s->packed + first * (NF4_BLOCK / 2), (size_t)blocks * (NF4_BLOCK / 2));
+    for (int64_t b = 0; b < blocks && !s->packed; b++)
         nf4_quantize_block(x + b * NF4_BLOCK, s->absmax[first + b], to + b * (NF4_BLOCK / 2));
     memcpy(to + (at.mean - to), &s->mean, sizeof s->mean);
     memcpy(to + (at.maxima - to), s->maxima + group, (size_t)(last - group + 1) * sizeof(float));
@@ -107,14 +114,30 @@ void nf4_pack_row(const float *x, int64_t cols, const nf4_scales *s, int64_t fir
     memcpy(to, s->code + first, (size_t)blocks);
 }
 
+static void unpack_block(const unsigned char *code, float absmax, float *out)
+{
+    for (int i = 0; i < NF4_BLOCK; i++)
+        out[i] = NF4_VALUE[i % 2 ? code[i / 2] & 15 : code[i / 2] >> 4] * absmax;
+}
+
 void nf4_unpack_row(const void *packed, int64_t cols, float *out)
 {
     const int64_t blocks = cols / NF4_BLOCK;
     const nf4_row r = nf4_row_of(packed, blocks);
+    for (int64_t b = 0; b < blocks; b++)
+        unpack_block(r.codes + b * (NF4_BLOCK / 2), nf4_absmax(&r, b), out + b * NF4_BLOCK);
+}
+
+void nf4_quantize_there_and_back(float *x, int64_t blocks, float *absmax, nf4_scales *s)
+{
+    for (int64_t b = 0; b < blocks; b++) absmax[b] = nf4_block_absmax(x + b * NF4_BLOCK);
+    s->absmax = absmax;
+    s->mean = nf4_mean(absmax, blocks);
+    nf4_quantize_scales(s, blocks);
     for (int64_t b = 0; b < blocks; b++) {
-        const float absmax = nf4_absmax(&r, b);
-        const unsigned char *code = r.codes + b * (NF4_BLOCK / 2);
-        for (int i = 0; i < NF4_BLOCK; i++, out++)
-            *out = NF4_VALUE[i % 2 ? code[i / 2] & 15 : code[i / 2] >> 4] * absmax;
+        unsigned char code[NF4_BLOCK / 2];
+        nf4_quantize_block(x + b * NF4_BLOCK, absmax[b], code);
+        unpack_block(code, nf4_scaled(nf4_scale(s->code[b]), s->maxima[b / NF4_GROUP], s->mean),
+                     x + b * NF4_BLOCK);
     }
 }

@@ -95,8 +95,11 @@ ON_DEVICE static inline float nf4_scale_value(const float *table, int code)
     return code == 127 ? 0 : code == 255 ? 1 : code > 127 ? table[code - 128] : -table[126 - code];
 }
 
-// The absmax of block b of a row: two roundings, to the product and to the sum.
-float nf4_absmax(const nf4_row *r, int64_t b);
+// The absmax of a block whose 8-bit code has the value `scale`: two roundings, to the product and to the sum.
+float nf4_scaled(float scale, float maximum, float mean);
+float nf4_absmax(const nf4_row *r, int64_t b); // of block b of a row
+// The value of an 8-bit code.
+float nf4_scale(int code);
 // The values of the 16 codes.
 extern const float NF4_VALUE[NF4_CODES];
 
@@ -108,6 +111,8 @@ typedef struct nf4_scales {
     const float *absmax; // [blocks] as measured
     float *maxima;       // [blocks / NF4_GROUP, rounded up]
     unsigned char *code; // [blocks]
+    const unsigned char
+        *packed; // [blocks][NF4_BLOCK / 2] the codes of the elements; NULL: the elements give them
 } nf4_scales;
 
 // The largest magnitude of NF4_BLOCK elements.
@@ -119,9 +124,11 @@ float nf4_mean(const float *absmax, int64_t blocks);
 void nf4_quantize_scales(nf4_scales *s, int64_t blocks);
 // The codes of NF4_BLOCK elements whose absmax is known.
 void nf4_quantize_block(const float *x, float absmax, unsigned char out[NF4_BLOCK / 2]);
-// Packs a row of x [cols] whose first block is block `first` of its tensor; out has nf4_row_words(cols) words.
+// Packs a row of x [cols], which is not read where `packed` has its codes, whose first block is block `first` of its tensor; out has nf4_row_words(cols) words.
 void nf4_pack_row(const float *x, int64_t cols, const nf4_scales *s, int64_t first, void *out);
 // out [cols]: a packed row as F32, before any rounding to the compute type.
 void nf4_unpack_row(const void *packed, int64_t cols, float *out);
+// Quantises a tensor of blocks to NF4 and back, in place, before any rounding to the compute type. s: its arrays.
+void nf4_quantize_there_and_back(float *x, int64_t blocks, float *absmax, nf4_scales *s);
 
 #endif

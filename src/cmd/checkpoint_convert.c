@@ -16,7 +16,7 @@
 #include <string.h>
 
 typedef struct convert_request {
-    const char *to, *out, *type;
+    const char *to, *out, *type, *onto;
     int64_t shard_bytes;
     bool merge, average, overwrite, json;
 } convert_request;
@@ -32,8 +32,11 @@ static const flag export_flags[] = {
     {"--shard-size", FLAG_COUNT, AT(shard_bytes), "BYTES",
      "Sets the most bytes of a file of weights in a folder (default: 5G)."},
     {"--merge", FLAG_SWITCH, AT(merge), NULL,
-     "Adds the adapter of DIR to the weights of its base, as the folder of the base holds them, "
-     "and exports the sum."},
+     "Adds the adapter of DIR to the weights of its base, and exports the sum."},
+    {"--merge-onto", FLAG_TEXT, AT(onto), "nf4|stored",
+     "Chooses the weights to which --merge adds the adapter: what NF4 makes of those of the base, "
+     "or "
+     "those that its folder holds (default: those that the adapter was trained on)."},
     {"--ema", FLAG_SWITCH, AT(average), NULL,
      "Exports the moving averages of the weights, which optimizer.ema keeps."},
     {"--overwrite", FLAG_SWITCH, AT(overwrite), NULL, "Replaces PATH where it exists."},
@@ -81,6 +84,7 @@ static void print_result(const convert_result *r, bool json)
     }
     json_t *j = json_pack("{s:o, s:I, s:I, s:s}", "out", json_of_text(r->out), "tensors",
                           (json_int_t)r->tensors, "bytes", (json_int_t)r->bytes, "dtype", r->kind);
+    if (r->notes.bytes) json_object_set_new(j, "notes", json_of_text(r->notes.chars));
     json_dumpf(j, stdout, JSON_COMPACT);
     putchar('\n');
     json_decref(j);
@@ -118,6 +122,18 @@ done:
     return result;
 }
 
+static status find_onto(const convert_request *r, convert_base *out, err *e)
+{
+    *out = CONVERT_ONTO_TRAINED;
+    if (!r->onto) return OK;
+    *out = strcmp(r->onto, "nf4") == 0 ? CONVERT_ONTO_NF4 : CONVERT_ONTO_STORED;
+    if (*out != CONVERT_ONTO_NF4 && strcmp(r->onto, "stored") != 0)
+        return err_set(e, E_USAGE, "--merge-onto: found '%.*s'; valid: nf4, stored",
+                       TEXT_CUT(r->onto, 40));
+    if (!r->merge) return err_set(e, E_USAGE, "--merge-onto: given without --merge; valid: both");
+    return OK;
+}
+
 // Checks that the adapter was trained on this base.
 static status check_base(const session_folders *f, err *e)
 {
@@ -125,7 +141,7 @@ static status check_base(const session_folders *f, err *e)
     safetensors *base = NULL;
     uint64_t mark;
     if (!f->adapter) goto done;
-    TRY(safetensors_open_folder(f->base, &base, e));
+    TRY(safetensors_open_weights(f->base, &base, e));
     TRY(model_folder_mark(base, &mark, e));
     TRY(session_adapter_check_mark(f->adapter, mark, e));
 done:
@@ -140,10 +156,13 @@ static status export_one(const convert_request *r, const char *from, convert_res
     if (!r->to || (strcmp(r->to, "hf") && strcmp(r->to, "peft") && strcmp(r->to, "gguf")))
         FAIL(E_USAGE, "checkpoint export: --to: found %s; valid: hf, peft, gguf",
              r->to ? r->to : "nothing");
+    convert_base onto;
+    TRY(find_onto(r, &onto, e));
     TRY(find_folders(r, from, &f, e));
     TRY(check_base(&f, e));
     const convert_options o = {.from = f.base,
                                .adapter = f.adapter,
+                               .onto = onto,
                                .average = r->average,
                                .out = r->out,
                                .type = r->type,

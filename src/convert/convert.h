@@ -12,9 +12,17 @@
 
 #include <stdbool.h>
 
+// The weights to which an adapter is added.
+typedef enum convert_base {
+    CONVERT_ONTO_TRAINED, // those that it was trained on, as far as its folder says; else as stored
+    CONVERT_ONTO_STORED,  // as the base's folder holds them
+    CONVERT_ONTO_NF4,     // their NF4 form, unpacked
+} convert_base;
+
 typedef struct convert_options {
     const char *from;     // a folder with config.json, or a GGUF file
     const char *adapter;  // a folder; it is added to the weights of `from`; NULL: none
+    convert_base onto;    // with an adapter
     bool average;         // weights go out as their moving averages (optimizer.ema)
     const char *out;      // what is made
     const char *type;     // of the weights: a word; NULL: as they are

@@ -11,6 +11,7 @@ typedef struct convert_merge {
     const safetensors *base;
     model_adapter *adapter;
     model_merge *merge;       // NULL: there is no adapter
+    bool onto_nf4;            // it is added to the NF4 form of the base
     convert_average *average; // NULL: weights go out, not their averages
     float *value;             // the tensor that was read last
     size_t value_room, last;

@@ -227,17 +227,15 @@ static int64_t in_file(int64_t i, const convert_order *o)
 void convert_row_from_folder(const convert_tensor *t, const safetensors_tensor *from, int64_t row,
                              float *out)
 {
-    const size_t each = dtype_bytes(from->type);
-    const char *data = from->data;
     const int64_t r = t->of_cols ? row : in_folder(row, &t->order);
     if (t->transposed || (t->of_cols && t->order.outer)) {
         for (int64_t i = 0; i < t->cols; i++) {
             const int64_t col = t->of_cols ? in_folder(i, &t->order) : i;
-            const int64_t place = t->transposed ? col * t->rows + r : r * t->cols + col;
-            dtype_convert(out + i, F32, data + (size_t)place * each, from->type, 1);
+            safetensors_read(from, t->transposed ? col * t->rows + r : r * t->cols + col, 1,
+                             out + i);
         }
     } else {
-        dtype_convert(out, F32, data + (size_t)(r * t->cols) * each, from->type, (size_t)t->cols);
+        safetensors_read(from, r * t->cols, t->cols, out);
     }
     for (int64_t i = 0; t->shift != 0 && i < t->cols; i++) out[i] += t->shift;
     for (int64_t i = 0; t->is_decay && i < t->cols; i++) out[i] = -(float)exp((double)out[i]);

@@ -62,6 +62,19 @@ done:
     return result;
 }
 
+// Elements of a tensor of the folder as `type`.
+static void convert_elements(const safetensors_tensor *t, int64_t first, int64_t count, dtype type,
+                             char *out)
+{
+    enum { RUN = 256 };
+    float run[RUN];
+    for (int64_t i = 0, n; i < count; i += n) {
+        n = count - i < RUN ? count - i : RUN;
+        safetensors_read(t, first + i, n, run);
+        dtype_convert(out + (size_t)i * dtype_bytes(type), type, run, F32, (size_t)n);
+    }
+}
+
 static status read_tensor(void *arg, size_t i, uint64_t offset, void *out, size_t bytes, err *e)
 {
     status result = OK;
@@ -70,10 +83,12 @@ static status read_tensor(void *arg, size_t i, uint64_t offset, void *out, size_
     const dtype type = j->info[i].type;
     TRY(convert_merge_find(&j->merge, i, &t, e));
     const char *data = t->data;
-    if (type == t->type) {
+    const size_t each = dtype_bytes(type);
+    if (t->nf4) {
+        convert_elements(t, (int64_t)(offset / each), (int64_t)(bytes / each), type, out);
+    } else if (type == t->type) {
         memcpy(out, data + offset, bytes);
     } else {
-        const size_t each = dtype_bytes(type);
         dtype_convert(out, type, data + offset / each * dtype_bytes(t->type), t->type,
                       bytes / each);
     }
@@ -160,10 +175,7 @@ static status put_model(folder_job *j, const model_config *c, const model *m, er
     model_folder *folder = NULL;
     char *config = NULL;
     TRY(model_folder_open(j->o->from, m, j->from, &folder, e));
-    if (j->casts)
-        TRY(model_folder_config(folder, convert_type_word(j->type), &config, e));
-    else
-        TRY(text_copy(folder->config, &config, e));
+    TRY(model_folder_config(folder, j->casts ? convert_type_word(j->type) : NULL, &config, e));
     TRY(convert_output_put(&j->output, "config.json", config, strlen(config), e));
     TRY(copy_files(j, j->o->from, e));
     if (j->o->adapter) TRY(copy_files(j, j->o->adapter, e));
@@ -188,7 +200,7 @@ static status convert_model(folder_job *j, err *e)
     if (!c.family->decoder)
         FAIL(E_USAGE, "%s: found a %s model; valid: a model of tokens", j->o->from, c.family->name);
     TRY(model_open(c.family, &c, &once, &m, e));
-    TRY(safetensors_open_folder(j->o->from, &j->from, e));
+    TRY(safetensors_open_weights(j->o->from, &j->from, e));
     TRY(convert_merge_open(j->o, m, j->from, &j->merge, e));
     TRY(list_tensors(j, e));
     TRY(convert_output_begin(j->o->out, true, j->o->overwrite, &j->output, e));

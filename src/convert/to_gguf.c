@@ -181,7 +181,7 @@ static status open_all(exporter *x, err *e)
              MODEL_ROPE_FACTORS);
     TRY(convert_read_json(x->o->from, "config.json", &x->root, e));
     TRY(model_open(x->config.family, &x->config, &once, &x->m, e));
-    TRY(safetensors_open_folder(x->o->from, &x->from, e));
+    TRY(safetensors_open_weights(x->o->from, &x->from, e));
     TRY(model_param_match(x->m, x->from, &x->match, e));
     TRY(convert_merge_open(x->o, x->m, x->from, &x->merge, e));
     TRY(convert_tensors_make(x->family, &x->config, x->m, &x->tensors, e));

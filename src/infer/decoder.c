@@ -127,6 +127,7 @@ static status load_weights(decoder *x, const safetensors *from, err *e)
         const model_param *q = &x->one->param[p];
         const bool own = x->adapter && model_lora_trains_param(&x->adapter->lora, q);
         TRY(model_param_load(x->one, p, own ? x->adapter->weights : from, 0, q->count, host, e));
+        if (x->adapter && !own) TRY(model_adapter_base_param(x->adapter, x->one, p, from, host, e));
         if (low) dtype_convert(low, x->type, host, F32, (size_t)x->one->param[p].count);
         TRY(device_upload_issue(x->stream, x->weight[p], low ? low : host, weight_bytes(x, p), e));
     }

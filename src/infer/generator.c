@@ -82,7 +82,7 @@ status generator_load(generator *g, int64_t room, err *e)
     status result = OK;
     const device_options options = {.threads = g->o.threads};
     g->room = room;
-    TRY(safetensors_open_folder(g->o.folder, &g->weights, e));
+    TRY(safetensors_open_weights(g->o.folder, &g->weights, e));
     if (g->o.adapter) {
         TRY(model_adapter_open(g->o.adapter, &g->adapter, e));
         TRY(model_folder_mark(g->weights, &g->mark, e));

@@ -9,6 +9,38 @@
 #include <string.h>
 #include <xxhash.h>
 
+status model_adapter_state(const char *folder, json_t **out, err *e)
+{
+    status result = OK;
+    char *path = NULL, *content = NULL;
+    size_t bytes;
+    json_error_t problem;
+    *out = NULL;
+    TRY(file_join(folder, "trireme/state.json", &path, e));
+    if (!file_exists(path)) goto done;
+    TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
+    *out = json_load_python(content, bytes, 0, &problem);
+done:
+    free(content);
+    free(path);
+    return result;
+}
+
+// Reads how the base was kept.
+static status read_storage(const char *folder, model_adapter *a, err *e)
+{
+    json_t *state;
+    const status result = model_adapter_state(folder, &state, e);
+    const char *storage = json_string_value(json_object_get(state, "base_storage")),
+               *type = json_string_value(json_object_get(state, "base_precision"));
+    a->type = DTYPES;
+    if (storage && strcmp(storage, "nf4") == 0) a->storage = STORAGE_NF4;
+    for (dtype t = F32; type && t <= F16; t++)
+        if (strcmp(type, dtype_name(t)) == 0) a->type = t;
+    json_decref(state);
+    return result;
+}
+
 status model_adapter_open(const char *folder, model_adapter **out, err *e)
 {
     status result = OK;
@@ -21,6 +53,7 @@ status model_adapter_open(const char *folder, model_adapter **out, err *e)
         FAIL(E_USAGE, "%s: holds no %s; valid: a folder that PEFT or Trireme wrote", folder,
              MODEL_LORA_WEIGHTS);
     TRY(safetensors_open(path, &a->weights, e));
+    TRY(read_storage(folder, a, e));
     *out = a;
     a = NULL;
 done:
@@ -74,13 +107,18 @@ static int by_name(const void *a, const void *b)
 static void add_tensor(XXH3_state_t *state, const safetensors_tensor *t)
 {
     enum { SAMPLE = 1024, SAMPLES = 4 };
+    float value[SAMPLE / sizeof(float)];
     XXH3_64bits_update(state, t->name, strlen(t->name) + 1);
     XXH3_64bits_update(state, &t->type, sizeof t->type);
     XXH3_64bits_update(state, t->dim, (size_t)t->dims * sizeof *t->dim);
     for (uint64_t i = 0; i < SAMPLES; i++) {
         const uint64_t bytes = t->bytes < SAMPLE ? t->bytes : SAMPLE,
                        from = (t->bytes - bytes) / (SAMPLES - 1) * i;
-        XXH3_64bits_update(state, (const char *)t->data + from, bytes);
+        if (t->nf4)
+            safetensors_read(t, (int64_t)(from / dtype_bytes(t->type)),
+                             (int64_t)(bytes / sizeof *value), value);
+        XXH3_64bits_update(state, t->nf4 ? (const char *)value : (const char *)t->data + from,
+                           t->nf4 ? bytes / sizeof *value * sizeof *value : bytes);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,11 +16,18 @@ typedef struct merge_tensor {
     const safetensors_tensor *saved; // in the tensor's place; NULL: none
     double scale;
     bool transposed; // the base has [in, out]
+    bool is_frozen_linear,
+        columns_first; // NF4 changes it; as `transposed`, of the model's own file
 } merge_tensor;
 
 struct model_merge {
-    const safetensors *base, *adapter;
+    const safetensors *base;
+    const model_adapter *adapter;
     merge_tensor *tensor; // [safetensors_count of the base]
+    bool onto_nf4;
+    float *other; // the elements of a tensor in NF4
+    size_t other_room;
+    double apart;
 };
 
 // The name of the model's tensor for which the adapter has one: that of its module, for a factor. False: it is no name of
@@ -69,18 +77,41 @@ static status add_tensor(model_merge *x, const model_adapter *a, const safetenso
     return OK;
 }
 
-status model_merge_open(const safetensors *base, const model_adapter *a, model_merge **out, err *e)
+// Notes the tensors that NF4 changes: those that train are not packed.
+static status note_linear(model_merge *x, const model *m, err *e)
+{
+    status result = OK;
+    model_param_files files = {.count = 0};
+    TRY(model_param_files_make(m, F32, &files, e));
+    for (int i = 0; i < files.count; i++) {
+        const model_param_file *f = &files.file[i];
+        const safetensors_tensor *t;
+        if (!model_param_is_linear(m, f->param) || model_lora_trains(&x->adapter->lora, f->name))
+            continue;
+        TRY(model_param_find_file(m, f, x->base, &t, e));
+        merge_tensor *k = &x->tensor[t - safetensors_get(x->base, 0)];
+        k->is_frozen_linear = true;
+        k->columns_first = model_param_file_is_transposed(m, f);
+    }
+done:
+    model_param_files_clear(&files);
+    return result;
+}
+
+status model_merge_open(const safetensors *base, const model_adapter *a, const model *m,
+                        bool onto_nf4, model_merge **out, err *e)
 {
     status result = OK;
     model_merge *x = NULL;
     TRY(alloc_zeroed(&x, 1, sizeof *x, "a merge", e));
-    x->base = base, x->adapter = a->weights;
+    x->base = base, x->adapter = a, x->onto_nf4 = onto_nf4;
     TRY(alloc_zeroed(&x->tensor, safetensors_count(base) + 1, sizeof *x->tensor, "a merge", e));
     for (size_t i = 0; i < safetensors_count(a->weights); i++)
         TRY(add_tensor(x, a, safetensors_get(a->weights, i), e));
     for (size_t i = 0; i < safetensors_count(base); i++)
         if (x->tensor[i].a || x->tensor[i].b)
             TRY(check_shapes(safetensors_get(base, i), &x->tensor[i], e));
+    if (onto_nf4 || a->storage == STORAGE_NF4) TRY(note_linear(x, m, e));
     *out = x;
     x = NULL;
 done:
@@ -92,7 +123,13 @@ void model_merge_close(model_merge *x)
 {
     if (!x) return;
     free(x->tensor);
+    free(x->other);
     free(x);
+}
+
+double model_merge_apart(const model_merge *x)
+{
+    return x->apart;
 }
 
 // Adds scale * b[row] A to a row of W, or to a column of a transposed one.
@@ -125,17 +162,34 @@ done:
     return result;
 }
 
-status model_merge_read(const model_merge *x, size_t i, float *out, bool *changed, err *e)
+// Compares the elements of tensor i of the base with those of its NF4 form, and takes these where the merge is onto them.
+static status compare_nf4(model_merge *x, size_t i, int64_t count, float *w, err *e)
+{
+    status result = OK;
+    const safetensors_tensor *t = safetensors_get(x->base, i);
+    TRY(alloc_grow(&x->other, &x->other_room, (size_t)count, sizeof *w, t->name, e));
+    memcpy(x->other, w, (size_t)count * sizeof *w);
+    TRY(model_adapter_base_values(x->adapter, t, x->tensor[i].columns_first, x->other, e));
+    for (int64_t k = 0; k < count; k++)
+        x->apart = fmax(x->apart, fabs((double)x->other[k] - (double)w[k]));
+    if (x->onto_nf4) memcpy(w, x->other, (size_t)count * sizeof *w);
+done:
+    return result;
+}
+
+status model_merge_read(model_merge *x, size_t i, float *out, bool *changed, err *e)
 {
     status result = OK;
     const merge_tensor *m = &x->tensor[i];
     const safetensors_tensor *t = m->saved ? m->saved : safetensors_get(x->base, i);
     if (!t->known_type) FAIL(E_USAGE, "tensor %s has a type that weights cannot have", t->name);
-    dtype_convert(out, F32, t->data, t->type, (size_t)(t->bytes / dtype_bytes(t->type)));
+    const int64_t count = (int64_t)(t->bytes / dtype_bytes(t->type));
+    safetensors_read(t, 0, count, out);
+    if (m->is_frozen_linear) TRY(compare_nf4(x, i, count, out, e));
     if (m->a) TRY(add_adapter(m, out, e));
-    *changed = m->saved || m->a;
+    *changed = m->saved || m->a || (m->is_frozen_linear && x->onto_nf4);
     TRY(safetensors_check_whole(x->base, e));
-    TRY(safetensors_check_whole(x->adapter, e));
+    TRY(safetensors_check_whole(x->adapter->weights, e));
 done:
     return result;
 }

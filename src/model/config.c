@@ -160,9 +160,30 @@ static bool is_foreign_class(const model_schema *s, const json_t *entry)
     return entry != NULL;
 }
 
+// Weights are as they are, or in bitsandbytes' NF4 (store/safetensors_nf4.h), which says itself how it is to be read.
+static status check_quantization(const json_t *given, err *e)
+{
+    static const char key[] = "quantization_config",
+                      valid[] = "valid: null, or bitsandbytes with load_in_4bit and "
+                                "bnb_4bit_quant_type nf4";
+    char shown[SHOWN_BYTES];
+    if (!given || model_value_is_neutral(given, NAN)) return OK;
+    const json_t *method = json_object_get(given, "quant_method");
+    if (!json_is_string(method) || strcmp(json_string_value(method), "bitsandbytes") != 0)
+        return err_set(e, E_USAGE, "%s: found %s%s; %s", key, method ? "quant_method " : "",
+                       model_show_value(method ? method : given, shown), valid);
+    if (!json_is_true(json_object_get(given, "load_in_4bit")))
+        return err_set(e, E_USAGE, "%s: load_in_4bit is not true; %s", key, valid);
+    const json_t *type = json_object_get(given, "bnb_4bit_quant_type");
+    if (json_is_string(type) && strcmp(json_string_value(type), "nf4") == 0) return OK;
+    return err_set(e, E_USAGE, "%s: bnb_4bit_quant_type: found %s; %s", key,
+                   type ? model_show_value(type, shown) : "nothing, which is fp4", valid);
+}
+
 static status check_supported(const model_family *of, const json_t *root, err *e)
 {
     status result = OK;
+    TRY(check_quantization(json_object_get(root, "quantization_config"), e));
     for (int i = 0; i < of->schema->count; i++) {
         const model_field *f = &of->schema->fields[i];
         // A row of the family before this one may read the field.

@@ -128,7 +128,7 @@
 #define IGNORED(key) {.file = {key}, .type = FIELD_IGNORED}
 #define NOT_PLAIN \
     ONLY("add_cross_attention", NAN), ONLY("is_encoder_decoder", NAN), ONLY("cross_attention_hidden_size", NAN), ONLY("pruned_heads", NAN), \
-    ONLY("quantization_config", NAN), ONLY("compression_config", NAN), ONLY("sliding_window", NAN), ONLY("use_sliding_window", NAN), \
+    ONLY("compression_config", NAN), ONLY("sliding_window", NAN), ONLY("use_sliding_window", NAN), \
     ONLY("attention_chunk_size", NAN), ONLY("no_rope_layers", NAN), ONLY("use_qk_norm", NAN), ONLY("qk_layernorm", NAN), ONLY("alibi", NAN), \
     ONLY("clip_qkv", NAN), ONLY("attn_logit_softcapping", NAN), ONLY("final_logit_softcapping", NAN), ONLY("num_local_experts", NAN), \
     ONLY("num_experts", NAN), ONLY("n_routed_experts", NAN), ONLY("pretraining_tp", 1), ONLY("partial_rotary_factor", 1), ONLY("rotary_pct", 1), \

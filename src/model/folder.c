@@ -56,6 +56,11 @@ static status add_carried(model_folder *f, const safetensors *from, const safete
     status result = OK;
     model_carried x = {.info = *t};
     char *name = NULL;
+    if (t->nf4)
+        FAIL(E_USAGE,
+             "tensor %s is quantised, and no part of the model that is computed; valid: "
+             "such tensors as they were",
+             t->name);
     TRY(find_file(f, safetensors_locate(from, t, &x.offset), &x.file, e));
     TRY(alloc_grow(&f->carried, &f->carried_room, f->carried_count + 1, sizeof *f->carried,
                    "a list of tensors", e));
@@ -71,7 +76,7 @@ done:
 static status check_copy(const safetensors *from, const safetensors_tensor *table,
                          const safetensors_tensor *copy, err *e)
 {
-    if (copy->type == table->type && copy->bytes == table->bytes &&
+    if (!copy->nf4 && !table->nf4 && copy->type == table->type && copy->bytes == table->bytes &&
         memcmp(copy->data, table->data, copy->bytes) == 0)
         return safetensors_check_whole(from, e);
     return err_set(e, E_USAGE,
@@ -210,6 +215,37 @@ static const char *value_of(const char *end)
     return *end == ':' ? end + 1 + strspn(end + 1, space) : NULL;
 }
 
+// Returns the end of the value that begins at s.
+static const char *value_end(const char *s)
+{
+    int depth = 0;
+    do {
+        if (*s == '"') {
+            s = string_end(s);
+            continue;
+        }
+        depth += (*s == '{' || *s == '[') - (*s == '}' || *s == ']');
+        s++;
+    } while (depth > 0 || !strchr(",}] \t\r\n", *s));
+    return s;
+}
+
+// Leaves a key out of its object, whose text ends with what stands before the key. Returns where the copying goes on.
+static const char *leave_out(text *t, const char *value)
+{
+    static const char space[] = " \t\r\n";
+    const char *end = value_end(value);
+    end += strspn(end, space);
+    if (*end == ',') return end + 1 + strspn(end + 1, space);
+    while (t->bytes && strchr(" \t\r\n,", t->chars[t->bytes - 1])) t->chars[--t->bytes] = 0;
+    return end;
+}
+
+static bool names_type(const char *s, const char *end)
+{
+    return is_string(s, end, "dtype") || is_string(s, end, "torch_dtype");
+}
+
 status model_folder_config(const model_folder *f, const char *dtype_word, char **out, err *e)
 {
     text t = {0};
@@ -224,8 +260,11 @@ status model_folder_config(const model_folder *f, const char *dtype_word, char *
         }
         const char *end = string_end(s), *value = value_of(end);
         if (value && depth == 1) in_text = is_string(s, end, "text_config");
-        if (value && *value == '"' && (depth == 1 || (depth == 2 && in_text)) &&
-            (is_string(s, end, "dtype") || is_string(s, end, "torch_dtype"))) {
+        const bool counts = value && (depth == 1 || (depth == 2 && in_text));
+        if (counts && *value == '{' && is_string(s, end, "quantization_config")) {
+            text_add_bytes(&t, copied, (size_t)(s - copied));
+            copied = end = leave_out(&t, value);
+        } else if (counts && dtype_word && *value == '"' && names_type(s, end)) {
             text_add_bytes(&t, copied, (size_t)(value - copied));
             text_addf(&t, "\"%s\"", dtype_word);
             copied = end = string_end(value);

@@ -45,8 +45,9 @@ void model_folder_describe(const model_folder *f, text *out);
 // Copies a carried tensor to an open file, from `offset` on, through `buffer`. Errors name `path` or the folder's file.
 status model_folder_copy(const model_folder *f, const model_carried *t, char *buffer,
                          size_t buffer_bytes, int fd, const char *path, uint64_t offset, err *e);
-// Returns config.json as it is, but for the type of the weights: torch_dtype and dtype, where it has them, become
-// `dtype_word` outside of all objects and in text_config. The caller frees the text.
+// Returns config.json as it is, but for the form of the weights: torch_dtype and dtype, where it has them, become
+// `dtype_word` (NULL: stay) outside of all objects and in text_config, and quantization_config goes, because what is written
+// is not quantised. The caller frees the text.
 status model_folder_config(const model_folder *f, const char *dtype_word, char **out, err *e);
 
 // Reads the tokens at which generation ends: eos_token_id of a JSON file of a folder, a token id or a list, each id once. None

@@ -90,6 +90,11 @@ static status check_shape(const safetensors_tensor *t, const model_param *q, int
     int64_t expected[FILE_DIMS];
     char found[96], valid[96];
     const int dims = file_shape(q->decl, piece, expected);
+    if (t->nf4 && q->decl->piece[piece].transposed)
+        return err_set(e, E_USAGE,
+                       "tensor %s is quantised, and its rows are columns of the model's; valid: "
+                       "weights that are not quantised",
+                       t->name);
     bool same = t->dims == dims;
     for (int i = 0; i < dims; i++) same = same && t->dim[i] == expected[i];
     if (same && (t->type == F32 || t->type == BF16 || t->type == F16 || t->type == F64) &&
@@ -137,14 +142,12 @@ static void load_transposed(const safetensors_tensor *t, int64_t rows, int64_t c
                             int64_t count, float *out)
 {
     enum { TILE = 64 };
-    const size_t each = dtype_bytes(t->type);
     const int64_t end = (first + count + cols - 1) / cols; // of the rows
     float tile[TILE];
     for (int64_t row = first / cols; row < end; row += TILE) {
         const int64_t high = size_min(TILE, end - row);
         for (int64_t c = 0; c < cols; c++) {
-            dtype_convert(tile, F32, (const char *)t->data + (size_t)(c * rows + row) * each,
-                          t->type, (size_t)high);
+            safetensors_read(t, c * rows + row, high, tile);
             for (int64_t r = 0; r < high; r++) {
                 const int64_t i = (row + r) * cols + c - first;
                 if (i >= 0 && i < count) out[i] = tile[r];
@@ -174,9 +177,7 @@ static void load_rows(const safetensors_tensor *t, const graph_param *d, int pie
         int64_t follow;
         const int64_t row = model_param_file_row(d, piece, i / cols, &follow), col = i % cols;
         n = size_min(follow * cols - col, first + count - i);
-        dtype_convert(out, F32,
-                      (const char *)t->data + (size_t)(row * cols + col) * dtype_bytes(t->type),
-                      t->type, (size_t)n);
+        safetensors_read(t, row * cols + col, n, out);
     }
 }
 

@@ -17,14 +17,9 @@ enum { MARK_BYTES = 17 };
 status session_adapter_check_mark(const char *folder, uint64_t mark, err *e)
 {
     status result = OK;
-    char *path = NULL, *content = NULL, here[MARK_BYTES];
-    size_t bytes;
+    char here[MARK_BYTES];
     json_t *values = NULL;
-    json_error_t problem;
-    TRY(file_join(folder, "trireme/state.json", &path, e));
-    if (!file_exists(path)) goto done;
-    TRY(file_read_small(path, FILE_MOST_CONFIG, &content, &bytes, e));
-    values = json_load_python(content, bytes, 0, &problem);
+    TRY(model_adapter_state(folder, &values, e));
     const char *there = json_string_value(json_object_get(values, "base"));
     snprintf(here, sizeof here, "%016" PRIx64, mark);
     if (there && strcmp(there, here) != 0)
@@ -34,8 +29,6 @@ status session_adapter_check_mark(const char *folder, uint64_t mark, err *e)
              folder, TEXT_CUT(there, 32), here);
 done:
     json_decref(values);
-    free(content);
-    free(path);
     return result;
 }
 

@@ -12,6 +12,7 @@
 #include "session/session.h"
 #include "session/stages.h"
 #include "session/tokenizers.h"
+#include "store/safetensors_nf4.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,22 @@ static void note_wrapper(const job *j, const safetensors *weights, session_input
                   file_shown(j->model.path), bytes, wrapper);
 }
 
+// Packed rows keep the bytes of a folder that bitsandbytes has quantised where they can.
+static void note_packed_anew(const job *j, const safetensors *weights, session_inputs *in)
+{
+    size_t quantised = 0, fit = 0;
+    for (size_t i = 0; i < safetensors_count(weights); i++) {
+        quantised += safetensors_get(weights, i)->nf4 != NULL;
+        fit += safetensors_nf4_fits(safetensors_get(weights, i));
+    }
+    if (j->model.storage == STORAGE_NF4 && fit < quantised)
+        text_addf(
+            &in->warnings,
+            "%zu of %zu quantised tensors of %s are packed anew, which changes them: they are "
+            "not in blocks of %d elements with double quantisation in groups of %d\n",
+            quantised - fit, quantised, file_shown(j->model.path), NF4_BLOCK, NF4_GROUP);
+}
+
 // Traces the model once to get its limits of ids, and checks the weights against it.
 static status open_model(const job *j, session_inputs *in, model_limits *limits, err *e)
 {
@@ -40,8 +57,9 @@ static status open_model(const job *j, session_inputs *in, model_limits *limits,
     TRY(session_check_groups(j, m, &in->warnings, e));
     TRY(session_adapter_prepare(j, m, &in->adapter, e));
     if (!j->model.has_weights) goto done;
-    TRY(safetensors_open_folder(j->model.path, &weights, e));
+    TRY(safetensors_open_weights(j->model.path, &weights, e));
     note_wrapper(j, weights, in);
+    note_packed_anew(j, weights, in);
     result = model_folder_open(j->model.path, m, weights, &in->folder, e);
     if (result != OK) err_prefix(e, "%s: ", j->model.path);
     if (result == OK && in->adapter.config)

@@ -122,7 +122,7 @@ static status open_trainer(const job *j, session *s, err *e)
     status result = OK;
     safetensors *weights = NULL;
     model_adapter *adapter = NULL;
-    if (j->model.has_weights) TRY(safetensors_open_folder(j->model.path, &weights, e));
+    if (j->model.has_weights) TRY(safetensors_open_weights(j->model.path, &weights, e));
     if (j->lora.start) TRY(model_adapter_open(j->lora.start, &adapter, e));
     s->options.weights = weights;
     s->options.adapter = adapter ? adapter->weights : NULL;

@@ -27,6 +27,7 @@ void safetensors_close(safetensors *s)
     free(s->tensors);
     free(s->file_index);
     free(s->by_name);
+    free(s->nf4);
     free(s);
 }
 

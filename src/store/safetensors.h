@@ -11,6 +11,8 @@
 
 enum { SAFETENSORS_DIMS_MAX = 8 };
 
+typedef struct safetensors_nf4 safetensors_nf4;
+
 typedef struct safetensors_tensor {
     const char *name; // borrowed from the file object
     dtype type;       // DTYPES when Trireme has no such type
@@ -20,7 +22,8 @@ typedef struct safetensors_tensor {
     int dims;
     int64_t dim[SAFETENSORS_DIMS_MAX];
     uint64_t bytes;
-    const void *data; // in the map, may be unaligned
+    const void *data;           // in the map, may be unaligned
+    const safetensors_nf4 *nf4; // how the elements follow from `data`; NULL: they are the elements
 } safetensors_tensor;
 
 typedef struct safetensors safetensors;
@@ -33,6 +36,9 @@ status safetensors_open(const char *path, safetensors **out, err *e);
 // DistributedDataParallel and torch.compile put there, they are left out. E_USAGE when a listed tensor is not in the file that
 // the index names, or a shard holds a tensor that is not listed.
 status safetensors_open_folder(const char *folder, safetensors **out, err *e);
+// The same for a reader of weights (safetensors_nf4.c): tensors that bitsandbytes has quantised to NF4 have the shape and
+// the type that they had, and what belongs to them is no tensor.
+status safetensors_open_weights(const char *folder, safetensors **out, err *e);
 // Returns the text, of *bytes, that was left out of all names of a folder, borrowed; NULL: none.
 const char *safetensors_wrapper(const safetensors *s, int *bytes);
 void safetensors_close(safetensors *s); // NULL allowed
@@ -43,6 +49,8 @@ status safetensors_check_whole(const safetensors *s, err *e);
 void safetensors_release(const safetensors *s, const safetensors_tensor *t);
 size_t safetensors_count(const safetensors *s);
 const safetensors_tensor *safetensors_get(const safetensors *s, size_t i);
+// Reads elements first … first + count-1 of a tensor of numbers.
+void safetensors_read(const safetensors_tensor *t, int64_t first, int64_t count, float *out);
 const safetensors_tensor *safetensors_find(const safetensors *s,
                                            const char *name);            // NULL when absent
 const char *safetensors_metadata(const safetensors *s, const char *key); // NULL when absent

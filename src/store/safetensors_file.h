@@ -23,6 +23,7 @@ struct safetensors {
     size_t *file_index;          // [count] tensors[i] is in files[file_index[i]]
     size_t count, tensor_room, index_room;
     const safetensors_tensor **by_name; // [count] pointers into `tensors`, sorted by name
+    safetensors_nf4 *nf4;               // of quantised tensors
     const char *wrapper; // a name that begins with what is left out; NULL: nothing is
     int wrapper_bytes;
 };

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/nf4.h"
 #include "base/size.h"
+#include "store/safetensors_nf4.h"
 #include "train/state_shards.h"
 #include "train/trainer_private.h"
 
@@ -31,17 +32,6 @@ static dtype compute_type(const trainer *t, int p)
     return t->plan->group[t->plan->row[p].group].o.compute;
 }
 
-// out [count]: x rounded to `type`.
-static void round_to(dtype type, const float *x, int64_t count, float *out)
-{
-    uint16_t stored[NF4_BLOCK];
-    if (type == F32) memcpy(out, x, (size_t)count * sizeof *x);
-    for (int64_t i = 0; i < count && type != F32; i += NF4_BLOCK) {
-        dtype_convert(stored, type, x + i, F32, NF4_BLOCK);
-        dtype_convert(out + i, F32, stored, type, NF4_BLOCK);
-    }
-}
-
 static status scales_open(const model_param *q, packed_scales *out, err *e)
 {
     status result = OK;
@@ -65,7 +55,7 @@ static void measure(const graph_param *d, int piece, dtype type, const float *fu
     float *absmax = s->absmax + first_block;
     for (int64_t row = 0, follow; row < rows; row++) {
         const int64_t at = model_param_file_row(d, piece, row, &follow) * blocks;
-        round_to(type, full + row * cols, cols, s->row);
+        dtype_round(type, full + row * cols, (size_t)cols, s->row);
         for (int64_t b = 0; b < blocks; b++)
             absmax[at + b] = nf4_block_absmax(s->row + b * NF4_BLOCK);
     }
@@ -76,17 +66,37 @@ static void measure(const graph_param *d, int piece, dtype type, const float *fu
     nf4_quantize_scales(&s->piece[piece], rows * blocks);
 }
 
-static void measure_all(const model_param *q, dtype type, const float *full, packed_scales *s)
+// Takes codes and scales of a piece that bitsandbytes has quantised.
+static void take_scales(const safetensors_nf4 *from, int64_t blocks, float *maxima,
+                        unsigned char *code, nf4_scales *out)
 {
-    const graph_param *d = q->decl;
+    memcpy(maxima, from->maxima, (size_t)size_ceil_div(blocks, NF4_GROUP) * sizeof *maxima);
+    memcpy(code, from->absmax, (size_t)blocks);
+    *out = (nf4_scales){.mean = from->mean, .maxima = maxima, .code = code, .packed = from->codes};
+}
+
+// `from` NULL: no folder has the parameter.
+static status find_scales(const model *m, int p, dtype type, const safetensors *from,
+                          const float *full, packed_scales *s, err *e)
+{
+    status result = OK;
+    const graph_param *d = m->param[p].decl;
     const int64_t cols = graph_param_cols(d);
     int64_t block = 0, maxima = 0;
     for (int i = 0; i < d->pieces; i++) {
         const int64_t blocks = d->piece[i].rows * (cols / NF4_BLOCK);
-        measure(d, i, type, full + block * NF4_BLOCK, s, block, s->maxima + maxima);
+        const model_param_file of = {.param = p, .piece = i};
+        const safetensors_tensor *t = NULL;
+        if (from) TRY(model_param_find_file(m, &of, from, &t, e));
+        if (t && safetensors_nf4_fits(t))
+            take_scales(t->nf4, blocks, s->maxima + maxima, s->code + block, &s->piece[i]);
+        else
+            measure(d, i, type, full + block * NF4_BLOCK, s, block, s->maxima + maxima);
         block += blocks;
         maxima += size_ceil_div(blocks, NF4_GROUP);
     }
+done:
+    return result;
 }
 
 // Packs row `row` of the shard that this rank computes with.
@@ -102,7 +112,7 @@ static void pack_row(const trainer *t, int p, const float *full, packed_scales *
     in_piece = full_row;
     while (in_piece >= d->piece[piece].rows) in_piece -= d->piece[piece++].rows;
     const int64_t of_file = model_param_file_row(d, piece, in_piece, &follow);
-    round_to(compute_type(t, p), full + full_row * cols + col, width, s->row);
+    dtype_round(compute_type(t, p), full + full_row * cols + col, (size_t)width, s->row);
     nf4_pack_row(s->row, width, &s->piece[piece], (of_file * cols + col) / NF4_BLOCK, out);
 }
 
@@ -133,13 +143,13 @@ done:
     return result;
 }
 
-status packed_write(trainer *t, int p, const float *full, err *e)
+status packed_write(trainer *t, int p, const safetensors *from, const float *full, err *e)
 {
     status result = OK;
     const model_param *q = &t->model->param[p];
     packed_scales s = {.piece = NULL};
     TRY(scales_open(q, &s, e));
-    measure_all(q, compute_type(t, p), full, &s);
+    TRY(find_scales(t->model, p, compute_type(t, p), from, full, &s, e));
     TRY(write_rows(t, p, full, &s, e));
 done:
     scales_clear(&s);
@@ -156,7 +166,7 @@ void packed_to_rows(const trainer *t, const plan_row *r, plan_shard s, const voi
     for (int64_t i = 0; i < s.count / width; i++) {
         float *row = to + (s.first / width + i) * r->cols;
         nf4_unpack_row((const uint32_t *)packed + i * width, r->cols, row);
-        round_to(g->o.compute, row, r->cols, row);
+        dtype_round(g->o.compute, row, (size_t)r->cols, row);
     }
 }
 

@@ -7,8 +7,9 @@
 
 // Quantises the full parameter p, each of its tensors by itself, and keeps the rows of this rank's shard. `full` is of the
 // host's memory, F32; it is rounded to the compute type first. So the bytes are those that bitsandbytes gives the tensors
-// of the folder in the compute type, on every mesh.
-status packed_write(trainer *t, int p, const float *full, err *e);
+// of the folder in the compute type, on every mesh. Where the folder `from` (NULL: none) holds a tensor as bitsandbytes
+// saves it, in rows that fit, its own bytes are kept.
+status packed_write(trainer *t, int p, const safetensors *from, const float *full, err *e);
 // Unpacks shard s of row r, which is of packed rows, into the shard that a rank computes with, `to`: the values that its
 // blocks compute with.
 void packed_to_rows(const trainer *t, const plan_row *r, plan_shard s, const void *packed,

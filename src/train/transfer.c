@@ -237,7 +237,7 @@ status trainer_write_state(trainer *t, trainer_state_kind part, int p, const flo
     char *to;
     plan_shard s;
     if (r->bucket < 0) return OK;
-    if (x.packed) return packed_write(t, p, in, e);
+    if (x.packed) return packed_write(t, p, NULL, in, e);
     if (t->model->param[p].sharded) {
         TRY(alloc_array(&shard, (size_t)r->count, sizeof *shard, t->model->param[p].name, e));
         model_param_take_shard(t->model, p, t->plan->coord, in, shard);
@@ -260,8 +260,8 @@ status trainer_write_state_from(trainer *t, trainer_state_kind part, int p, trai
     char *to;
     plan_shard s;
     if (r->bucket < 0) return OK;
-    // The rows of a shard may be parts of rows, and what a block of packed rows holds depends on all of its tensor.
-    if (t->model->param[p].sharded || x.packed) {
+    // The rows of a shard may be parts of rows.
+    if (t->model->param[p].sharded) {
         TRY(read(from, p, 0, t->model->param[p].count, space, e));
         return trainer_write_state(t, part, p, space, e);
     }
@@ -293,5 +293,10 @@ static status read_weight(const void *from, int p, int64_t first, int64_t count,
 status trainer_write_weight(trainer *t, int p, const safetensors *from, float *space, err *e)
 {
     const weight_files w = {t->model, from};
-    return trainer_write_state_from(t, STATE_WEIGHT, p, read_weight, &w, space, e);
+    const plan_row *r = &t->plan->row[p];
+    if (r->bucket < 0 || t->plan->group[r->group].o.storage != STORAGE_NF4)
+        return trainer_write_state_from(t, STATE_WEIGHT, p, read_weight, &w, space, e);
+    // What a block of packed rows holds depends on all of its tensor.
+    const status read = model_param_load(t->model, p, from, 0, t->model->param[p].count, space, e);
+    return read == OK ? packed_write(t, p, from, space, e) : read;
 }

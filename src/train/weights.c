@@ -109,7 +109,7 @@ static status draw_packed(trainer *t, const drawing *d, int p, err *e)
         model_param_init(t->model, p, t->o.seed, done, count, on, d->space);
         TRY(device_download(on, full + done, d->space, (size_t)count * sizeof *full, e));
     }
-    TRY(packed_write(t, p, full, e));
+    TRY(packed_write(t, p, NULL, full, e));
 done:
     free(full);
     return result;

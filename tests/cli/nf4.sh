@@ -41,6 +41,47 @@ ok "$trireme" eval own.yaml --lora.rank 4 --train.precision bf16 --model.storage
 evaluated=$(sed 's/{"loss":\([^,]*\),.*/\1/' stdout)
 grep -q "\"loss\":$evaluated" adapted/log.jsonl || fail "eval gives $evaluated: $(grep eval adapted/log.jsonl)"
 
+# ---- An adapter is merged onto the NF4 form of its base: the merged model has the logits of the packed one
+train --train.precision fp32 --train.steps 4 --train.save_every 4 --train.out base
+sed 's/^model:.*/model: {path: base\/checkpoints\/latest}/; s/1e-2/5e-2/' job.yaml >qlora.yaml
+ok "$trireme" train qlora.yaml --quiet --lora.rank 4 --train.precision fp32 --model.storage nf4 --train.out tuned --train.save_every 8
+expect_line '"base_storage": "nf4"' tuned/checkpoints/latest/trireme/state.json
+expect_line '"base_precision": "fp32"' tuned/checkpoints/latest/trireme/state.json
+ok "$trireme" checkpoint export tuned --to hf --merge --out merged --dtype fp32
+expect_line 'as NF4 packs and unpacks them: 14 tensors change, an element by [0-9.e-]+ at most; ' stdout
+expect_line 'trained on the NF4 form; the weights as they are stored and their NF4 form differ by 0.0[0-9]+ at most;' stdout
+ok "$trireme" checkpoint export tuned --to hf --merge --merge-onto stored --out stored --dtype fp32 --json
+expect_line '"notes":"the adapter .* as they are stored there: 14 tensors change' stdout
+logits() { # FILE ARGUMENTS...: the logits of a job
+    local file=$1
+    shift
+    ok "$trireme" predict qlora.yaml --train.precision fp32 --what logits "$@"
+    tr -cs '0-9.e+-' '\n' <stdout | grep '[0-9]' >"$file"
+}
+farthest() { # FILE FILE: the largest difference of two numbers
+    paste "$1" "$2" | awk 'NF != 2 { exit } { d = $1 - $2; if (d < 0) d = -d; if (d > most) most = d } END { print most + 0 }'
+}
+logits packed.txt --model tuned --lora.rank 4 --model.storage nf4
+logits merged.txt --model merged
+logits stored.txt --model stored
+near=$(farthest packed.txt merged.txt)
+far=$(farthest packed.txt stored.txt)
+[ "$(wc -l <packed.txt)" -gt 1000 ] || fail "predict printed $(wc -l <packed.txt) numbers"
+awk -v n="$near" -v f="$far" 'BEGIN { exit !(n < 1e-5 && f > 1e-3) }' ||
+    fail "the logits differ by $near from those of the merged model, by $far from those on the stored base"
+for model in tuned merged; do
+    ok "$trireme" generate --model $model --prompt 'the sea' --tokens 12 --temperature 0
+    cp stdout said-$model
+done
+expect_same said-tuned said-merged
+# An adapter that does not say how its base was kept
+cp -rL tuned/checkpoints/latest silent
+rm -r silent/trireme
+ok "$trireme" checkpoint export silent --to hf --merge --out silent-stored --dtype fp32
+expect_same stored/model.safetensors silent-stored/model.safetensors
+ok "$trireme" checkpoint export silent --to hf --merge --merge-onto nf4 --out silent-nf4
+expect_line 'does not say that it was trained on the NF4 form; .* --merge-onto stored takes the other$' stdout
+
 # ---- What explain says
 ok "$trireme" explain job.yaml "$@" --model.storage nf4
 expect_line 'weights replicated as NF4, frozen' stdout
@@ -54,6 +95,10 @@ refused 2 'model.storage: found nf4, which keeps frozen weights, but all weights
 refused 2 'model.storage: nf4 keeps blocks of 64 elements together, but a rank has rows of 32 of .*o_proj' \
     "$trireme" train job.yaml "$@" --model.storage nf4 --parallel.tp 2
 refused 2 'model.storage: found int4; valid: auto, nf4' "$trireme" train job.yaml "$@" --model.storage int4
+refused 2 "^trireme: --merge-onto: found 'int4'; valid: nf4, stored$" \
+    "$trireme" checkpoint export tuned --to hf --merge --merge-onto int4 --out out
+refused 2 '^trireme: --merge-onto: given without --merge; valid: both$' \
+    "$trireme" checkpoint export tuned --to peft --merge-onto nf4 --out out
 run "$trireme" train own.yaml "$@" --model.storage nf4 --train.steps 12 --resume whole
 expect_exit 2
 expect_line 'is not what the NF4 weights of this job.s base give; valid: the model.path, ' stderr

@@ -212,7 +212,7 @@ static status load_weights(trainer *t, const char *folder, err *e)
     safetensors *weights = NULL;
     float *space = NULL;
     uint64_t most = 0;
-    TRY(safetensors_open_folder(folder, &weights, e));
+    TRY(safetensors_open_weights(folder, &weights, e));
     result = model_param_check_all(m, weights, e);
     if (result != OK) err_prefix(e, "%s: ", folder);
     if (result != OK) goto done;

@@ -25,6 +25,21 @@ static void add_groups(const param_groups *groups, text *json)
     text_add(json, "]");
 }
 
+// The storage of the base of adapters, where it is packed, and the type in which all of it computes.
+static void add_base_storage(const trainer *t, text *json)
+{
+    dtype type = DTYPES;
+    bool packed = false, one = true;
+    for (int p = 0; p < t->model->params && t->o.lora; p++) {
+        const plan_group *g = &t->plan->group[t->plan->row[p].group];
+        if (g->o.storage != STORAGE_NF4) continue;
+        one = one && (!packed || type == g->o.compute);
+        type = g->o.compute, packed = true;
+    }
+    if (packed) text_add(json, ",\"base_storage\":\"nf4\"");
+    if (packed && one) text_addf(json, ",\"base_precision\":\"%s\"", dtype_name(type));
+}
+
 status save_facts(const trainer *t, const trainer_save_options *o, char **out, err *e)
 {
     text json = {0};
@@ -48,6 +63,7 @@ status save_facts(const trainer *t, const trainer_save_options *o, char **out, e
                   ",\"evaluations_since_best\":%" PRId64,
                   best->step, best->loss, best->since);
     if (o->base_mark) text_addf(&json, ",\"base\":\"%016" PRIx64 "\"", *o->base_mark);
+    add_base_storage(t, &json);
     add_groups(&t->o.groups, &json);
     text_add(&json, "}");
     return text_take(&json, out, e);

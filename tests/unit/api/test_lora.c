@@ -234,10 +234,11 @@ static void test_merged_weights_are_those_of_peft(void **state)
         model_adapter *a = open_trained(&g);
         model_merge *there, *doubled;
         size_t changed_count = 0, wanted = 0;
-        if (model_merge_open(g.start, a, &there, &why) != OK) fail_msg("%s", why.text);
+        if (model_merge_open(g.start, a, NULL, false, &there, &why) != OK) fail_msg("%s", why.text);
         a->lora.alpha *= 2;
         for (size_t k = 0; k < a->lora.alpha_count; k++) a->lora.alphas[k].value *= 2;
-        if (model_merge_open(g.start, a, &doubled, &why) != OK) fail_msg("%s", why.text);
+        if (model_merge_open(g.start, a, NULL, false, &doubled, &why) != OK)
+            fail_msg("%s", why.text);
         for (size_t k = 0; k < safetensors_count(g.start); k++) {
             const safetensors_tensor *t = safetensors_get(g.start, k);
             char key[200];

@@ -79,7 +79,7 @@ static memory_estimate estimate_with(const char *const *arg)
     memory_estimate_base base;
     err e = {.code = OK};
     if (session_inputs_open_to_plan(j, NULL, &in, &e) != OK ||
-        memory_estimate_read_base(j, &base, &e) != OK ||
+        memory_estimate_read_base(j, &in, &base, &e) != OK ||
         memory_estimate_of(j, &in, j->launch.ranks, &base, &n, &e) != OK)
         fail_msg("%s", e.text);
     session_inputs_close(&in);
@@ -116,7 +116,7 @@ static fit_search search(uint64_t budget, uint64_t host)
     memory_estimate_base base;
     err e = {.code = OK};
     if (session_inputs_open_to_plan(j, NULL, &in, &e) != OK ||
-        memory_estimate_read_base(j, &base, &e) != OK)
+        memory_estimate_read_base(j, &in, &base, &e) != OK)
         fail_msg("%s", e.text);
     base.host_budget = host;
     if (fit_search_run(j, &in, 1, budget, &base, &l, &e) != OK) fail_msg("%s", e.text);
