@@ -120,7 +120,8 @@ def run_trl(request):
     from datasets import Dataset
     import trl
 
-    kinds = {"cross_entropy": (trl.SFTConfig, trl.SFTTrainer), "dpo": (trl.DPOConfig, trl.DPOTrainer)}
+    sft = trl.SFTConfig, trl.SFTTrainer
+    kinds = {"auto": sft, "cross_entropy": sft, "dpo": (trl.DPOConfig, trl.DPOTrainer)}
     if request.loss not in kinds:
         raise Cannot(f"the check runs its commands sft and dpo; the loss of the job is {request.loss}")
     config, kind = kinds[request.loss]
