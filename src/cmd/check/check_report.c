@@ -122,7 +122,7 @@ static void add_pair(double own, double theirs, text *out)
 
 static void add_table(const check *c, text *out)
 {
-    const char *name = c->of->system;
+    const char *name = strlen(c->of->system) < 14 ? c->of->system : "the original";
     text_addf(out, "      %14s%14s%13s%14s%14s%13s\n", "loss", "loss", "", "grad norm", "grad norm",
               "");
     text_addf(out, "step  %14s%14s%13s%14s%14s%13s\n", "Trireme", name, "difference", "Trireme",
