@@ -1,5 +1,8 @@
-# cmake -D FILE=… -D NAME=… -D OUT=… -P embed.cmake: writes the bytes of FILE, which is ASCII, to the C file OUT as the
-# string `const char NAME[]`.
-file(READ ${FILE} bytes HEX)
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-file(WRITE ${OUT} "extern const char ${NAME}[];\nconst char ${NAME}[] = {${bytes}0};\n")
+# cmake -D FILES=… -D NAME=… -D OUT=… -P embed.cmake: writes the bytes of FILES, which are ASCII, one after the other to
+# the C file OUT as the string `const char NAME[]`.
+foreach(file ${FILES})
+  file(READ ${file} bytes HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+  string(APPEND all "${bytes}")
+endforeach()
+file(WRITE ${OUT} "extern const char ${NAME}[];\nconst char ${NAME}[] = {${all}0};\n")

@@ -7,7 +7,7 @@ set -eu
 
 check() {
     # libt_*.a hold everything but src/cmd/, whose objects stand beside them.
-    find "$1" -name 'libt_*.a' -o -path '*trireme.dir*' -name '*.o' | sort >"$scratch/objects"
+    find "$1" -name 'libt_*.a' -o -path '*commands.dir*' -name '*.o' | sort >"$scratch/objects"
     if [ ! -s "$scratch/objects" ]; then
         echo "$1: no libt_*.a in it"
         return 1

@@ -44,7 +44,9 @@ typedef struct check {
     const char *precision,
         *reduction; // borrowed, as train.precision and train.reduce_dtype have it
     int64_t steps, accumulation;
-    bool without_dropout; // the model's dropout was turned off for both
+    bool without_dropout; // dropout was turned off for both
+    bool has_samples;     // data.train is JSONL, and each encodes it; else token shards
+    bool has_adapter;     // of LoRA
 
     check_side *own, *original; // `own` is memory that the ranks share
     text versions, notes;       // of the original; notes are lines

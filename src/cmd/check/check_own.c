@@ -1,6 +1,7 @@
 // check_own.c -- the steps of `trireme translate --check` under Trireme: the job of the file and the keys, in a temporary
 // folder, with the order of tokens that the original can follow and without dropout, whose random numbers no two systems
-// share. It knows nothing of the original but what both must have: a folder of weights, and one pair of token shards.
+// share. It knows nothing of the original but what both must have: a folder of weights, the adapter that Trireme has
+// drawn, and one pair of token shards or one file of samples, which the original encodes by itself.
 #include "cmd/check/check.h"
 
 #include "base/alloc.h"
@@ -8,6 +9,7 @@
 #include "base/file.h"
 #include "base/proc.h"
 #include "cmd/cmd.h"
+#include "data/samples/samples.h"
 #include "session/run.h"
 
 #include <dirent.h>
@@ -15,7 +17,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OWN_ARGUMENTS = 10 };
+enum { OWN_ARGUMENTS = 12 };
+
+// The adapter as it was drawn, which the original takes over, in the temporary folder.
+#define FIRST_CHECKPOINT "/own/checkpoints/step-00000000"
 
 // ---- The model without dropout
 
@@ -79,7 +84,7 @@ done:
 // ---- The job
 
 // E_USAGE where the original could not have the model, the tokens or the ranks of the job.
-static status check_job(const job *j, err *e)
+static status check_job(const check *c, const job *j, err *e)
 {
     for (int a = 0; a < AXES; a++)
         if (!(AXES_DATA & MESH_AXIS(a)) && j->parallel.size[a] > 1)
@@ -94,9 +99,11 @@ static status check_job(const job *j, err *e)
     if (!j->model.path || !j->model.has_weights)
         return err_set(e, E_USAGE,
                        "--check: model.path must be a folder with weights, which both read");
-    if (j->data.trains != 1 || strcmp(j->data.train[0].path, "mock") == 0)
+    if (j->data.trains != 1 || strcmp(j->data.train[0].path, "mock") == 0 ||
+        (samples_is_jsonl(j->data.train[0].path) && !c->of->reads_samples))
         return err_set(e, E_USAGE,
-                       "--check: data.train must be the prefix of one pair of token shards");
+                       "--check: data.train must be the prefix of one pair of token shards%s",
+                       c->of->reads_samples ? ", or one file *.jsonl" : "");
     return OK;
 }
 
@@ -106,9 +113,11 @@ static status find_model(check *c, int argc, char **argv, char **out, err *e)
     status result = OK;
     job *j = NULL;
     TRY(job_open(NULL, argc - 1, argv + 1, &j, e));
-    TRY(check_job(j, e));
-    c->without_dropout = drops(&j->model.config);
-    if (c->without_dropout)
+    TRY(check_job(c, j, e));
+    c->has_samples = samples_is_jsonl(j->data.train[0].path);
+    c->has_adapter = j->lora.how.rank > 0;
+    c->without_dropout = drops(&j->model.config) || j->lora.how.dropout > 0;
+    if (drops(&j->model.config))
         TRY(make_model(c, j->model.path, out, e));
     else
         TRY(text_copy(j->model.path, out, e));
@@ -120,20 +129,28 @@ done:
 // The members of the file that original.py reads. `rates` and `result` follow later.
 static status make_request(check *c, const job *j, err *e)
 {
+    status result = OK;
     const optim_config *o = &j->optimizer;
+    text adapter = {0};
+    if (c->has_adapter) text_addf(&adapter, "%s" FIRST_CHECKPOINT, c->folder);
+    TRY(text_check(&adapter, e));
     c->request = json_pack(
-        "{s:s, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f, s:I, s:I, "
+        "{s:s, s:s, s:s?, s:b, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:f, s:I, s:I, "
         "s:{s:s, s:f, s:f, s:f, s:f, s:f, s:b}}",
-        "system", c->q->from, "file", json_of_text(c->q->file), "model",
-        json_of_text(j->model.path), "data", json_of_text(j->data.train[0].path), "seq_len",
-        (json_int_t)j->data.seq_len, "steps", (json_int_t)c->steps, "global_batch",
-        (json_int_t)j->train.global_batch, "micro_batch", (json_int_t)j->train.micro_batch,
-        "accumulation", (json_int_t)c->accumulation, "precision", c->precision, "device",
-        j->launch.device, "clip", j->train.clip_grad_norm, "warmup_steps",
-        (json_int_t)lr_warmup_length(&j->lr), "total_steps", (json_int_t)j->lr.total_steps,
-        "optimizer", "name", OPTIM_NAMES[o->rule], "lr", o->lr, "beta1", o->beta1, "beta2",
-        o->beta2, "eps", o->eps, "weight_decay", o->weight_decay, "decay_all", (int)o->decay_all);
-    return c->request ? OK : err_set(e, E_MEMORY, "no memory for the request of the original");
+        "system", c->q->from, "loss", job_loss_name(j), "adapter", adapter.chars, "has_samples",
+        (int)c->has_samples, "file", json_of_text(c->q->file), "model", json_of_text(j->model.path),
+        "data", json_of_text(j->data.train[0].path), "seq_len", (json_int_t)j->data.seq_len,
+        "steps", (json_int_t)c->steps, "global_batch", (json_int_t)j->train.global_batch,
+        "micro_batch", (json_int_t)j->train.micro_batch, "accumulation",
+        (json_int_t)c->accumulation, "precision", c->precision, "device", j->launch.device, "clip",
+        j->train.clip_grad_norm, "warmup_steps", (json_int_t)lr_warmup_length(&j->lr),
+        "total_steps", (json_int_t)j->lr.total_steps, "optimizer", "name", OPTIM_NAMES[o->rule],
+        "lr", o->lr, "beta1", o->beta1, "beta2", o->beta2, "eps", o->eps, "weight_decay",
+        o->weight_decay, "decay_all", (int)o->decay_all);
+    if (!c->request) FAIL(E_MEMORY, "no memory for the request of the original");
+done:
+    text_clear(&adapter);
+    return result;
 }
 
 static status describe(check *c, const job *j, err *e)
@@ -155,6 +172,7 @@ static status rank_check(session_rank *r, void *arg, err *e)
     const check *c = arg;
     check_side *own = c->own;
     const device *d = r->session.device;
+    if (c->has_adapter) TRY(session_rank_save(r, e));
     for (int64_t i = 0; i < c->steps; i++) {
         trainer_step_result s;
         TRY(session_rank_step(r, &s, e));
@@ -210,6 +228,8 @@ status check_run_own(check *c, err *e)
     argv[argc++] = "--train.save_every=0";
     argv[argc++] = "--quiet";
     TRY(find_model(c, argc, argv, &folder, e));
+    if (c->has_samples) argv[argc++] = "--data.packing=none"; // no two systems fill rows alike
+    if (c->has_adapter) argv[argc++] = "--lora.dropout=0";
     text_addf(&path, "--model.path=%s", folder);
     TRY(text_check(&path, e));
     argv[argc++] = path.chars;

@@ -65,11 +65,13 @@ static void add_rate(const check *c, const check_result *f, text *out)
               (long long)f->rate_step, c->own->step[i].lr, c->original->step[i].lr);
 }
 
-static void add_where(const check_result *f, text *out)
+static void add_where(const check *c, const check_result *f, text *out)
 {
     if (f->loss_step == 1)
-        text_add(out, "step 1 differs before any update: the weights, the tokens or the forward "
-                      "pass are not the same\n");
+        text_addf(out,
+                  "step 1 differs before any update: the weights, the tokens%s or the forward "
+                  "pass are not the same\n",
+                  c->has_samples ? ", their labels" : "");
     else if (f->loss_step)
         text_addf(out,
                   "the losses agree up to step %lld: the forward pass is the same, and gradients "
@@ -86,15 +88,15 @@ static void add_where(const check_result *f, text *out)
 static void add_reasons(const check *c, const check_result *f, text *out)
 {
     const bool is_short = strcmp(c->precision, "fp32") != 0;
-    add_where(f, out);
+    add_where(c, f, out);
     add_rate(c, f, out);
     if (c->of->dtypes && (is_short || strcmp(c->reduction, "fp32") != 0))
         text_addf(out, "number formats: %s\n", c->of->dtypes);
-    text_addf(out,
-              "ruled out: order of data (both read the same sequences in the same order), "
-              "dropout (0 in both), averaging of losses (each of the %lld micro-batches has "
-              "as many tokens)",
-              (long long)(c->accumulation * c->ranks));
+    text_add(out, "ruled out: order of data (both read the same sequences in the same order), "
+                  "dropout (0 in both)");
+    if (!c->has_samples)
+        text_addf(out, ", averaging of losses (each of the %lld micro-batches has as many tokens)",
+                  (long long)(c->accumulation * c->ranks));
     if (!is_short && strcmp(c->reduction, "fp32") == 0)
         text_add(out, ", number formats (all fp32)");
     if (!f->rate_step) text_add(out, ", learning rates (equal)");
@@ -120,7 +122,7 @@ static void add_pair(double own, double theirs, text *out)
 
 static void add_table(const check *c, text *out)
 {
-    const char *name = c->of->system;
+    const char *name = strlen(c->of->system) < 14 ? c->of->system : "the original";
     text_addf(out, "      %14s%14s%13s%14s%14s%13s\n", "loss", "loss", "", "grad norm", "grad norm",
               "");
     text_addf(out, "step  %14s%14s%13s%14s%14s%13s\n", "Trireme", name, "difference", "Trireme",

@@ -1,6 +1,7 @@
 # original.py -- some steps of a run under the system whose configuration Trireme has translated. The program carries
 # this file; `trireme translate --check` starts it once for each rank, with torchrun's environment. It computes as a
-# script of that system does, on the same tokens in the same order, and knows nothing of Trireme but two files.
+# script of that system does, on the same tokens in the same order, and knows nothing of Trireme but two files. The
+# functions of original_tuning.py stand before it in the same text.
 #   original.py REQUEST          trains; rank 0 adds lines of JSON to the request's file `result`
 #   original.py REQUEST probe    says only which versions there are, or what this Python lacks
 import importlib.metadata
@@ -272,12 +273,20 @@ def report(request, step, losses, norm, rate):
 SYSTEMS = {  # the function, and the packages that it needs
     "deepspeed": (run_deepspeed, ["torch", "transformers", "deepspeed"]),
     "accelerate": (run_accelerate, ["torch", "transformers", "accelerate"]),
+    "trainer": (run_trainer, ["torch", "accelerate", "transformers"]),
+    "trl": (run_trl, ["torch", "datasets", "accelerate", "transformers", "trl"]),
+}
+OTHERS = {  # why none is run
+    "axolotl": "it encodes samples by templates of its own, and the check has none of its code; "
+    "translate --check trl checks a file of TRL with the same values",
+    "llamafactory": "it encodes samples by templates of its own, and the check has none of its code; "
+    "translate --check trl checks a file of TRL with the same values",
 }
 
 
 def probe(request):
     if request.system not in SYSTEMS:
-        raise Cannot(f"only {' and '.join(SYSTEMS)} can be run beside Trireme")
+        raise Cannot(OTHERS.get(request.system, f"only {', '.join(SYSTEMS)} can be run beside Trireme"))
     packages = SYSTEMS[request.system][1]
     lacking = [p for p in packages if importlib.util.find_spec(p) is None]
     if lacking:
@@ -291,7 +300,8 @@ def train(request):
 
     if request.device == "cuda" and torch.cuda.device_count() < RANKS:
         raise Cannot(f"torch sees {torch.cuda.device_count()} GPUs; the job has {RANKS} ranks")
-    request.read_tokens()
+    if not request.has_samples:
+        request.read_tokens()
     base = SYSTEMS[request.system][0](request)
     request.say(peak_bytes=over_ranks(peak_bytes(request.device), "max"), base_bytes=over_ranks(base, "max"))
     if torch.distributed.is_initialized():

@@ -98,6 +98,8 @@ struct dialect {
     // The command of a script whose subcommand is the program, as "trl" of trl sft; NULL: none. A row "command" with words
     // takes the subcommand, or the name of a program that is one of them, as sft.py.
     const char *command;
+    bool
+        reads_samples; // their system encodes JSONL itself, so `translate --check` gives it data.train as it is
     // The dialect whose rows and names hold for keys that this one has none for; NULL: none.
     const dialect *base;
     const dialect_row *rows;

@@ -7,7 +7,7 @@ on_gpus=1
 make_data
 gpt2='family: gpt2, layers: 2, hidden: 32, heads: 4, vocab: 320, max_seq: 16, drop_embed: 0.1, drop_attention: 0.1, drop_residual: 0.1'
 llama='family: llama, layers: 2, hidden: 32, heads: 4, kv_heads: 2, ffn: 64, vocab: 320, max_seq: 16'
-common='--train.global_batch 4 --launch.ranks 1 --launch.device cuda --train.save_every 3 --train.steps'
+common='--train.global_batch 4 --launch.ranks 1 --launch.device cuda --train.save_every 2 --train.steps'
 
 same_losses() { # RUN STEPS RUN...: the losses of all are those of the first, bit for bit
     local first=$1 one
@@ -29,19 +29,19 @@ done
 # ---- The same bits, one rank
 for precision in fp32 bf16; do
     make_job "$gpt2"
-    run="$common 6 --train.precision $precision"
+    run="$common 4 --train.precision $precision"
     train $run --train.out $precision-one
     train $run --train.out $precision-two
     train $run --train.out $precision-issued --launch.cuda_graphs false
     train $run --train.out $precision-selective --parallel.recompute selective
     train $run --train.out $precision-full --parallel.recompute full
     train $run --train.out $precision-host --parallel.offload.optimizer host
-    same_losses $precision-one 6 $precision-two $precision-issued $precision-selective $precision-full $precision-host
+    same_losses $precision-one 4 $precision-two $precision-issued $precision-selective $precision-full $precision-host
     expect_same_checkpoint $precision-one $precision-two
 done
-train $common 3 --train.precision bf16 --train.out resumed
-train $common 6 --train.precision bf16 --train.out resumed
-same_losses bf16-one 6 resumed
+train $common 2 --train.precision bf16 --train.out resumed
+train $common 4 --train.precision bf16 --train.out resumed
+same_losses bf16-one 4 resumed
 
 # ---- The same bits for every policy, ranks that share the GPUs
 ranks='--train.global_batch 8 --train.steps 4 --launch.device cuda --parallel.no_sync true --launch.ranks'

@@ -197,6 +197,7 @@ const dialect dialect_trl = {
     .system = "TRL",
     .has_options = true,
     .command = "trl",
+    .reads_samples = true,
     .base = &dialect_training_arguments,
     .rows = ROW,
     .row_count = sizeof ROW / sizeof *ROW,

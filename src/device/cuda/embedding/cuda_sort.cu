@@ -3,7 +3,7 @@
 // tile of rows. The second gives each row its place: the rows with a lower digit come first, then those of
 // the same digit in earlier tiles, in earlier warps and in earlier lanes. Only integers are counted, so the
 // order does not depend on which block runs first.
-#include "device/cuda/cuda_embedding.h"
+#include "device/cuda/embedding/cuda_embedding.h"
 
 constexpr int SORT_WARPS = SORT_THREADS / GPU_WARP;
 

@@ -1,7 +1,7 @@
 // cuda_embedding.cu -- token and position embeddings, and the gradient of positions. The gradient of tokens
 // is in cuda_embedding_grad.cu, which launches the rest of the gradient here. Ids are not checked, because
 // the loader has checked them. The table cuda_kernels.c names the host sides.
-#include "device/cuda/cuda_embedding.h"
+#include "device/cuda/embedding/cuda_embedding.h"
 
 constexpr int EMBED_WARPS = 8; // of a block; each has one row
 constexpr int EMBED_AHEAD = 4; // accesses of a lane to each array in flight

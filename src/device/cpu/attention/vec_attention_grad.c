@@ -3,8 +3,8 @@
 // through the queries of its document that see it: dk and dv of the tile are sums over those queries, and
 // dq is a sum over the tiles. One thread does one head of keys and values with all query heads that share
 // it, in order, so every sum has one order.
+#include "device/cpu/attention/vec_attention.h"
 #include "device/cpu/ref/ref.h"
-#include "device/cpu/vec_attention.h"
 
 // One head of keys, its current tile of keys, and the current tile of queries.
 typedef struct vec_backward {

@@ -3,7 +3,7 @@
 // added in their order, 32 at a time and then all of these. Pieces count from the first row of their id, so
 // an id's sum depends on its own rows only, and is added to d_tokens once. The table cuda_kernels.c names
 // the host side.
-#include "device/cuda/cuda_embedding.h"
+#include "device/cuda/embedding/cuda_embedding.h"
 
 constexpr int PIECE = EMBEDDING_PIECE; // rows of a piece, and pieces of a group
 constexpr int GROUP = PIECE * PIECE;   // rows of a group

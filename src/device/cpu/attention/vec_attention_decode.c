@@ -2,8 +2,8 @@
 // time is that of reading keys and values once, so it takes dot products of them in place, without
 // packing. Called by VEC(attention). One thread does one head of keys, with all query heads that
 // read it.
+#include "device/cpu/attention/vec_attention.h"
 #include "device/cpu/ref/ref.h"
-#include "device/cpu/vec_attention.h"
 
 enum { DECODE_KEYS = 256 }; // keys that are done at a time
 

@@ -3,7 +3,7 @@
 // of size T x T are never stored. Tiles that the mask hides are skipped. One thread does one block of
 // queries of one head, cut where a document begins, and threads share nothing. vec_attention_decode.c does
 // a few queries.
-#include "device/cpu/vec_attention.h"
+#include "device/cpu/attention/vec_attention.h"
 #include "device/cpu/ref/ref.h"
 
 enum { BLOCK_QUERIES = 4 * TILE_QUERIES }; // queries that one packing of a key tile serves
