@@ -117,7 +117,7 @@ done:
 
 void safetensors_release(const safetensors *s, const safetensors_tensor *t)
 {
-    file_map_release(&s->files[s->file_index[t - s->tensors]].map, t->data, t->bytes);
+    if (!t->nf4) file_map_release(&s->files[s->file_index[t - s->tensors]].map, t->data, t->bytes);
 }
 
 size_t safetensors_count(const safetensors *s)

@@ -45,7 +45,7 @@ void safetensors_close(safetensors *s); // NULL allowed
 // The caller calls it after it has read data. E_IO names a file that was truncated after it was
 // opened.
 status safetensors_check_whole(const safetensors *s, err *e);
-// Gives back the memory of a tensor's data that was read (file_map_release).
+// Gives back the memory of a tensor's data that was read (file_map_release); not of a tensor in NF4.
 void safetensors_release(const safetensors *s, const safetensors_tensor *t);
 size_t safetensors_count(const safetensors *s);
 const safetensors_tensor *safetensors_get(const safetensors *s, size_t i);

@@ -21,7 +21,7 @@ static void compare(const graph *g, const char *family, bool runs_again)
 {
     const double counted = g->flops.forward + g->flops.backward;
     double launched = 0;
-    graph_visit(g, &(graph_visitor){add, &launched});
+    graph_visit(g, &(graph_visitor){.take = add, .arg = &launched});
     const bool equal = fabs(launched - counted) <= 1e-9 * launched;
     if (runs_again ? launched < counted : !equal)
         fail_msg("%s: kernels of %.17g FLOPs, the graph counts %.17g", family, launched, counted);
