@@ -34,8 +34,6 @@ status jinja_attribute(jinja_state *s, jinja_value v, const char *name, jinja_va
     if (row) return bind_method(s, v, row, out, e);
     if (v.kind == KIND_DICT || v.kind == KIND_NAMESPACE)
         item = jinja_get(v.dict, name, strlen(name));
-    if (v.kind == KIND_CYCLER && strcmp(name, "current") == 0 && v.turn->count)
-        item = &v.turn->item[v.turn->next];
     *out = item ? *item : jinja_undefined(name);
 done:
     return result;

@@ -30,15 +30,11 @@ const jinja_row *jinja_find_test(const char *name)
 
 const jinja_row *jinja_find_method(jinja_value v, const char *name)
 {
-    const jinja_row *row = NULL;
-    if (v.kind == KIND_STRING) {
-        row = jinja_find_row(JINJA_STRING_METHODS, name);
-        return row ? row : jinja_find_row(JINJA_SPLIT_METHODS, name);
-    }
+    if (v.kind == KIND_STRING) return jinja_find_row(JINJA_STRING_METHODS, name);
     if (v.kind == KIND_DICT) return jinja_find_row(JINJA_DICT_METHODS, name);
     if (v.kind == KIND_LIST || v.kind == KIND_TUPLE || v.kind == KIND_RANGE)
         return jinja_find_row(JINJA_LIST_METHODS, name);
-    return v.kind == KIND_CYCLER ? jinja_find_row(JINJA_CYCLER_METHODS, name) : NULL;
+    return NULL;
 }
 
 static size_t add_names(const jinja_row *table, const char **names, size_t count)
@@ -63,36 +59,49 @@ const char *jinja_nearest_test(const char *name)
 
 // ---- Calls
 
-// Returns the number of a parameter among the words of `parameters`; -1: none.
-static int parameter_number(const char *parameters, const char *name)
+// Returns the word of a parameter by its number, and its bytes. NULL: there are fewer.
+static const char *parameter(const jinja_row *row, int number, int *bytes)
 {
-    const size_t bytes = strlen(name);
-    int i = 0;
-    for (const char *p = parameters; *p; i++) {
-        const size_t n = strcspn(p, " ");
-        if (n == bytes && memcmp(p, name, n) == 0) return i;
-        p += n + (p[n] == ' ');
+    const char *p = row->parameters;
+    for (; *p; p += strcspn(p, " "), p += *p == ' ') {
+        *bytes = (int)strcspn(p, "! ");
+        if (number-- == 0) return p;
     }
-    return -1;
+    return NULL;
 }
 
-static status bind(const jinja_row *row, jinja_call *c, err *e)
+// Puts the argument c->keyed[key] where its parameter is.
+static status bind_keyed(jinja_call *c, size_t key, err *e)
+{
+    int bytes, i = 0;
+    const char *p = parameter(c->row, 0, &bytes), *name = c->key[key];
+    while (p && (strlen(name) != (size_t)bytes || memcmp(p, name, (size_t)bytes) != 0))
+        p = parameter(c->row, ++i, &bytes);
+    if (!p)
+        return err_set(e, E_USAGE, "%s has no argument '%.*s'", c->row->name, TEXT_CUT(name, 60));
+    if (c->arg[i])
+        return err_set(e, E_USAGE, "argument '%s' of %s is given twice", name, c->row->name);
+    c->arg[i] = &c->keyed[key];
+    return OK;
+}
+
+static status bind(jinja_call *c, err *e)
 {
     status result = OK;
-    size_t most = row->parameters[0] != 0;
-    for (const char *p = row->parameters; *p; p++) most += *p == ' ';
+    size_t most = 0;
+    int bytes;
     for (int i = 0; i < JINJA_PARAMETERS; i++) c->arg[i] = NULL;
-    if (strcmp(row->parameters, "*") == 0) goto done;
+    if (strcmp(c->row->parameters, "*") == 0) goto done;
+    while (parameter(c->row, (int)most, &bytes)) most++;
     if (c->count > most)
-        FAIL(E_USAGE, "%s takes at most %zu arguments; %zu are given", row->name, most, c->count);
+        FAIL(E_USAGE, "%s takes at most %zu arguments; %zu are given", c->row->name, most,
+             c->count);
     for (size_t i = 0; i < c->count; i++) c->arg[i] = &c->item[i];
-    for (size_t i = 0; i < c->keys; i++) {
-        const int number = parameter_number(row->parameters, c->key[i]);
-        if (number < 0)
-            FAIL(E_USAGE, "%s has no argument '%.*s'", row->name, TEXT_CUT(c->key[i], 60));
-        if (c->arg[number])
-            FAIL(E_USAGE, "argument '%s' of %s is given twice", c->key[i], row->name);
-        c->arg[number] = &c->keyed[i];
+    for (size_t i = 0; i < c->keys; i++) TRY(bind_keyed(c, i, e));
+    for (int i = 0; i < (int)most; i++) {
+        const char *p = parameter(c->row, i, &bytes);
+        if (p[bytes] == '!' && !c->arg[i])
+            FAIL(E_USAGE, "argument '%.*s' of %s is missing", bytes, p, c->row->name);
     }
 done:
     return result;
@@ -102,19 +111,20 @@ status jinja_run_row(jinja_state *s, const jinja_row *row, jinja_call *c, jinja_
 {
     status result = OK;
     TRY(jinja_enter(s, e));
-    TRY(bind(row, c, e));
+    c->row = row;
+    TRY(bind(c, e));
     TRY(row->run(s, c, out, e));
 done:
     s->depth--;
     return result;
 }
 
-static status call_joiner(jinja_state *s, jinja_turn *t, jinja_value *out, err *e)
+// The first call of a joiner gives nothing, the others its separator.
+static status call_joiner(jinja_state *s, jinja_joiner *j, jinja_value *out, err *e)
 {
-    if (t->next++) {
-        *out = t->item[0];
-        return OK;
-    }
+    *out = j->separator;
+    if (j->called) return OK;
+    j->called = true;
     return jinja_borrow(s, "", 0, -1, out, e);
 }
 
@@ -129,7 +139,7 @@ status jinja_call_value(jinja_state *s, jinja_value f, jinja_call *c, jinja_valu
         c->self = f.method->self;
         return jinja_run_row(s, f.method->row, c, out, e);
     case KIND_JOINER:
-        return call_joiner(s, f.turn, out, e);
+        return call_joiner(s, f.joiner, out, e);
     case KIND_UNDEFINED:
         return err_set(e, E_USAGE, "'%.*s' is undefined, and cannot be called",
                        TEXT_CUT(f.name ? f.name : "value", 100));
@@ -140,33 +150,40 @@ status jinja_call_value(jinja_state *s, jinja_value f, jinja_call *c, jinja_valu
 
 // ---- Arguments
 
-status jinja_arg_int(const jinja_call *c, int i, const char *what, int64_t *out, err *e)
+static status refuse_argument(const jinja_call *c, int i, const char *valid, err *e)
 {
-    if (!c->arg[i]) return OK;
+    int bytes = 0;
+    const char *p = parameter(c->row, i, &bytes);
+    return err_set(e, E_USAGE, "argument '%.*s' of %s is a %s; valid is %s", bytes, p, c->row->name,
+                   jinja_type(*c->arg[i]), valid);
+}
+
+// Returns whether an argument stands for none: it is not given, or is None where it may be left out.
+static bool left_out(const jinja_call *c, int i)
+{
+    int bytes = 0;
+    const char *p = parameter(c->row, i, &bytes);
+    return !c->arg[i] || (c->arg[i]->kind == KIND_NONE && p[bytes] != '!');
+}
+
+status jinja_arg_int(const jinja_call *c, int i, int64_t *out, err *e)
+{
+    if (left_out(c, i)) return OK;
     if (c->arg[i]->kind != KIND_INT && c->arg[i]->kind != KIND_BOOL)
-        return err_set(e, E_USAGE, "argument '%s' is a %s; valid is a whole number", what,
-                       jinja_type(*c->arg[i]));
+        return refuse_argument(c, i, "a whole number", e);
     *out = jinja_whole(*c->arg[i]);
     return OK;
 }
 
-bool jinja_arg_bool(const jinja_call *c, int i, bool usual)
+status jinja_arg_string(const jinja_call *c, int i, const jinja_string **out, err *e)
 {
-    return c->arg[i] ? jinja_truth(*c->arg[i]) : usual;
-}
-
-status jinja_arg_string(const jinja_call *c, int i, const char *what, const jinja_string **out,
-                        err *e)
-{
-    if (!c->arg[i]) return OK;
-    if (c->arg[i]->kind != KIND_STRING)
-        return err_set(e, E_USAGE, "argument '%s' is a %s; valid is a string", what,
-                       jinja_type(*c->arg[i]));
+    if (left_out(c, i)) return OK;
+    if (c->arg[i]->kind != KIND_STRING) return refuse_argument(c, i, "a string", e);
     *out = c->arg[i]->string;
     return OK;
 }
 
-status jinja_arg_needed(const jinja_call *c, int i, const char *what, err *e)
+bool jinja_arg_bool(const jinja_call *c, int i)
 {
-    return c->arg[i] ? OK : err_set(e, E_USAGE, "argument '%s' is missing", what);
+    return c->arg[i] && jinja_truth(*c->arg[i]);
 }

@@ -79,22 +79,13 @@ done:
     return result;
 }
 
-static void reverse_items(jinja_list *l)
-{
-    for (size_t i = 0; i + 1 < l->count - i; i++) {
-        const jinja_value v = l->item[i];
-        l->item[i] = l->item[l->count - 1 - i];
-        l->item[l->count - 1 - i] = v;
-    }
-}
-
 FILTER(reverse)
 {
     status result = OK;
     const jinja_value back[3] = {jinja_none(), jinja_none(), jinja_int(-1)};
     if (c->self.kind == KIND_STRING) return jinja_slice(s, c->self, back, out, e);
     TRY(copy_items(s, c->self, KIND_ITERATOR, out, e));
-    reverse_items(out->list);
+    jinja_reverse(out->list);
 done:
     return result;
 }
@@ -193,7 +184,7 @@ FILTER(sort)
 {
     status result = OK;
     TRY(copy_items(s, c->self, KIND_LIST, out, e));
-    TRY(sort_list(s, *out, c->arg[2], jinja_arg_bool(c, 1, false), jinja_arg_bool(c, 0, false), e));
+    TRY(sort_list(s, *out, c->arg[2], jinja_arg_bool(c, 1), jinja_arg_bool(c, 0), e));
 done:
     return result;
 }
@@ -226,13 +217,13 @@ FILTER(dictsort)
     status result = OK;
     const jinja_string *by = NULL;
     if (c->self.kind == KIND_UNDEFINED) FAIL(E_USAGE, "dictsort: the value is undefined");
-    TRY(jinja_arg_string(c, 1, "by", &by, e));
+    TRY(jinja_arg_string(c, 1, &by, e));
     const bool is_key = !by || (by->bytes == 3 && memcmp(by->chars, "key", 3) == 0);
     if (!is_key && !(by->bytes == 5 && memcmp(by->chars, "value", 5) == 0))
         FAIL(E_USAGE, "dictsort sorts by 'key' or 'value'");
     const jinja_value position = jinja_int(is_key ? 0 : 1);
     TRY(pairs_of(s, c->self, KIND_LIST, out, e));
-    TRY(sort_list(s, *out, &position, jinja_arg_bool(c, 0, false), jinja_arg_bool(c, 2, false), e));
+    TRY(sort_list(s, *out, &position, jinja_arg_bool(c, 0), jinja_arg_bool(c, 2), e));
 done:
     return result;
 }
@@ -247,7 +238,7 @@ FILTER(unique)
     TRY(jinja_new_list(s, KIND_ITERATOR, 0, out, e));
     for (size_t i = 0; i < items->count; i++) {
         int64_t number = -1;
-        TRY(key_of(s, items->item[i], c->arg[1], jinja_arg_bool(c, 0, false), &key, e));
+        TRY(key_of(s, items->item[i], c->arg[1], jinja_arg_bool(c, 0), &key, e));
         TRY(jinja_find_key(s, seen.dict, key, &number, e));
         if (number >= 0) continue;
         TRY(jinja_put(s, seen.dict, key, jinja_none(), e));
@@ -257,16 +248,18 @@ done:
     return result;
 }
 
-static status extreme(jinja_state *s, const jinja_call *c, bool least, jinja_value *out, err *e)
+// The least item (variant 1) or the greatest.
+FILTER(extreme)
 {
     status result = OK;
+    const bool least = c->row->variant;
     const jinja_list *items = NULL;
     jinja_value best, key;
     *out = jinja_undefined("an item of nothing");
     TRY(jinja_items(s, c->self, &items, e));
     for (size_t i = 0; i < items->count; i++) {
         bool better = i == 0;
-        TRY(key_of(s, items->item[i], c->arg[1], jinja_arg_bool(c, 0, false), &key, e));
+        TRY(key_of(s, items->item[i], c->arg[1], jinja_arg_bool(c, 0), &key, e));
         if (i) TRY(jinja_less(s, least ? key : best, least ? best : key, &better, e));
         if (!better) continue;
         best = key;
@@ -274,16 +267,6 @@ static status extreme(jinja_state *s, const jinja_call *c, bool least, jinja_val
     }
 done:
     return result;
-}
-
-FILTER(min)
-{
-    return extreme(s, c, true, out, e);
-}
-
-FILTER(max)
-{
-    return extreme(s, c, false, out, e);
 }
 
 FILTER(sum)
@@ -303,73 +286,19 @@ done:
     return result;
 }
 
-// ---- Pieces
-
-FILTER(batch)
-{
-    status result = OK;
-    const jinja_list *items = NULL;
-    jinja_value piece = {0};
-    int64_t size = 0;
-    TRY(jinja_arg_needed(c, 0, "linecount", e));
-    TRY(jinja_arg_int(c, 0, "linecount", &size, e));
-    if (size < 1 || size > 1000000) FAIL(E_USAGE, "batch needs a size of 1 to 1000000");
-    TRY(jinja_items(s, c->self, &items, e));
-    TRY(jinja_new_list(s, KIND_ITERATOR, 0, out, e));
-    for (size_t i = 0; i < items->count; i++) {
-        if (i % (size_t)size == 0) {
-            TRY(jinja_new_list(s, KIND_LIST, 0, &piece, e));
-            TRY(jinja_push(s, out->list, piece, e));
-        }
-        TRY(jinja_push(s, piece.list, items->item[i], e));
-    }
-    while (items->count && c->arg[1] && c->arg[1]->kind != KIND_NONE &&
-           piece.list->count < (size_t)size)
-        TRY(jinja_push(s, piece.list, *c->arg[1], e));
-done:
-    return result;
-}
-
-FILTER(slice)
-{
-    status result = OK;
-    const jinja_list *items = NULL;
-    jinja_value piece;
-    int64_t pieces = 0;
-    TRY(jinja_arg_needed(c, 0, "slices", e));
-    TRY(jinja_arg_int(c, 0, "slices", &pieces, e));
-    if (pieces < 1 || pieces > 1000000) FAIL(E_USAGE, "slice needs 1 to 1000000 slices");
-    TRY(jinja_items(s, c->self, &items, e));
-    TRY(jinja_new_list(s, KIND_ITERATOR, 0, out, e));
-    const size_t each = items->count / (size_t)pieces, longer = items->count % (size_t)pieces;
-    size_t next = 0;
-    for (size_t i = 0; i < (size_t)pieces; i++) {
-        TRY(jinja_spend(s, 1, e));
-        TRY(jinja_new_list(s, KIND_LIST, 0, &piece, e));
-        for (const size_t end = next + each + (i < longer); next < end; next++)
-            TRY(jinja_push(s, piece.list, items->item[next], e));
-        if (c->arg[1] && c->arg[1]->kind != KIND_NONE && i >= longer)
-            TRY(jinja_push(s, piece.list, *c->arg[1], e));
-        TRY(jinja_push(s, out->list, piece, e));
-    }
-done:
-    return result;
-}
-
-const jinja_row JINJA_LIST_FILTERS[] = {{"length", "", filter_length},
-                                        {"count", "", filter_length},
-                                        {"list", "", filter_list},
-                                        {"first", "", filter_first},
-                                        {"last", "", filter_last},
-                                        {"reverse", "", filter_reverse},
-                                        {"join", "d attribute", filter_join},
-                                        {"sort", "reverse case_sensitive attribute", filter_sort},
-                                        {"items", "", filter_items},
-                                        {"dictsort", "case_sensitive by reverse", filter_dictsort},
-                                        {"unique", "case_sensitive attribute", filter_unique},
-                                        {"min", "case_sensitive attribute", filter_min},
-                                        {"max", "case_sensitive attribute", filter_max},
-                                        {"sum", "attribute start", filter_sum},
-                                        {"batch", "linecount fill_with", filter_batch},
-                                        {"slice", "slices fill_with", filter_slice},
-                                        {0}};
+const jinja_row JINJA_LIST_FILTERS[] = {
+    {"length", "", filter_length, 0},
+    {"count", "", filter_length, 0},
+    {"list", "", filter_list, 0},
+    {"first", "", filter_first, 0},
+    {"last", "", filter_last, 0},
+    {"reverse", "", filter_reverse, 0},
+    {"join", "d attribute", filter_join, 0},
+    {"sort", "reverse case_sensitive attribute", filter_sort, 0},
+    {"items", "", filter_items, 0},
+    {"dictsort", "case_sensitive by reverse", filter_dictsort, 0},
+    {"unique", "case_sensitive attribute", filter_unique, 0},
+    {"min", "case_sensitive attribute", filter_extreme, 1},
+    {"max", "case_sensitive attribute", filter_extreme, 0},
+    {"sum", "attribute start", filter_sum, 0},
+    {0}};

@@ -59,11 +59,14 @@ done:
     return result;
 }
 
-// Keeps the items for which a test holds (or does not). attribute: the test is of that attribute, the first argument.
-static status pick(jinja_state *s, const jinja_call *c, bool wanted, bool attribute,
-                   jinja_value *out, err *e)
+enum { PICK_REJECTS = 1, PICK_ATTRIBUTE = 2 };
+
+// Keeps the items for which a test holds, or does not. PICK_ATTRIBUTE: the test is of that attribute, the first argument.
+static status filter_pick(jinja_state *s, const jinja_call *c, jinja_value *out, err *e)
 {
     status result = OK;
+    const bool wanted = !(c->row->variant & PICK_REJECTS);
+    const bool attribute = c->row->variant & PICK_ATTRIBUTE;
     const jinja_list *items = NULL;
     const jinja_row *row = NULL;
     const size_t skip = attribute;
@@ -97,29 +100,10 @@ done:
     return result;
 }
 
-static status filter_select(jinja_state *s, const jinja_call *c, jinja_value *out, err *e)
-{
-    return pick(s, c, true, false, out, e);
-}
-
-static status filter_reject(jinja_state *s, const jinja_call *c, jinja_value *out, err *e)
-{
-    return pick(s, c, false, false, out, e);
-}
-
-static status filter_selectattr(jinja_state *s, const jinja_call *c, jinja_value *out, err *e)
-{
-    return pick(s, c, true, true, out, e);
-}
-
-static status filter_rejectattr(jinja_state *s, const jinja_call *c, jinja_value *out, err *e)
-{
-    return pick(s, c, false, true, out, e);
-}
-
-const jinja_row JINJA_PICK_FILTERS[] = {{"map", "*", filter_map},
-                                        {"select", "*", filter_select},
-                                        {"reject", "*", filter_reject},
-                                        {"selectattr", "*", filter_selectattr},
-                                        {"rejectattr", "*", filter_rejectattr},
-                                        {0}};
+const jinja_row JINJA_PICK_FILTERS[] = {
+    {"map", "*", filter_map, 0},
+    {"select", "*", filter_pick, 0},
+    {"reject", "*", filter_pick, PICK_REJECTS},
+    {"selectattr", "*", filter_pick, PICK_ATTRIBUTE},
+    {"rejectattr", "*", filter_pick, PICK_ATTRIBUTE | PICK_REJECTS},
+    {0}};

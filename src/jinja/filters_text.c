@@ -1,54 +1,9 @@
-// filters_text.c -- filters that make strings: case, white space, replacement, JSON.
+// filters_text.c -- filters that make strings: replacement, HTML, indents, JSON. methods.c has those that are methods, too.
 #include "jinja/builtins.h"
 #include "jinja/strings.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define FILTER(name)                                                                               \
     static status filter_##name(jinja_state *s, const jinja_call *c, jinja_value *out, err *e)
-
-static status recase(jinja_state *s, const jinja_call *c, jinja_case first, jinja_case rest,
-                     bool whole, jinja_value *out, err *e)
-{
-    status result = OK;
-    const jinja_string *p = NULL;
-    TRY(jinja_to_string(s, c->self, &p, e));
-    TRY(jinja_recase(s, p, first, rest, whole, "-({[<", out, e));
-done:
-    return result;
-}
-
-FILTER(upper)
-{
-    return recase(s, c, CASE_UPPER, CASE_UPPER, true, out, e);
-}
-
-FILTER(lower)
-{
-    return recase(s, c, CASE_LOWER, CASE_LOWER, true, out, e);
-}
-
-FILTER(capitalize)
-{
-    return recase(s, c, CASE_TITLE, CASE_LOWER, true, out, e);
-}
-
-FILTER(title)
-{
-    return recase(s, c, CASE_UPPER, CASE_LOWER, false, out, e);
-}
-
-FILTER(trim)
-{
-    status result = OK;
-    const jinja_string *p = NULL, *chars = NULL;
-    TRY(jinja_to_string(s, c->self, &p, e));
-    if (c->arg[0] && c->arg[0]->kind != KIND_NONE) TRY(jinja_arg_string(c, 0, "chars", &chars, e));
-    TRY(jinja_strip(s, p, chars, STRIP_LEFT | STRIP_RIGHT, out, e));
-done:
-    return result;
-}
 
 FILTER(replace)
 {
@@ -56,12 +11,10 @@ FILTER(replace)
     const jinja_string *p = NULL, *from = NULL, *to = NULL;
     jinja_string plain;
     int64_t most = -1;
-    TRY(jinja_arg_needed(c, 0, "old", e));
-    TRY(jinja_arg_needed(c, 1, "new", e));
     TRY(jinja_to_string(s, c->self, &p, e));
     TRY(jinja_to_string(s, *c->arg[0], &from, e));
     TRY(jinja_to_string(s, *c->arg[1], &to, e));
-    if (c->arg[2] && c->arg[2]->kind != KIND_NONE) TRY(jinja_arg_int(c, 2, "count", &most, e));
+    TRY(jinja_arg_int(c, 2, &most, e));
     plain = *p;
     plain.markup = false;
     TRY(jinja_replace(s, &plain, from, to, most, out, e));
@@ -93,55 +46,14 @@ done:
     return result;
 }
 
-static status escape(jinja_state *s, const jinja_call *c, bool again, jinja_value *out, err *e)
+FILTER(escape)
 {
     status result = OK;
     const jinja_string *p = NULL;
     jinja_builder b = {0};
     TRY(jinja_to_string(s, c->self, &p, e));
-    TRY(p->markup && !again ? jinja_append_string(s, &b, p, e) : jinja_append_escaped(s, &b, p, e));
+    TRY(p->markup ? jinja_append_string(s, &b, p, e) : jinja_append_escaped(s, &b, p, e));
     TRY(jinja_build(s, &b, true, out, e));
-done:
-    return result;
-}
-
-FILTER(escape)
-{
-    return escape(s, c, false, out, e);
-}
-
-FILTER(forceescape)
-{
-    return escape(s, c, true, out, e);
-}
-
-FILTER(center)
-{
-    status result = OK;
-    const jinja_string *p = NULL;
-    int64_t width = 80;
-    TRY(jinja_to_string(s, c->self, &p, e));
-    TRY(jinja_arg_int(c, 0, "width", &width, e));
-    TRY(jinja_pad(s, p, width, NULL, 1, out, e));
-done:
-    return result;
-}
-
-FILTER(wordcount)
-{
-    status result = OK;
-    const jinja_string *p = NULL;
-    int64_t words = 0;
-    bool inside = false;
-    TRY(jinja_to_string(s, c->self, &p, e));
-    for (size_t i = 0, n; i < p->bytes; i += n) {
-        uint32_t point;
-        n = jinja_decode(p->chars + i, p->bytes - i, &point);
-        const bool word = point == '_' || jinja_is_alnum(point);
-        words += word && !inside;
-        inside = word;
-    }
-    *out = jinja_int(words);
 done:
     return result;
 }
@@ -151,7 +63,7 @@ static status indent_of(jinja_state *s, const jinja_value *given, int64_t usual,
                         const jinja_string **out, err *e)
 {
     status result = OK;
-    jinja_value v;
+    jinja_value space, v;
     int64_t width = usual;
     if (given && given->kind == KIND_STRING) {
         *out = given->string;
@@ -160,8 +72,8 @@ static status indent_of(jinja_state *s, const jinja_value *given, int64_t usual,
     if (given && given->kind != KIND_INT && given->kind != KIND_BOOL)
         FAIL(E_USAGE, "an indent is a %s; valid is a whole number or a string", jinja_type(*given));
     if (given) width = jinja_whole(*given);
-    TRY(jinja_borrow(s, "", 0, -1, &v, e));
-    TRY(jinja_pad(s, v.string, width, NULL, 0, &v, e));
+    TRY(jinja_borrow(s, " ", 1, -1, &space, e));
+    TRY(jinja_binary(s, '*', space, jinja_int(width), &v, e));
     *out = v.string;
 done:
     return result;
@@ -173,7 +85,7 @@ FILTER(indent)
     const jinja_string *p = NULL, *indent = NULL;
     jinja_value lines;
     jinja_builder b = {0};
-    const bool first = jinja_arg_bool(c, 1, false), blank = jinja_arg_bool(c, 2, false);
+    const bool first = jinja_arg_bool(c, 1), blank = jinja_arg_bool(c, 2);
     TRY(jinja_to_string(s, c->self, &p, e));
     TRY(indent_of(s, c->arg[0], 4, &indent, e));
     TRY(jinja_split_lines(s, p, false, &lines, e));
@@ -215,8 +127,7 @@ FILTER(tojson)
 {
     status result = OK;
     jinja_builder b = {0};
-    jinja_json_format f = {.ascii = jinja_arg_bool(c, 0, false),
-                           .sorted = jinja_arg_bool(c, 3, false)};
+    jinja_json_format f = {.ascii = jinja_arg_bool(c, 0), .sorted = jinja_arg_bool(c, 3)};
     if (c->arg[1] && c->arg[1]->kind != KIND_NONE) TRY(indent_of(s, c->arg[1], 0, &f.indent, e));
     TRY(separators_of(c->arg[2], &f, e));
     TRY(jinja_print_json(s, &b, &f, c->self, e));
@@ -225,43 +136,17 @@ done:
     return result;
 }
 
-FILTER(format)
-{
-    status result = OK;
-    const jinja_string *p = NULL;
-    jinja_value values, key;
-    if (c->count && c->keys) FAIL(E_USAGE, "format takes values by position or by name, not both");
-    TRY(jinja_to_string(s, c->self, &p, e));
-    if (c->keys) {
-        TRY(jinja_new_dict(s, KIND_DICT, 0, &values, e));
-        for (size_t i = 0; i < c->keys; i++) {
-            TRY(jinja_string_of(s, c->key[i], &key, e));
-            TRY(jinja_put(s, values.dict, key, c->keyed[i], e));
-        }
-    } else {
-        TRY(jinja_new_list(s, KIND_TUPLE, 0, &values, e));
-        for (size_t i = 0; i < c->count; i++) TRY(jinja_push(s, values.list, c->item[i], e));
-    }
-    TRY(jinja_format_percent(s, p, values, out, e));
-done:
-    return result;
-}
-
 const jinja_row JINJA_TEXT_FILTERS[] = {
-    {"upper", "", filter_upper},
-    {"lower", "", filter_lower},
-    {"capitalize", "", filter_capitalize},
-    {"title", "", filter_title},
-    {"trim", "chars", filter_trim},
-    {"replace", "old new count", filter_replace},
-    {"string", "", filter_string},
-    {"safe", "", filter_safe},
-    {"escape", "", filter_escape},
-    {"e", "", filter_escape},
-    {"forceescape", "", filter_forceescape},
-    {"center", "width", filter_center},
-    {"wordcount", "", filter_wordcount},
-    {"indent", "width first blank", filter_indent},
-    {"tojson", "ensure_ascii indent separators sort_keys", filter_tojson},
-    {"format", "*", filter_format},
+    {"upper", "", jinja_run_recase, RECASE_UPPER},
+    {"lower", "", jinja_run_recase, RECASE_LOWER},
+    {"capitalize", "", jinja_run_recase, RECASE_CAPITALIZE},
+    {"title", "", jinja_run_recase, RECASE_TITLE_FILTER},
+    {"trim", "chars", jinja_run_strip, STRIP_LEFT | STRIP_RIGHT},
+    {"replace", "old! new! count", filter_replace, 0},
+    {"string", "", filter_string, 0},
+    {"safe", "", filter_safe, 0},
+    {"escape", "", filter_escape, 0},
+    {"e", "", filter_escape, 0},
+    {"indent", "width first blank", filter_indent, 0},
+    {"tojson", "ensure_ascii indent separators sort_keys", filter_tojson, 0},
     {0}};

@@ -1,11 +1,9 @@
-// filters_value.c -- filters of single values: default, numbers, attributes.
+// filters_value.c -- filters of single values: default, and numbers.
 #include "jinja/builtins.h"
-#include "jinja/strings.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +13,7 @@
 FILTER(default)
 {
     const bool replaces =
-        c->self.kind == KIND_UNDEFINED || (jinja_arg_bool(c, 1, false) && !jinja_truth(c->self));
+        c->self.kind == KIND_UNDEFINED || (jinja_arg_bool(c, 1) && !jinja_truth(c->self));
     *out = c->self;
     if (!replaces) return OK;
     if (!c->arg[0]) return jinja_borrow(s, "", 0, -1, out, e);
@@ -77,7 +75,7 @@ FILTER(int)
     int64_t base = 10, n;
     double x;
     (void)s;
-    TRY(jinja_arg_int(c, 1, "base", &base, e));
+    TRY(jinja_arg_int(c, 1, &base, e));
     *out = c->arg[0] ? *c->arg[0] : jinja_int(0);
     if (c->self.kind == KIND_INT || c->self.kind == KIND_BOOL) {
         *out = jinja_int(jinja_whole(c->self));
@@ -110,86 +108,17 @@ FILTER(float)
     return OK;
 }
 
-// ---- Arithmetic
-
-static status need_number(jinja_value v, const char *filter, err *e)
-{
-    if (jinja_is_number(v)) return OK;
-    return err_set(e, E_USAGE, "%s needs a number; found a %s", filter, jinja_type(v));
-}
-
 FILTER(abs)
 {
-    status result = OK;
     (void)s;
-    TRY(need_number(c->self, "abs", e));
-    if (c->self.kind == KIND_FLOAT)
-        *out = jinja_float(fabs(c->self.real));
-    else
-        TRY(jinja_negate(c->self, jinja_whole(c->self) < 0, out, e));
-done:
-    return result;
+    if (!jinja_is_number(c->self))
+        return err_set(e, E_USAGE, "abs needs a number; found a %s", jinja_type(c->self));
+    return jinja_negate(c->self, jinja_real(c->self) < 0 || signbit(jinja_real(c->self)), out, e);
 }
 
-double jinja_round(double x, int64_t places)
-{
-    char digits[400];
-    if (!isfinite(x)) return x;
-    if (places >= 0) {
-        snprintf(digits, sizeof digits, "%.*f", places > 60 ? 60 : (int)places, x);
-        return strtod(digits, NULL);
-    }
-    const double unit = pow(10, (double)-places);
-    return isfinite(unit) ? rint(x / unit) * unit : 0;
-}
-
-FILTER(round)
-{
-    status result = OK;
-    int64_t places = 0;
-    const jinja_string *method = NULL;
-    (void)s;
-    TRY(need_number(c->self, "round", e));
-    TRY(jinja_arg_int(c, 0, "precision", &places, e));
-    TRY(jinja_arg_string(c, 1, "method", &method, e));
-    const bool up = method && method->bytes == 4 && memcmp(method->chars, "ceil", 4) == 0;
-    const bool down = method && method->bytes == 5 && memcmp(method->chars, "floor", 5) == 0;
-    if (method && !up && !down && (method->bytes != 6 || memcmp(method->chars, "common", 6) != 0))
-        FAIL(E_USAGE, "round knows the methods common, ceil and floor");
-    const double unit = pow(10, (double)places), x = jinja_real(c->self);
-    if (up || down)
-        *out = jinja_float((up ? ceil(x * unit) : floor(x * unit)) / unit);
-    else if (c->self.kind != KIND_FLOAT && places >= 0)
-        *out = jinja_int(jinja_whole(c->self));
-    else if (c->self.kind != KIND_FLOAT)
-        *out = jinja_int((int64_t)jinja_round(x, places));
-    else
-        *out = jinja_float(jinja_round(x, places));
-done:
-    return result;
-}
-
-FILTER(attr)
-{
-    status result = OK;
-    const jinja_string *p = NULL;
-    char *name = NULL;
-    TRY(jinja_arg_needed(c, 0, "name", e));
-    TRY(jinja_to_string(s, *c->arg[0], &p, e));
-    TRY(jinja_take_copy(&s->memory, p->chars, p->bytes, &name, e));
-    if (c->self.kind == KIND_DICT && !jinja_find_method(c->self, name))
-        *out = jinja_undefined(name); // an attribute, never an item
-    else
-        TRY(jinja_attribute(s, c->self, name, out, e));
-done:
-    return result;
-}
-
-const jinja_row JINJA_VALUE_FILTERS[] = {{"default", "default_value boolean", filter_default},
-                                         {"d", "default_value boolean", filter_default},
-                                         {"int", "default base", filter_int},
-                                         {"float", "default", filter_float},
-                                         {"abs", "", filter_abs},
-                                         {"round", "precision method", filter_round},
-                                         {"attr", "name", filter_attr},
+const jinja_row JINJA_VALUE_FILTERS[] = {{"default", "default_value boolean", filter_default, 0},
+                                         {"d", "default_value boolean", filter_default, 0},
+                                         {"int", "default base", filter_int, 0},
+                                         {"float", "default", filter_float, 0},
+                                         {"abs", "", filter_abs, 0},
                                          {0}};

@@ -1,5 +1,4 @@
-// functions.c -- the functions that templates call: range, dict, namespace, cycler, joiner, raise_exception and
-// strftime_now.
+// functions.c -- the functions that templates call: range, dict, namespace, joiner, raise_exception and strftime_now.
 #include "jinja/builtins.h"
 
 #include <stdio.h>
@@ -14,13 +13,10 @@ static status run_range(jinja_state *s, const jinja_call *c, jinja_value *out, e
     int64_t a = 0, b = 0, step = 1;
     char tag[100];
     jinja_value printed;
-    TRY(jinja_arg_needed(c, 0, "stop", e));
-    TRY(jinja_arg_int(c, 0, "stop", &b, e));
-    if (c->arg[1]) {
-        a = b;
-        TRY(jinja_arg_int(c, 1, "stop", &b, e));
-    }
-    TRY(jinja_arg_int(c, 2, "step", &step, e));
+    TRY(jinja_arg_int(c, 0, &b, e));
+    if (c->arg[1]) a = b;
+    TRY(jinja_arg_int(c, 1, &b, e));
+    TRY(jinja_arg_int(c, 2, &step, e));
     if (step == 0) FAIL(E_USAGE, "the step of range() is 0");
     TRY(jinja_new_list(s, KIND_RANGE, 0, out, e));
     for (int64_t i = a; step > 0 ? i < b : i > b;) {
@@ -88,55 +84,16 @@ done:
     return result;
 }
 
-static status new_turn(jinja_state *s, jinja_kind kind, size_t count, jinja_value *out, err *e)
-{
-    status result = OK;
-    jinja_turn *t = NULL;
-    TRY(jinja_take(&s->memory, &t, sizeof *t, e));
-    TRY(jinja_take(&s->memory, &t->item, (count + 1) * sizeof *t->item, e));
-    t->count = count;
-    *out = (jinja_value){.kind = kind, .turn = t};
-done:
-    return result;
-}
-
-static status run_cycler(jinja_state *s, const jinja_call *c, jinja_value *out, err *e)
-{
-    status result = OK;
-    if (!c->count || c->keys) FAIL(E_USAGE, "cycler() needs values");
-    TRY(new_turn(s, KIND_CYCLER, c->count, out, e));
-    memcpy(out->turn->item, c->item, c->count * sizeof *c->item);
-done:
-    return result;
-}
-
-static status cycler_next(jinja_state *s, const jinja_call *c, jinja_value *out, err *e)
-{
-    jinja_turn *t = c->self.turn;
-    (void)s;
-    (void)e;
-    *out = t->item[t->next];
-    t->next = (t->next + 1) % t->count;
-    return OK;
-}
-
-static status cycler_reset(jinja_state *s, const jinja_call *c, jinja_value *out, err *e)
-{
-    (void)s;
-    (void)e;
-    c->self.turn->next = 0;
-    *out = jinja_none();
-    return OK;
-}
-
 static status run_joiner(jinja_state *s, const jinja_call *c, jinja_value *out, err *e)
 {
     status result = OK;
-    TRY(new_turn(s, KIND_JOINER, 1, out, e));
+    jinja_joiner *j = NULL;
+    TRY(jinja_take(&s->memory, &j, sizeof *j, e));
     if (c->arg[0])
-        out->turn->item[0] = *c->arg[0];
+        j->separator = *c->arg[0];
     else
-        TRY(jinja_string_of(s, ", ", &out->turn->item[0], e));
+        TRY(jinja_string_of(s, ", ", &j->separator, e));
+    *out = (jinja_value){.kind = KIND_JOINER, .joiner = j};
 done:
     return result;
 }
@@ -147,7 +104,6 @@ static status run_raise(jinja_state *s, const jinja_call *c, jinja_value *out, e
     const jinja_string *message = NULL;
     text printable = {0};
     (void)out;
-    TRY(jinja_arg_needed(c, 0, "message", e));
     TRY(jinja_to_string(s, *c->arg[0], &message, e));
     text_add(&printable, "");
     text_add_printable(&printable, message->chars, message->bytes < 600 ? message->bytes : 600, "");
@@ -165,8 +121,7 @@ static status run_strftime(jinja_state *s, const jinja_call *c, jinja_value *out
     char *f = NULL, written[1024] = "";
     struct tm now = {0};
     const time_t t = (time_t)s->now;
-    TRY(jinja_arg_needed(c, 0, "format", e));
-    TRY(jinja_arg_string(c, 0, "format", &format, e));
+    TRY(jinja_arg_string(c, 0, &format, e));
     TRY(jinja_take_copy(&s->memory, format->chars, format->bytes, &f, e));
     if (!localtime_r(&t, &now)) FAIL(E_USAGE, "strftime_now: the time is beyond the calendar");
     if (*f && !strftime(written, sizeof written, f, &now))
@@ -176,13 +131,10 @@ done:
     return result;
 }
 
-const jinja_row JINJA_FUNCTIONS[] = {{"range", "start stop step", run_range},
-                                     {"dict", "*", run_dict},
-                                     {"namespace", "*", run_namespace},
-                                     {"cycler", "*", run_cycler},
-                                     {"joiner", "sep", run_joiner},
-                                     {"raise_exception", "message", run_raise},
-                                     {"strftime_now", "format", run_strftime},
+const jinja_row JINJA_FUNCTIONS[] = {{"range", "start! stop step", run_range, 0},
+                                     {"dict", "*", run_dict, 0},
+                                     {"namespace", "*", run_namespace, 0},
+                                     {"joiner", "sep", run_joiner, 0},
+                                     {"raise_exception", "message!", run_raise, 0},
+                                     {"strftime_now", "format!", run_strftime, 0},
                                      {0}};
-const jinja_row JINJA_CYCLER_METHODS[] = {
-    {"next", "", cycler_next}, {"reset", "", cycler_reset}, {0}};

@@ -124,4 +124,4 @@ done:
 }
 
 const jinja_row JINJA_LOOP_METHODS[] = {
-    {"cycle", "*", loop_cycle}, {"changed", "*", loop_changed}, {0}};
+    {"cycle", "*", loop_cycle, 0}, {"changed", "*", loop_changed, 0}, {0}};

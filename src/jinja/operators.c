@@ -185,7 +185,6 @@ status jinja_binary(jinja_state *s, int op, jinja_value a, jinja_value b, jinja_
     if (op == '+' && a.kind == b.kind && is_sequence(a)) return add_lists(s, a, b, out, e);
     if (op == '*' && is_sequence(a) && is_whole(b)) return repeat(s, a, jinja_whole(b), out, e);
     if (op == '*' && is_whole(a) && is_sequence(b)) return repeat(s, b, jinja_whole(a), out, e);
-    if (op == '%' && a.kind == KIND_STRING) return jinja_format_percent(s, a.string, b, out, e);
     return refuse(name, a, b, e);
 }
 

@@ -176,15 +176,6 @@ done:
     return result;
 }
 
-static void reverse_list(jinja_list *l)
-{
-    for (size_t i = 0; i + 1 < l->count - i; i++) {
-        const jinja_value v = l->item[i];
-        l->item[i] = l->item[l->count - 1 - i];
-        l->item[l->count - 1 - i] = v;
-    }
-}
-
 // rsplit() at white space: the words are those of split(), and the first of the last `most` ends the part before them.
 static status split_spaces_last(jinja_state *s, const jinja_string *p, int64_t most,
                                 jinja_value *out, err *e)
@@ -223,7 +214,7 @@ status jinja_split_last(jinja_state *s, const jinja_string *p, const jinja_strin
         to = i;
     }
     TRY(push_part(s, *out, p, 0, to, e));
-    reverse_list(out->list);
+    jinja_reverse(out->list);
 done:
     return result;
 }
@@ -254,32 +245,7 @@ done:
     return result;
 }
 
-// ---- Padding and joining
-
-status jinja_pad(jinja_state *s, const jinja_string *p, int64_t width, const jinja_string *fill,
-                 int share, jinja_value *out, err *e)
-{
-    status result = OK;
-    jinja_builder b = {0};
-    const int64_t all = width > (int64_t)p->points ? width - (int64_t)p->points : 0;
-    // Python's center() gives the odd character to the left where the width is odd.
-    const int64_t left = share == 1 ? all / 2 + (all & width & 1) : share == 2 ? all : 0;
-    const jinja_string space = {.chars = " ", .bytes = 1, .points = 1};
-    jinja_run run = {.bytes = 1, .string = -1};
-    jinja_string one = space;
-    one.run = &run;
-    one.runs = 1;
-    if (!fill) fill = &one;
-    if (fill->points != 1) FAIL(E_USAGE, "the fill is not one character");
-    for (int64_t i = 0; i <= all; i++) {
-        TRY(jinja_spend(s, 1, e));
-        if (i == left) TRY(jinja_append_string(s, &b, p, e));
-        if (i < all) TRY(jinja_append_string(s, &b, fill, e));
-    }
-    TRY(jinja_build(s, &b, p->markup, out, e));
-done:
-    return result;
-}
+// ---- Joining
 
 status jinja_join(jinja_state *s, const jinja_string *separator, const jinja_list *items,
                   jinja_value *out, err *e)

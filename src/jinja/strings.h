@@ -24,9 +24,6 @@ status jinja_split_last(jinja_state *s, const jinja_string *p, const jinja_strin
                         int64_t most, jinja_value *out, err *e);
 status jinja_split_lines(jinja_state *s, const jinja_string *p, bool keep, jinja_value *out,
                          err *e);
-// Fills up to `width` characters with `fill`. share: how much of it stands left, in halves (0, 1, 2).
-status jinja_pad(jinja_state *s, const jinja_string *p, int64_t width, const jinja_string *fill,
-                 int share, jinja_value *out, err *e);
 status jinja_join(jinja_state *s, const jinja_string *separator, const jinja_list *items,
                   jinja_value *out, err *e);
 

@@ -11,7 +11,7 @@ const char *jinja_type(jinja_value v)
     static const char *const NAMES[] = {
         "undefined", "NoneType", "bool",           "int",       "float", "str",       "list",
         "tuple",     "range",    "view of a dict", "generator", "dict",  "namespace", "macro",
-        "function",  "method",   "loop",           "cycler",    "joiner"};
+        "function",  "method",   "loop",           "joiner"};
     return NAMES[v.kind];
 }
 
@@ -90,6 +90,15 @@ status jinja_push(jinja_state *s, jinja_list *l, jinja_value v, err *e)
     l->item[l->count++] = v;
 done:
     return result;
+}
+
+void jinja_reverse(jinja_list *l)
+{
+    for (size_t i = 0; i + 1 < l->count - i; i++) {
+        const jinja_value v = l->item[i];
+        l->item[i] = l->item[l->count - 1 - i];
+        l->item[l->count - 1 - i] = v;
+    }
 }
 
 static status widen(jinja_state *s, jinja_dict *d, size_t room, err *e)

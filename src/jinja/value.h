@@ -24,7 +24,6 @@ typedef enum jinja_kind {
     KIND_FUNCTION,
     KIND_METHOD,
     KIND_LOOP,
-    KIND_CYCLER,
     KIND_JOINER
 } jinja_kind;
 
@@ -42,7 +41,7 @@ typedef struct jinja_value {
         const struct jinja_row *row; // of functions
         struct jinja_method *method;
         struct jinja_loop *loop;
-        struct jinja_turn *turn; // of cyclers and joiners
+        struct jinja_joiner *joiner;
     };
 } jinja_value;
 
@@ -74,11 +73,10 @@ typedef struct jinja_method {
     jinja_value self;
 } jinja_method;
 
-// The state of a cycler or a joiner.
-typedef struct jinja_turn {
-    jinja_value *item; // [count]
-    size_t count, next;
-} jinja_turn;
+typedef struct jinja_joiner {
+    jinja_value separator;
+    bool called;
+} jinja_joiner;
 
 static inline jinja_value jinja_none(void)
 {
@@ -118,6 +116,7 @@ struct jinja_state;
 status jinja_new_list(struct jinja_state *s, jinja_kind kind, size_t room, jinja_value *out,
                       err *e);
 status jinja_push(struct jinja_state *s, jinja_list *l, jinja_value v, err *e);
+void jinja_reverse(jinja_list *l);
 status jinja_new_dict(struct jinja_state *s, jinja_kind kind, size_t room, jinja_value *out,
                       err *e);
 // The number of an item, or -1.

@@ -260,7 +260,7 @@ put("jinja", "good-tools", """{# tools, macros and namespaces #}
 {%- for message in messages[::-1] if message.role in ('user', "assistant") and not message.tool_calls %}
     {%- set index = (messages | length - 1) - loop.index0 %}
     {%- if ns.last < 0 and message.content is string %}{% set ns.last = index %}{% endif %}
-    {%- set ns.text = ns.text ~ index ~ loop.revindex ~ '%03d|%s' % (index, message.role[:2]) %}
+    {%- set ns.text = ns.text ~ index ~ loop.revindex ~ '{}|{}'.format(index, message.role[:2]) %}
 {%- else %}nobody{%- endfor %}
 {%- for message in messages -%}
     {%- if message.tool_calls %}{%- for call in message.tool_calls -%}
@@ -279,9 +279,9 @@ put("jinja", "good-values", """{% set a, b = (1, 2.5) %}{{ a + b * 2 ** 3 // 2 -
 {% raw %}{{ not }}{% endraw %}{{ wrap('b', 2) }}{% with q = 3, r = 4 %}{{ q < r <= 4 }}{% endwith %}
 {{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | list }}{{ messages | rejectattr('tool_calls') | first }}
 {{ [3, 1, 2] | sort(reverse=true) | join('-') }}{{ ['b', 'A', 'b'] | unique | list }}{{ 'x' in 'xyz' and 'q' not in {'q': 1}.values() }}
-{{ '{} and {name}'.format(1, name='n') }}{{ 'a,b,,c'.split(',', 2) }}{{ 'abc'[::-1] }}{{ 3.14159 | round(2) }}{{ '12' | int + '1e3' | float }}
-{% set c = cycler('odd', 'even') %}{{ c.next() }}{{ c.current }}{% set j = joiner() %}{{ j() }}{{ j() }}{{ dict(a=1, b=2) | items | list }}
-{{ strftime_now('%Y-%m-%d') }}{{ undefined_name }}{{ undefined_name is defined }}{{ [1, 2, 3, 4, 5] | batch(2, 0) | list }}{{ [1, 2] | sum }}
+{{ '{} and {name}'.format(1, name='n') }}{{ 'a,b,,c'.split(',', 2) }}{{ 'abc'[::-1] }}{{ -3.5 | abs }}{{ '12' | int + '1e3' | float }}
+{% set j = joiner() %}{{ j() }}{{ j() }}{{ dict(a=1, b=2) | items | list }}
+{{ strftime_now('%Y-%m-%d') }}{{ undefined_name }}{{ undefined_name is defined }}{{ [1, 2] | sum }}
 {{ "quoted 'both' \\"ways\\"" | tojson }}{{ ("<" ~ 'x' | e) }}{{ 'a' | safe + '<' }}{{ [[1, 2], [3]] | tojson(indent=1, sort_keys=true) }}
 """)
 put("jinja", "good-deep", "{{ " + "(" * 40 + "1" + ")" * 40 + " }}" + "{% if a %}" * 40 + "x" + "{% endif %}" * 40 +
