@@ -38,7 +38,7 @@ expect_line '^parameters:$' stdout
 expect_line '^  transformer.wte.weight +\[320, 16\] +no group +trainable$' stdout
 expect_line '^  transformer.h.0.attn.c_attn.bias +\[48\] +groups\[0\] \(\*.bias\) +frozen$' stdout
 ok "$trireme" explain job.yaml
-expect_no_line '^parameters:$|group' stdout
+expect_no_line '^parameters:$|groups\[|no group' stdout
 cp job.yaml grouped.yaml
 printf 'groups:\n  - {match: "*.bias", lr_scale: 2}\n  - match: transformer.wt.*\n    trainable: false\n' >>grouped.yaml
 first=$(grep -n '^groups:' grouped.yaml | cut -d: -f1)
