@@ -124,7 +124,8 @@ float nf4_mean(const float *absmax, int64_t blocks);
 void nf4_quantize_scales(nf4_scales *s, int64_t blocks);
 // The codes of NF4_BLOCK elements whose absmax is known.
 void nf4_quantize_block(const float *x, float absmax, unsigned char out[NF4_BLOCK / 2]);
-// Packs a row of x [cols], which is not read where `packed` has its codes, whose first block is block `first` of its tensor; out has nf4_row_words(cols) words.
+// Packs a row of x [cols], whose first block is block `first` of its tensor; out has nf4_row_words(cols) words. Where the
+// scales bring the codes (`packed`), x is not read.
 void nf4_pack_row(const float *x, int64_t cols, const nf4_scales *s, int64_t first, void *out);
 // out [cols]: a packed row as F32, before any rounding to the compute type.
 void nf4_unpack_row(const void *packed, int64_t cols, float *out);
